@@ -8,7 +8,6 @@ cannot answer.
 """
 
 import json
-import resource
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from bertsmith.serving.load import (
     run_precisely,
 )
 from bertsmith.system.counts import percent
+from bertsmith.system.open_files import allow_open_files
 
 MAX_CONNECTIONS = 4000
 """Maximum number of connections of this client. A server that refuses requests does so before as
@@ -200,13 +200,7 @@ async def _check_answer(client: HttpClient, request: bytes) -> None:
 
 def allow_connections() -> int:
     """Let this process open up to `MAX_CONNECTIONS`; return how many the system allows."""
-    wanted = MAX_CONNECTIONS + SPARE_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(1, soft - SPARE_FILES)
-    return MAX_CONNECTIONS
+    return max(1, allow_open_files(MAX_CONNECTIONS + SPARE_FILES) - SPARE_FILES)
 
 
 TABLE_HEADING = (

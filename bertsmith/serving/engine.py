@@ -18,6 +18,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.errors import BertsmithError, InputError, option
 from bertsmith.serving.messages import Answers, Cancel, Message, Refusal, Stop, Work
 from bertsmith.serving.request_queue import RequestQueue
+from bertsmith.serving.running_mean import RunningMean
 from bertsmith.serving.served_model import Definition, ServedModel
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.regression import Regress
@@ -75,6 +76,8 @@ class Engine:
         self.max_batch_tokens = max_batch_tokens
         self.max_text_tokens = max_text_tokens
         self.queue = RequestQueue()
+        self.speed = RunningMean()
+        """Tokens that are computed per second."""
         self._requests: dict[int, _Request] = {}
 
     def run(self, inbox: "SimpleQueue[Message]") -> None:
@@ -130,7 +133,7 @@ class Engine:
             request = self._requests.get(number)
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[number]
-                self.sender.send(_answers(request))
+                self.sender.send(_answers(request, self.speed.value))
 
     def _compute(self, taken: Mapping[int, list[int]]) -> None:
         """Compute texts of several requests together; if that fails, each request by itself."""
@@ -149,6 +152,12 @@ class Engine:
             self.sender.send(Refusal(number, _first_line(error), is_backend=True))
             return
         seconds = time.perf_counter() - started_at
+        num_tokens = sum(
+            request.encoded.lengths[index]
+            for request in requests
+            for index in taken[request.work.number]
+        )
+        self.speed.add(num_tokens / max(seconds, 1e-9))
         for request in requests:
             if request.queue_seconds is None:
                 request.queue_seconds = started_at - request.arrived_at
@@ -257,7 +266,7 @@ def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) 
     return outputs if isinstance(definition, FillMask) else [None] * len(encoded)
 
 
-def _answers(request: _Request) -> Answers | Refusal:
+def _answers(request: _Request, tokens_per_second: float) -> Answers | Refusal:
     results = [request.results[index] for index in range(len(request.examples))]
     for index, (prediction, _) in enumerate(results):
         if isinstance(prediction, NotFinite):
@@ -276,6 +285,7 @@ def _answers(request: _Request) -> Answers | Refusal:
         request.encoding_seconds,
         request.queue_seconds or 0.0,
         request.compute_seconds,
+        tokens_per_second,
     )
 
 

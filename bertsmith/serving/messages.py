@@ -103,6 +103,8 @@ class Answers:
     encoding_seconds: float
     queue_seconds: float
     compute_seconds: float
+    tokens_per_second: float
+    """Tokens that the engine has computed per second of late, of all requests."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Places in the queue: how many texts, and how much text, the server holds at a time."""
+"""Places in the queue: how many texts the server holds at a time, and for how long."""
 
 from bertsmith.serving.problems import invalid, overloaded
+from bertsmith.serving.running_mean import RunningMean
 
 
 class Places:
@@ -9,13 +10,17 @@ class Places:
     Args:
         limit: number of texts, 1 or more.
         max_characters: number of characters of all these texts.
+        max_seconds: seconds that the texts may take which are computed before a new one.
     """
 
-    def __init__(self, limit: int, max_characters: int) -> None:
+    def __init__(self, limit: int, max_characters: int, max_seconds: float) -> None:
         self.limit = limit
         self.max_characters = max_characters
+        self.max_seconds = max_seconds
         self.num_taken = 0
         self.num_characters = 0
+        self.speed = RunningMean()
+        """Characters that are computed per second."""
 
     def take(self, count: int, num_characters: int) -> None:
         """Take places for the texts of a request.
@@ -39,6 +44,12 @@ class Places:
             raise overloaded(
                 f"the server is busy with {self.num_characters:,} characters of text, of at most "
                 f"{self.max_characters:,}. Send the request again in a moment."
+            )
+        if self.num_characters > self.max_seconds * self.speed.value > 0:
+            seconds = self.num_characters / self.speed.value
+            raise overloaded(
+                f"the server is busy: the texts that wait take about {seconds:.0f} seconds. Send "
+                "the request again in a moment."
             )
         self.num_taken += count
         self.num_characters += num_characters

@@ -11,9 +11,12 @@ import uvicorn
 from bertsmith.errors import ConfigError, option
 from bertsmith.serving.app import create_app
 from bertsmith.serving.service import Service
+from bertsmith.system.open_files import allow_open_files
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
+MAX_CONNECTIONS = 8192
+"""Connections that may be open; the system may allow fewer."""
 KEEP_ALIVE_SECONDS = 75
 
 
@@ -24,7 +27,9 @@ def bind(host: str, port: int) -> socket.socket:
         ConfigError: another program has the port, or this computer has no such address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
+    # The protocol is named because asyncio turns Nagle's algorithm, which delays answers, off only
+    # for sockets that name it.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -49,6 +54,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def run_server(*args: Any, **options: Any) -> None:
     """Run `serve` in the fastest event loop that is installed (uvloop, where the system has it)."""
+    allow_open_files(MAX_CONNECTIONS)
     loop_factory = uvicorn.Config(_no_app).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(serve(*args, **options))

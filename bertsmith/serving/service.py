@@ -23,6 +23,9 @@ from bertsmith.serving.problems import Problem, invalid, of_refusal, unhealthy
 from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
+WAITING_SHARE = 1 / 3
+"""Share of the time-out that texts may wait. If texts wait that take longer, a new one is refused
+at once (429), not when its time is over (503)."""
 FolderState = tuple[tuple[str, int, int], ...]
 RESTARTS = 3
 """Number of times that an engine which died is started again before the server gives up."""
@@ -59,7 +62,11 @@ class Service:
         self.tell = tell
         self.limits = limits or Limits()
         self.models: dict[str, ModelInfo] = {}
-        self.places = Places(self.limits.max_places, self.limits.max_characters)
+        self.places = Places(
+            self.limits.max_places,
+            self.limits.max_characters,
+            WAITING_SHARE * self.limits.timeout_seconds,
+        )
         self.metrics = Metrics(self.places)
         self.max_batch_tokens = 0
         """Number of tokens that the engine computes together."""
@@ -192,6 +199,8 @@ class Service:
                 self._engine.send(Cancel(number))
         if isinstance(result, Refusal):
             raise of_refusal(result, field)
+        num_tokens = sum(result.num_tokens)
+        self.places.speed.add(result.tokens_per_second * num_characters / max(1, num_tokens))
         self.metrics.observe_batch(result)
         return result
 

@@ -15,7 +15,7 @@ def refusal(places, *needed):
 
 
 def test_places_are_taken_and_given_back():
-    places = Places(4, 100)
+    places = Places(4, 100, 10.0)
     places.take(4, 100)
     assert (places.num_taken, places.num_characters) == (4, 100)
     places.give_back(4, 100)
@@ -25,7 +25,7 @@ def test_places_are_taken_and_given_back():
 
 @pytest.mark.parametrize("needed, part", [((2, 1), "3 of its 4 places"), ((1, 51), "50 character")])
 def test_a_busy_server_asks_to_try_again(needed, part):
-    places = Places(4, 100)
+    places = Places(4, 100, 10.0)
     places.take(3, 50)
     problem = refusal(places, *needed)
     assert (problem.status, problem.headers["Retry-After"]) == (429, "1")
@@ -36,7 +36,18 @@ def test_a_busy_server_asks_to_try_again(needed, part):
 
 @pytest.mark.parametrize("needed", [(5, 1), (1, 101)])
 def test_what_never_fits_is_refused_for_good(needed):
-    problem = refusal(Places(4, 100), *needed)
+    problem = refusal(Places(4, 100, 10.0), *needed)
     assert problem.status == 413
     assert "Retry-After" not in problem.headers
     assert "at most 4 texts with 100 characters" in problem.message
+
+
+def test_texts_that_would_wait_too_long_are_refused_at_once():
+    places = Places(1000, 1_000_000, max_seconds=2.0)
+    places.take(1, 500)  # nothing is known of the speed
+    places.speed.add(100.0)
+    problem = refusal(places, 1, 1)
+    assert problem.status == 429
+    assert "about 5 seconds" in problem.message
+    places.give_back(1, 400)
+    places.take(1, 900)

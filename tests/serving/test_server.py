@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -158,3 +159,8 @@ def test_what_cannot_be_served_is_one_line(tmp_path, case):
 
 def test_names_of_models():
     assert list(named_folders(("runs/a", "b=runs/a/"))) == ["a", "b"]
+
+
+def test_answers_are_not_held_back_by_the_system():
+    with bind("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
