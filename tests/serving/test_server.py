@@ -16,6 +16,7 @@ import pytest
 from tiny_models import reviews, save_tiny
 
 from bertsmith.serving.environment import named_folders
+from bertsmith.serving.server import bind
 
 TEXTS = [example.text for example in reviews(40)]
 SECONDS = 120
