@@ -512,7 +512,8 @@ class RecordReader(Reader[ExampleT]):
                 f"found: {list_names(column_names)}. Give the number of the right one, counted "
                 f"from 1, with {option(spec.option)}, or rename the others."
             )
-        columns = f"Columns found: {list_names(column_names)}"
+        added = getattr(self.source, "added", None)  # of labels that were given beside a table
+        columns = f"Columns found: {list_names(name for name in column_names if name != added)}"
         advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."
         if by_number:
             columns = (

@@ -461,14 +461,15 @@ class Estimator(ABC):
         return from_mapping(self.task.settings, values, type(self).__name__)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
+        label_name = str(columns.get("label_column") or self.labels_name)
+
         def build(item: Any, label: Any) -> Row:
             if isinstance(item, Mapping):
-                name = str(columns.get("label_column") or self.labels_name)
-                return {**item, **self._label_cells(item, label, name)}
+                return {**item, **self._label_cells(item, label, label_name)}
             row = self._row(item, label)
             return {columns.get(self.names.get(name, "")) or name: row[name] for name in row}
 
-        return as_source(X, y, build, unlabelled=not self.needs_labels)
+        return as_source(X, y, build, unlabelled=not self.needs_labels, label_name=label_name)
 
     def _held_out(self, eval_data: Any, columns: Mapping[str, Any]) -> Any:
         if isinstance(eval_data, bool):

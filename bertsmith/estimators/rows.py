@@ -18,19 +18,26 @@ from bertsmith.errors import InputError
 class BuiltRows:
     """Rows that are built from items and labels when they are read.
 
-    `build` makes a row of an item, such as a text or a row without label, and its label.
+    `build` makes a row of an item, such as a text or a row without label, and its label. Where the
+    items are rows, it adds the column `added` to them; messages do not list it.
     """
 
     items: Iterable[Any]
     labels: Iterable[Any]
     build: Callable[[Any, Any], Row]
+    added: str | None = None
 
     def __iter__(self) -> Iterator[Row]:
         return map(self.build, self.items, self.labels)
 
 
 def as_source(
-    data: Any, labels: Any, build: Callable[[Any, Any], Row], *, unlabelled: bool
+    data: Any,
+    labels: Any,
+    build: Callable[[Any, Any], Row],
+    *,
+    unlabelled: bool,
+    label_name: str,
 ) -> ExampleSource:
     """Convert the arguments X and y of `fit` or `score` to a source of examples.
 
@@ -39,6 +46,7 @@ def as_source(
         labels: y, or None if X holds the labels.
         build: makes a row of an item, which may be a row without label, and its label.
         unlabelled: whether items need no labels.
+        label_name: the column in which `build` puts the label of an item that is a row.
 
     Raises:
         InputError: X is of another type or names no file, labels are missing, or there is not one
@@ -73,7 +81,8 @@ def as_source(
     rows = as_list(plain_column(data), "X") if named is None else named
     count = rows.num_rows if isinstance(rows, TableRows) else len(rows)
     check_lengths({"X": count, "y": len(values)})
-    return BuiltRows(rows, values, build)
+    columns = rows.names if isinstance(rows, TableRows) else ()
+    return BuiltRows(rows, values, build, None if label_name in columns else label_name)
 
 
 def as_labels(labels: Any) -> list[Any]:

@@ -51,7 +51,7 @@ def pair_rows(
         delimiter=reader.options.delimiter,
         text_column=text_column,
     )
-    pairing = _Pairing[Gold](gold, predictions, text_column)
+    pairing = _Pairing(gold, predictions, reader, text_column)
     return pairing.pairs(rows, guesses, taken=set(chain(*reader.names.values())))
 
 
@@ -59,6 +59,7 @@ def pair_rows(
 class _Pairing(Generic[Gold]):
     gold: Path
     predictions: Path
+    reader: RecordReader[Gold]
     text_column: str | None
     id_column: str | None = None
 
@@ -133,7 +134,7 @@ class _Pairing(Generic[Gold]):
         guess_ids = [self._id_of(prediction) for prediction in guesses]
         self._check_ids([*seen, *gold_ids], [*seen, *guess_ids])
         warn_once(
-            f"{self.predictions}: the predictions are in another order than the rows of "
+            f"{self.predictions}: the predictions are not in the order of the rows of "
             f"{self.gold}, so each is scored with the row of the same '{column}'."
         )
         by_id = dict(zip(guess_ids, guesses, strict=True))
@@ -172,7 +173,8 @@ class _Pairing(Generic[Gold]):
                 f"{count_noun(len(gold_ids), 'row')} of {self.gold}; the first of them has the "
                 f"{column} '{lacking[0]}'. Give one for each. {advice}"
             )
-        if unknown := _without(guess_ids, gold_ids):
+        unknown = _without(guess_ids, gold_ids)
+        if len(unknown) > self.reader.num_skipped:  # rows that were skipped may have a prediction
             raise InputError(
                 f"{self.predictions}: no row of {self.gold} has the {column} of {len(unknown):,} "
                 f"of the {count_noun(len(guess_ids), 'prediction')}; the first of them has "

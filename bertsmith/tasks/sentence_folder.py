@@ -36,6 +36,9 @@ LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMIL
 """Files that may hold the length; the first that has any setting counts. Early versions of
 sentence-transformers named the file by the family of the model; bertsmith writes the first name."""
 
+TAKE_POOLING = "'embed', 'finetune embed', SentenceEncoder"
+"""Commands and the class that take a pooling in place of the folder's."""
+
 SETTINGS_FILE = "config_sentence_transformers.json"
 
 MOST_FOLDERS_DEEP = 3
@@ -184,12 +187,13 @@ def check_pooling(files: SmallFiles, paths: Mapping[str, Any]) -> None:
     if "Pooling" not in paths:
         raise CheckpointError(
             f"{files.path('modules.json')}: lists no Pooling, which makes one vector of the "
-            f"vectors of the tokens. Choose one with {option('pooling')}."
+            f"vectors of the tokens. Choose one with {option('pooling')} ({TAKE_POOLING})."
         )
     if not files.has(file := _pooling_file(paths)):
         raise CheckpointError(
             f"{files.path(file)}: is missing; modules.json names it, and it says how the vectors "
-            f"of the tokens become one. Copy it too, or choose a pooling with {option('pooling')}."
+            f"of the tokens become one. Copy it too, or choose one with {option('pooling')} "
+            f"({TAKE_POOLING})."
         )
 
 

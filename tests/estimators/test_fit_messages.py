@@ -198,3 +198,15 @@ def test_a_matrix_of_one_column_is_that_column(model):
         assert classifier.classes_.tolist() == [0, 1]
         regressor = bertsmith.TextRegressor(model, verbose=0, **QUICK).fit(TEXTS, column)
         assert regressor.predict(TEXTS[:2]).shape == (2,)
+
+
+@pytest.mark.parametrize("labels", [LABELS, pd.Series(LABELS, name="y")])
+def test_columns_found_are_those_of_the_table(model, labels):
+    table = pd.DataFrame({"words": TEXTS, "y": LABELS})
+    with refuses(InputError, "'words', 'y'", "text_column") as caught:
+        bertsmith.TextClassifier(model, **QUICK).fit(table, labels)
+    assert "'label'" not in str(caught.value)
+    with refuses(InputError, "'words', 'label'", "text_column"):
+        bertsmith.TextClassifier(model, **QUICK).fit(table.rename(columns={"y": "label"}), labels)
+    fitted = bertsmith.TextClassifier(model, verbose=0, **QUICK)
+    assert fitted.fit(table, labels, text_column="words").classes_.tolist() == sorted(set(LABELS))

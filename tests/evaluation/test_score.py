@@ -313,7 +313,7 @@ def test_an_id_with_the_text_of_another_row_is_refused(tmp_path):
     ]
     path = table(tmp_path / "p.csv", rows)
     with (
-        warns("another order"),
+        warns("not in the order"),
         refuses(InputError, "p.csv: prediction 5, ", "id 'v'", "'text z'", "gold.csv has 'text v'"),
     ):
         score_class_files(gold, path)
@@ -329,6 +329,20 @@ def test_a_column_of_ids_that_repeat_pairs_by_order(tmp_path):
         score_class_files(gold, table(tmp_path / "p.csv", guesses[:-1]))
     with refuses(InputError, "gold.csv: 'a' ", "2 of 2 values", "remove the column 'id'"):
         score_class_files(gold, table(tmp_path / "p.csv", guesses[::-1]))
+
+
+def test_predictions_for_rows_that_were_skipped_are_left_out(tmp_path):
+    rows = [{**row, "label": "" if row["id"] == "x" else row["label"]} for row in ID_ROWS]
+    gold = table(tmp_path / "gold.csv", rows)
+    guesses = [{"id": id_, "prediction": x} for id_, x in zip("vwxyz", PREDICTED, strict=True)]
+    path = table(tmp_path / "p.csv", guesses)
+    columns = ClassColumns(skip_incomplete=True)
+    with warns("the same 'id'"):
+        report = score_class_files(gold, path, columns)
+    assert (report.accuracy, report.num_texts) == (0.5, 4)
+    more = table(tmp_path / "more.csv", [*guesses, {"id": "u", "prediction": "a"}])
+    with refuses(InputError, "more.csv: ", "2 of the 6 predictions"):
+        score_class_files(gold, more, columns)
 
 
 @pytest.mark.parametrize(("gold_name", "name"), [("idx", "id"), ("id", "number"), ("label", "id")])
