@@ -66,6 +66,12 @@ def test_a_long_text_keeps_its_beginning_or_its_end(post, local):
         assert_close(post("embed/embed", {**content, "truncate": True}), expected)
 
 
+def test_options_of_the_task_may_stand_in_parameters(post, local):
+    content = {"inputs": TEXT, "parameters": {"normalize": False}, "options": None}
+    assert_close(post("vectors", content), local("vectors").encode([TEXT]))
+    assert post("tag", {"inputs": TEXT, "parameters": None}) == near(post("tag", {"inputs": TEXT}))
+
+
 def test_a_prompt_stands_before_the_text(post, local):
     content = {"inputs": TEXT, "prompt_name": "query", "normalize": False}
     assert_close(post("embed/embed", content), local("embed").encode(["the film " + TEXT]))
@@ -267,6 +273,11 @@ def test_figures_have_the_names_that_dashboards_know(server):
     ("classify/predict", {"inputs": [["a", ""]]}, 400, ["inputs[0]: the text is empty"]),
     ("answer", {"inputs": {"question": "a", "context": ""}}, 400, ["inputs.context: "]),
     ("masked_lm", {"inputs": "[MASK]", "parameters": {"targets": []}}, 400, ["targets: "]),
+    ("masked_lm", {"inputs": "[MASK]", "parameters": {"targets": "zzz"}}, 422, ["'zzz' is [UNK]"]),
+    ("vectors", {"inputs": "a", "parameters": {"normalise": 1}}, 422, ["parameters.normalise: "]),
+    ("classify/predict", {"inputs": ["a", "b", "c"]}, 422, ["a pair of two", '[["a text"], ']),
+    ("classify/predict", {"inputs": ["a", ["b"]]}, 422, ["a pair of two"]),
+    ("single/predict", {"inputs": ["a", "b"]}, 422, ["'single' was trained on single texts"]),
     ("nli", {"inputs": "a", "parameters": {"candidate_labels": []}}, 400, ["candidate_labels: "]),
     ("regress/rerank", {"query": "", "texts": TEXTS}, 400, ["query: the text is empty"]),
     ("regress/rerank", {"query": "a", "texts": []}, 400, ["texts: found no text"]),

@@ -207,6 +207,7 @@ def test_the_description_says_what_is_answered(server):
     ("tag", [tensor("text", TEXTS) | {"datatype": "INT64"}], 422, "found datatype INT64"),
     ("tag", [{"name": "text", "shape": [1], "datatype": "BYTES"}], 422, "found no data"),
     ("classify", [tensor("text", TEXTS), tensor("pair", ["a"])], 422, "2 in 'text', 1 in 'pair'"),
+    ("single", [tensor("text", TEXTS), tensor("pair", TEXTS)], 422, "found a tensor 'pair'"),
 ])  # fmt: skip
 def test_what_is_no_tensor_of_the_model_is_refused(server, model, inputs, status, part):
     answer = server.post(f"/v2/models/{model}/infer", {"inputs": inputs})

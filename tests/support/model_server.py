@@ -17,6 +17,8 @@ import pytest
 from samples import RECORDS
 from tiny_models import make_sentence_encoder, save_tiny
 
+from bertsmith.model.config_file import TASK_SETTINGS
+
 TIMEOUT = 60.0
 NLI_LABELS = ("contradiction", "entailment", "neutral")
 FP32 = ("--device", "cpu", "--precision", "fp32", "--threads", "1")
@@ -74,7 +76,8 @@ class ModelServer:
 def save_one_of_each_head(directory: Path) -> dict[str, Path]:
     """Write a random tiny model for every head; gives their folders by the name of the head.
 
-    The model `vectors` has no head; `nli` and `score` are a classifier and a regression of pairs.
+    The model `vectors` has no head; `nli` is a classifier of entailment, and `single` one that was
+    trained on single texts.
     """
     folders = {}
     for head, (labels, _, _) in RECORDS.items():
@@ -86,6 +89,10 @@ def save_one_of_each_head(directory: Path) -> dict[str, Path]:
     prompts = {"prompts": {"query": "the film "}}
     (folders["embed"] / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     folders["nli"] = save_tiny(directory / "nli", "classify", labels=NLI_LABELS, seed=3)
+    folders["single"] = save_tiny(directory / "single", "classify", labels=("neg", "pos"))
+    config = json.loads((folders["single"] / "config.json").read_text())
+    config[TASK_SETTINGS] = {"task": "classify", "pairs": False}
+    (folders["single"] / "config.json").write_text(json.dumps(config))
     return folders
 
 

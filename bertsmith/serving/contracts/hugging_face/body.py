@@ -18,7 +18,7 @@ class HubOptions(Struct):
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """Read a body that is an object with the field `inputs`.
+    """Read a body that is an object with the field `inputs`; fields of null count as absent.
 
     Raises:
         Problem: 400 if it is no JSON, or 422 if it is no object.
@@ -29,7 +29,7 @@ def read_object(body: bytes) -> dict[str, Any]:
         raise no_json(body) from None
     if not isinstance(content, dict):
         raise invalid('the body is no object. Send {"inputs": "a text"}.')
-    return content
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def convert(content: Mapping[str, Any], kind: type[Any], within: str = "") -> Any:

@@ -83,6 +83,11 @@ def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> set[int]:
                     "mask stands for one. Choose a word that the vocabulary has."
                 )
             id_ = parts[0]
+        if id_ in tokenizer.special_ids:
+            raise invalid(
+                f"parameters.targets: '{word}' is {tokenizer.id_to_token(id_)} to this model, a "
+                "special token, which is never proposed. Choose a word that the vocabulary has."
+            )
         ids.add(id_)
     return ids
 

@@ -14,16 +14,21 @@ from bertsmith.serving.contracts.vectors import compute_vectors, cut_vectors, st
 from bertsmith.serving.messages import ModelInfo
 
 
-class VectorsBody(Struct, forbid_unknown_fields=True):
-    """Body of feature extraction, whose options stand beside the texts."""
+class VectorOptions(Struct, forbid_unknown_fields=True):
+    """Options of feature extraction."""
 
-    inputs: Input
     normalize: bool | None = None
     prompt_name: str | None = None
     truncate: bool | None = None
     truncation_direction: TruncationDirection = "right"
     dimensions: Annotated[int, Meta(ge=1)] | None = None
     encoding_format: Literal["float"] | None = None
+
+
+class VectorsBody(VectorOptions, forbid_unknown_fields=True, kw_only=True):
+    """Body of feature extraction, whose options stand beside the texts or in `parameters`."""
+
+    inputs: Input
     parameters: dict[str, Any] | None = None
     options: HubOptions | None = None
 
@@ -34,6 +39,9 @@ async def vectors(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> A
         compared = {name: content[name] for name in names if content.get(name) is not None}
         return await compute_similarities(call, model, convert(compared, SimilarityBody))
     body: VectorsBody = convert(content, VectorsBody)
+    if body.parameters:
+        convert(body.parameters, VectorOptions, "parameters")
+        body = convert({**content, **body.parameters, "parameters": None}, VectorsBody)
     normalize = body.normalize is not False
     answers = await compute_vectors(
         call,

@@ -17,14 +17,28 @@ INPUTS = {
 """Names of the tensors that a task needs, where they are not `text` alone."""
 
 
+def needed_names(model: ModelInfo) -> tuple[str, ...]:
+    """Return the names of the tensors without which a model cannot answer."""
+    if model.task == "text-classification" and model.reads_pairs:
+        return ("text", "pair")
+    return INPUTS.get(model.task, ("text",))
+
+
+def optional_names(model: ModelInfo) -> tuple[str, ...]:
+    """Return the names of further tensors: pairs, if it is not known whether a model reads them."""
+    if model.task == "text-classification" and model.reads_pairs is None:
+        return ("pair",)
+    return ()
+
+
 def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, list[Any]]:
     """Return the entries of each tensor; those of `choices` are lists.
 
     Raises:
         Problem: 400 without a text, or 422 if a tensor is missing, unknown or of another shape.
     """
-    needed = INPUTS.get(model.task, ("text",))
-    allowed = (*needed, "pair") if model.task == "text-classification" else needed
+    needed = needed_names(model)
+    allowed = (*needed, *optional_names(model))
     for name in needed:
         if name not in tensors:
             raise invalid(
@@ -54,14 +68,16 @@ def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, 
 
 def describe_input_tensors(model: ModelInfo) -> list[dict[str, Any]]:
     """Describe the tensors of a request; -1 is any number of entries."""
-    tensors: list[dict[str, Any]] = [
-        {"name": name, "datatype": "BYTES", "shape": [-1, -1] if name == "choices" else [-1]}
-        for name in INPUTS.get(model.task, ("text",))
+    optional = optional_names(model)
+    return [
+        {
+            "name": name,
+            "datatype": "BYTES",
+            "shape": [-1, -1] if name == "choices" else [-1],
+            **({"parameters": {"optional": True}} if name in optional else {}),
+        }
+        for name in (*needed_names(model), *optional)
     ]
-    if model.task == "text-classification":
-        pair = {"name": "pair", "datatype": "BYTES", "shape": [-1]}
-        tensors.append(pair | {"parameters": {"optional": True}})
-    return tensors
 
 
 def describe_output_tensors(model: ModelInfo) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.label_scores import label_scores
 from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
 
 Pair = str | list[str]
@@ -28,8 +29,10 @@ async def predict(call: Call) -> Response:
     if model.task != "text-classification":
         raise call.wrong_head(model, "/predict", "a model for classes or numbers of texts")
     body = await call.body(PredictBody)
-    is_batch = isinstance(body.inputs, list) and not _is_pair(body.inputs)
-    rows: Sequence[Pair] = body.inputs if is_batch else [body.inputs]  # type: ignore[list-item]
+    is_flat = isinstance(body.inputs, str) or any(isinstance(one, str) for one in body.inputs)
+    if is_flat and isinstance(body.inputs, list):
+        _check_pair(body.inputs, model)
+    rows: Sequence[Pair] = [body.inputs] if is_flat else body.inputs  # type: ignore[list-item]
     if not rows:
         raise empty("inputs: found no text. Send at least one.")
     records = [_record(row, f"inputs[{index}]") for index, row in enumerate(rows)]
@@ -38,12 +41,23 @@ async def predict(call: Call) -> Response:
         [{"score": score, "label": label} for label, score in scores]
         for scores in label_scores(model, answers, raw=body.raw_scores)
     ]
-    return answer_json(scored if is_batch else scored[0])
+    return answer_json(scored[0] if is_flat else scored)
 
 
-def _is_pair(inputs: Sequence[Pair]) -> bool:
-    """Return whether a list is a pair of texts, as the contract reads a list of two texts."""
-    return len(inputs) == 2 and all(isinstance(one, str) for one in inputs)
+def _check_pair(inputs: Sequence[Pair], model: ModelInfo) -> None:
+    """Check that a list of texts, which the contract reads as a pair, is meant as one.
+
+    Raises:
+        Problem: 422 if there are not two texts, or if the model reads single texts.
+    """
+    several = 'Send each of several texts in a list of its own: [["a text"], ["another"]].'
+    if len(inputs) != 2 or not all(isinstance(one, str) for one in inputs):
+        raise invalid(f"inputs: a list of texts is a pair of two. {several}")
+    if model.reads_pairs is False:
+        raise invalid(
+            f"inputs: a list of two texts is a pair, and '{model.name}' was trained on single "
+            f"texts. {several}"
+        )
 
 
 def _record(row: Pair, where: str) -> dict[str, str]:
