@@ -22,7 +22,6 @@ from bertsmith.errors import (
     InputError,
     Interrupted,
     TrainingError,
-    advice_on,
     option,
     warn_once,
 )
@@ -62,6 +61,7 @@ from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
 from bertsmith.training.workers.rank_group import RankGroup, joined_ranks
+from bertsmith.training.write_errors import how_to_mend
 
 CHECKPOINT_SECONDS = 600.0
 """Time between two checkpoints if the user has set no interval in steps."""
@@ -384,11 +384,10 @@ class Trainer:
             yield
         except (InputError, OSError) as error:
             cause = error.__cause__ or error
-            advice = advice_on(cause) if isinstance(cause, OSError) else "Mend that."
             raise InputError(
                 f"{self.folder.checkpoints_dir}: step {self.state.step} could not be saved "
                 f"({getattr(cause, 'strerror', None) or cause}); earlier checkpoints are as they "
-                f"were. {advice} Continue with: {self.resume_command}"
+                f"were. {how_to_mend(cause)}, then continue with: {self.resume_command}"
             ) from error
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:

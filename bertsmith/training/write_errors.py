@@ -33,12 +33,14 @@ def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
         raise _continued(write_error(name, error), folder, resume_command) from error
 
 
+def how_to_mend(cause: object) -> str:
+    """Say what to do about the cause of an error of writing, before the same run continues."""
+    is_full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "Free some space" if is_full else "Mend that"
+
+
 def _continued(error: WriteError, folder: RunFolder, resume_command: str) -> InputError:
-    is_full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (
-        errno.ENOSPC,
-        errno.EDQUOT,
-    )
-    mend = "Free some space" if is_full else "Mend that"
+    mend = how_to_mend(error.__cause__)
     if folder.run_path.exists():
         checkpoints = list_checkpoints(folder.checkpoints_dir)
         start = f"from {checkpoints[-1].name}, its last checkpoint" if checkpoints else "it"
