@@ -24,6 +24,7 @@ from bertsmith.serving.service import Limits, Service
 from bertsmith.system.cores import available_cores
 from bertsmith.system.counts import count_noun
 from bertsmith.system.memory import available_bytes
+from bertsmith.system.stop_signal import exit_code, stopped_by
 
 BYTES_PER_CHARACTER = 16
 """Bytes that a waiting character may take: in the body, as a string, and as token ids."""
@@ -62,6 +63,7 @@ def _serve(settings: Settings) -> None:
             precision=settings.precision,
             threads=settings.threads,
             max_length=settings.max_length,
+            pooling=settings.pooling,
             max_batch_tokens=settings.max_batch_tokens,
             max_text_tokens=settings.max_text_tokens,
         ),
@@ -75,13 +77,19 @@ def _serve(settings: Settings) -> None:
         tell,
     )
     with bind(settings.host, settings.port) as listener:
-        run_server(
-            service,
-            listener,
-            api_key=api_key,
-            timeout_seconds=settings.timeout,
-            on_ready=partial(_tell_address, service, listener, settings.precision),
-        )
+        try:
+            run_server(
+                service,
+                listener,
+                api_key=api_key,
+                timeout_seconds=settings.timeout,
+                on_ready=partial(_tell_address, service, listener, settings.precision),
+            )
+        except KeyboardInterrupt:
+            tell(
+                f"The server was stopped by {stopped_by()}. It has finished the requests that ran."
+            )
+            raise SystemExit(exit_code()) from None
 
 
 def characters_to_hold() -> int:

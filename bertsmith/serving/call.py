@@ -107,14 +107,18 @@ class Call:
         return wrong_head(model, route, needed, is_first=is_first)
 
     def named_model(self, name: str | None) -> ModelInfo:
-        """Return the model that a body names; if there is only one, any name means it.
+        """Return the model for vectors that a body names; if there is only one, any name means it.
 
-        Clients of OpenAI have to give a name, which is often that of a model of OpenAI.
+        Clients of OpenAI have to give a name, which is often that of a model of OpenAI. Without a
+        name, it is the first model that gives vectors.
 
         Raises:
             Problem: 404 if there are several, and none of this name.
         """
-        return self.model if len(self.service.models) == 1 else self.service.model(name)
+        models = self.service.models
+        if name is None and self.service.is_ready:
+            name = next((key for key, one in models.items() if "vectors" in one.kinds), None)
+        return self.model if len(models) == 1 else self.service.model(name)
 
     async def compute(
         self,

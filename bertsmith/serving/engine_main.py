@@ -19,6 +19,7 @@ from bertsmith.serving.messages import Failed, Message, Ready, Stop
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.stop_signal import SIGNALS
+from bertsmith.tasks.sentence_folder import Pooling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,8 @@ class EngineSettings(InferenceCompute):
     threads: int | None = None
     """Number of threads; None for one for each core."""
     max_length: int | None = None
+    pooling: Pooling | None = None
+    """Pooling of vectors; None for that of the folder, and for the results of the model's head."""
     max_batch_tokens: int | None = None
     """Number of tokens computed together; None for one forward pass for each thread."""
     max_text_tokens: int = 16_384
@@ -57,6 +60,7 @@ def _run(connection: Connection, settings: EngineSettings) -> None:
                 device=settings.device,
                 precision=settings.precision,
                 max_length=settings.max_length,
+                pooling=settings.pooling,
             )
             for name, path in settings.models.items()
         }

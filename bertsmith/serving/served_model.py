@@ -19,9 +19,10 @@ from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import BYTES_PER_FORWARD_PASS, LoadedModel
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.prediction import InferenceTask
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.sentence_embedding import Embed
-from bertsmith.tasks.sentence_folder import SETTINGS_FILE, read_settings
+from bertsmith.tasks.sentence_folder import SETTINGS_FILE, Pooling, read_settings
 from bertsmith.tasks.text_vectors import TextVectors
 
 Definition = InferenceTask[Any, Any]
@@ -40,21 +41,39 @@ class ServedModel:
 
     @classmethod
     def load(
-        cls, name: str, path: Path, *, device: str, precision: str, max_length: int | None
+        cls,
+        name: str,
+        path: Path,
+        *,
+        device: str,
+        precision: str,
+        max_length: int | None,
+        pooling: Pooling | None = None,
     ) -> "ServedModel":
-        """Load a model folder by its head.
+        """Load a model folder by its head, or with a `pooling` for vectors alone.
 
         Raises:
             CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.
             ConfigError: this machine has no such device or precision, or the model cannot read so
                 many tokens.
         """
-        predictor = load(path, device=device, precision=precision, max_length=max_length)
+        predictor: Predictor[Any]
+        if pooling is None:
+            predictor = load(path, device=device, precision=precision, max_length=max_length)
+        else:
+            predictor = Predictor.load(
+                path,
+                TextVectors,
+                device=device,
+                precision=precision,
+                max_length=max_length,
+                pooling=pooling,
+            )
         loaded = predictor.loaded
         definition = predictor.definition
         definitions: dict[Kind, Definition] = {}
         if isinstance(definition, TextVectors | Embed | FillMask):
-            vectors = TextVectors.restore(loaded)
+            vectors = TextVectors.restore(loaded, pooling=pooling)
             definitions |= {"vectors": vectors, "token_vectors": token_vectors_of(vectors)}
         if not isinstance(definition, TextVectors | Embed):
             definitions["predict"] = definition

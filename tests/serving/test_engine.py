@@ -169,3 +169,15 @@ def test_a_cancelled_request_is_not_computed(folder):
 def test_the_warm_up_reaches_all_lengths(folder, classifier_folder):
     for model in served(a=folder, b=classifier_folder).values():
         model.warm_up(100)
+
+
+def test_a_pooling_serves_vectors_of_any_model(classifier_folder):
+    model = ServedModel.load(
+        "m", classifier_folder, device="cpu", precision="fp32", max_length=None,
+        pooling="first_token",
+    )  # fmt: skip
+    assert model.info.kinds == ("vectors", "token_vectors")
+    answers = answers_of({"m": model}, work(1, TEXTS[:3]), work(2, TEXTS[:3], "token_vectors"))
+    first_tokens = [tokens[0] for tokens in answers[2].predictions]
+    vectors = [prediction.vector for prediction in answers[1].predictions]
+    np.testing.assert_allclose(vectors, first_tokens, atol=1e-6)

@@ -126,6 +126,7 @@ def test_sigterm_finishes_what_runs(tmp_path):
         client.join()
         assert statuses == [200]
         assert process.wait(SECONDS) == 128 + signal.SIGTERM
+        assert "The server was stopped by SIGTERM" in process.stderr.read()
 
 
 def test_the_http_process_has_no_torch(tmp_path):

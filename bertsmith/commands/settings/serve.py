@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -33,6 +34,9 @@ class Settings(InferenceCompute):
     api_key: str | None = None
     """Key that each request has to send as `Authorization: Bearer KEY`. Default: the environment
     variable BERTSMITH_API_KEY."""
+    pooling: Advanced[Literal["mean", "first_token", "pooler"] | None] = None
+    """Serve vectors, also of models with a head, with this pooling: the mean over the tokens, the
+    vector of [CLS] (first_token), or the pooler's output."""
     threads: int | None = None
     """Number of processor threads; by default one for each core."""
     max_length: Advanced[int | None] = None

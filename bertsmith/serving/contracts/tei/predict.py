@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.label_scores import label_scores
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.tei.truncation import TruncationDirection, check_right
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
 
@@ -29,6 +29,7 @@ async def predict(call: Call) -> Response:
     if model.task != "text-classification":
         raise call.wrong_head(model, "/predict", "a model for classes or numbers of texts")
     body = await call.body(PredictBody)
+    check_right(body.truncation_direction)
     is_flat = isinstance(body.inputs, str) or any(isinstance(one, str) for one in body.inputs)
     if is_flat and isinstance(body.inputs, list):
         _check_pair(body.inputs, model)

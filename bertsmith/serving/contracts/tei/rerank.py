@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from bertsmith.serving.call import Call, answer_json
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.tei.truncation import TruncationDirection, check_right
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import Answers
 
@@ -28,6 +28,7 @@ async def rerank(call: Call) -> Response:
         needed = "a model that gives one score for a pair of texts"
         raise call.wrong_head(model, "/rerank", needed)
     body = await call.body(RerankBody)
+    check_right(body.truncation_direction)
     texts = check_texts(body.texts, "texts")
     (query,) = check_texts(body.query, "query")
     answers = await call.compute(

@@ -2,4 +2,19 @@
 
 from typing import Literal
 
+from bertsmith.serving.problems import invalid
+
 TruncationDirection = Literal["left", "right", "Left", "Right"]
+
+
+def check_right(direction: TruncationDirection) -> None:
+    """Check that texts are to be cut at their end, where nothing else is possible.
+
+    Raises:
+        Problem: 422 if they are to be cut at their beginning.
+    """
+    if direction.lower() == "left":
+        raise invalid(
+            "truncation_direction: found 'left', which is possible for vectors alone. Leave it "
+            "out, or cut the text yourself."
+        )
