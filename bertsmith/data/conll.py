@@ -14,7 +14,7 @@ from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.tables import column_number
 from bertsmith.data.tagged import Remark, TaggedSentence
-from bertsmith.data.tagged_checks import check_rows
+from bertsmith.data.tagged_checks import check_rows, check_word_numbers
 from bertsmith.data.text_files import check_line_ends
 from bertsmith.errors import InputError, option
 
@@ -156,7 +156,8 @@ class ColumnParser:
         Blocks of comments after the last sentence are left out; that sentence counts them.
 
         Raises:
-            InputError: the rows look like a table of texts, or the first row names the columns.
+            InputError: the rows look like a table of texts, the first row names the columns, or
+                the first column numbers the words and no other was chosen for them.
         """
         head: list[LineBlock] = []
         num_rows = 0
@@ -170,6 +171,8 @@ class ColumnParser:
         cells = filter(None, (self._shape.cells(line) for _, line in rows))
         word_index = column_number(self.columns.word_column or "1", self._shape.width) or 0
         check_rows(self.source_name, rows, list(zip(*cells, strict=True)), word_index)
+        if self.columns.word_column is None:
+            self._check_word_numbers(head)
         held: list[LineBlock] = []
         for block in itertools.chain(head, blocks):
             if held and not all(self._is_comment(line) for _, line in block.rows):
@@ -179,6 +182,20 @@ class ColumnParser:
         if held:
             self._num_comments += sum(len(block.rows) for block in held[1:])
             yield held[0]
+
+    def _check_word_numbers(self, blocks: Sequence[LineBlock]) -> None:
+        """Check that the first column holds words, by the sentences whose rows are all whole."""
+        sentences: list[list[list[str]]] = []
+        for block in blocks:
+            rows = itertools.dropwhile(lambda row: self._is_comment(row[1]), block.rows)
+            cells = [self._shape.cells(line) for _, line in rows]
+            whole = [row_cells for row_cells in cells if row_cells is not None]
+            if whole and len(whole) == len(cells):
+                sentences.append(whole)
+        is_label_chosen = not self.labelled or self.columns.label_column is not None
+        check_word_numbers(
+            self.source_name, self._shape.row, sentences, is_label_chosen=is_label_chosen
+        )
 
     def parse(self, block: LineBlock) -> TaggedSentence | None:
         """Parse a block from `look`; None if it has only comments.

@@ -6,7 +6,7 @@ may be rare.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from bertsmith.data.examples import LABEL_COLUMNS, USUAL_NAMES
@@ -64,6 +64,9 @@ has more parts of speech."""
 LONGEST_LONE_SENTENCE = 1000
 """Maximum number of words of a file that is one sentence; the longest sentences of news have some
 hundreds."""
+MIN_LONE_COUNT = 4
+"""Minimum number of rows that count from 1 if they are the only sentence."""
+UNION = re.compile(r"\d+[-.]\d+")
 SHOWN_ROWS = 3
 SHOWN_WORD_CHARACTERS = 40
 
@@ -118,6 +121,57 @@ def _check_header(source_name: str, lines: Sequence[tuple[int, str]]) -> None:
     if WORD_NAMES.intersection(cells):
         raise InputError(f"{fault}. Remove this row.")
     raise InputError(f"{fault} of a table of texts. {FOR_TEXTS} {FOR_WORDS}")
+
+
+def check_word_numbers(
+    source_name: str,
+    row: int,
+    sentences: Sequence[Sequence[Sequence[str]]],
+    *,
+    is_label_chosen: bool,
+) -> None:
+    """Refuse a file in columns whose first column numbers the words of each sentence.
+
+    So it is in GermEval 2014, CoNLL-X and CoNLL-2009. A file of two columns passes, since the
+    numbers in it are the words.
+
+    Args:
+        source_name: the file's name in messages.
+        row: the row at which the first sentence begins.
+        sentences: for each of the first sentences its rows, and for each row its cells.
+        is_label_chosen: whether a column was chosen for the labels, or none are read.
+
+    Raises:
+        InputError: all sentences count from 1 or all from 0; the message says what to do.
+    """
+    num_columns = min((len(cells) for rows in sentences for cells in rows), default=0)
+    longest = max(map(len, sentences), default=0)
+    if num_columns < 3 or longest < (MIN_LONE_COUNT if len(sentences) == 1 else 2):
+        return
+    counters = [_drop_unions(cells[0].strip() for cells in rows) for rows in sentences]
+    if not any(
+        all(counter == [*map(str, range(start, start + len(counter)))] for counter in counters)
+        for start in (0, 1)
+    ):
+        return
+    others = (
+        ""
+        if is_label_chosen or num_columns == 3
+        else f" The labels are taken from the last column, {num_columns}; choose another with "
+        f"{option('label_column')}."
+    )
+    lines = (" ".join(cells) for rows in sentences for cells in rows)
+    shown = ", ".join(f"'{shorten_cell(line)}'" for line in islice(lines, SHOWN_ROWS))
+    raise InputError(
+        f"{source_name}:{row}: the first column numbers the words of each sentence. Remove it, or "
+        f"pass {option('word_column', '2')} if the second holds the words.{others} It begins: "
+        f"{shown}."
+    )
+
+
+def _drop_unions(counter: Iterable[str]) -> list[str]:
+    """Leave out the numbers of CoNLL-U's multi-word tokens and empty nodes (`3-4`, `3.1`)."""
+    return [cell for cell in counter if not UNION.fullmatch(cell)]
 
 
 def split_header(line: str, *, lower: bool = True) -> list[str]:

@@ -62,13 +62,18 @@ from bertsmith.tasks.tag_prediction import (
 from bertsmith.tasks.tagged_text import span_types
 from bertsmith.tasks.task import Task, jsonl
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.words import WordRule
+from bertsmith.tokenization.words import WordRule, find_words
 from bertsmith.training.objective import LossTerm
 
 LONG_LONE_SENTENCE = 200
 """Fewest words of the only training sentence for which its file seems to lack empty lines."""
 NUMBERS = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
+CHARACTER_SHARE = 0.99
+"""Smallest share of training words of one character in a file that has a character a line. Such
+files may hold a few characters of several code points."""
 CURE = f" ({option('split', 'characters')} labels each character)"
+
+CHARACTERS = f"the words are single characters, but new text is split into words{CURE}"
 
 
 @dataclass(frozen=True)
@@ -271,6 +276,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             *([NUMBERS] if are_numbers else []),
             *([alike] if alike else []),
             *([f"all {len(examples[0].words):,} words are one sentence"] if is_lone else []),
+            *([CHARACTERS] if self.split == "words" and _are_split_characters(examples) else []),
             *counted(
                 num_within,
                 f"entity ends within a word and labels all of it{CURE}",
@@ -391,6 +397,19 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     def describe_target(self) -> str:
         return super().describe_target() + self.note
+
+
+def _are_split_characters(sentences: Sequence[TaggedSentence]) -> bool:
+    """Return whether words are single characters that new text would have within one word.
+
+    Chinese characters are words in new text, too; letters and digits side by side are not.
+    """
+    num_words = sum(len(one.words) for one in sentences)
+    num_single = sum(len(word) == 1 for one in sentences for word in one.words)
+    if num_single < CHARACTER_SHARE * num_words:
+        return False
+    texts = ("".join(w if len(w) == 1 else " " for w in one.words) for one in sentences)
+    return any(end - start > 1 for text in texts for start, end in find_words(text))
 
 
 def scheme_of_names(names: Sequence[str]) -> Scheme:

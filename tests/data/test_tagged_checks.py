@@ -5,7 +5,7 @@ from refusals import refuses
 
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, as_flags
 
 TEXTS = ["a gripping story of love", "dull and far too long", "not bad at all , really", "lovely"]
 CHINESE = "选择珠江花园的原因就是方便有电动扶梯直接到达海边周围餐馆食廊商场"
@@ -113,6 +113,61 @@ def test_swapped_columns_are_refused(tmp_path):
         list(TaggedReader(path))
     columns = TagColumns(word_column="2", label_column="1")
     assert [sentence.labels for sentence in TaggedReader(path, columns)] == [("B-PER", "O"), ("O",)]
+
+
+GERMEVAL = [
+    "#\thttp://de.wikipedia.org/wiki/Peter [2009-10-17]",
+    "1\tPeter\tB-PER\tO", "2\tlacht\tO\tO", "",
+    "#\thttp://de.wikipedia.org/wiki/Bonn [2009-10-17]",
+    "1\tIn\tO\tO", "2\tBonn\tB-LOC\tO", "3\tauch\tO\tO",
+]  # fmt: skip
+CONLL_X = [
+    f"{number}\t{word}\t_\tN\tN\t_\t0\tROOT\t_\t_" for number, word in enumerate("abcde", start=1)
+]
+
+
+@pytest.mark.parametrize(("rows", "words"), [
+    pytest.param(GERMEVAL, ["Peter", "lacht", "In", "Bonn", "auch"], id="GermEval"),
+    pytest.param(CONLL_X, [*"abcde"], id="CoNLL-X, one sentence"),
+    pytest.param(["0 a X", "1 b Y", "", "0 c X"], [*"abc"], id="from 0, in spaces"),
+    pytest.param(
+        ["1-2\tam\t_", "1\tan\tX", "2\tdem\tY", "2.1\te\tX", "", "1\tb\tY"],
+        ["am", "an", "dem", "e", "b"], id="multi-word token",
+    ),
+])  # fmt: skip
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_a_first_column_that_numbers_the_words_is_refused(tmp_path, rows, words, has_labels):
+    path = write(tmp_path, rows, "a.conll")
+    row = 1 + rows[0].startswith("#")
+    shown = " ".join(rows[row - 1].split())
+    with refuses(
+        InputError, f"{path}:{row}", "numbers the words", "--word-column 2", shown
+    ) as caught:
+        list(TaggedReader(path, labelled=has_labels))
+    num_columns = len(shown.split())
+    asks_label = has_labels and num_columns > 3
+    assert ("--label-column" in as_flags(caught.value.message)) == asks_label
+    read = TaggedReader(path, TagColumns(word_column="2"), labelled=has_labels)
+    assert [word for sentence in read for word in sentence.words] == words
+
+
+def test_a_column_of_numbers_that_was_chosen_is_read(tmp_path):
+    path = write(tmp_path, GERMEVAL, "a.conll")
+    read = TaggedReader(path, TagColumns(word_column="1"))
+    assert [sentence.words for sentence in read] == [("1", "2"), ("1", "2", "3")]
+
+
+@pytest.mark.parametrize("rows", [
+    pytest.param(["1\tNUM", "2\tNOUN", "3\tNUM", "", "1\tNUM", "2\tNUM"], id="two columns"),
+    pytest.param(["1 CD O", "2 CD X", "3 CD O"], id="three numbers"),
+    pytest.param(["1 CD O", "", "1 CD X"], id="sentences of a word"),
+    pytest.param(["1 CD O", "2 CD X", "", "a NN X", "2 CD O"], id="another sentence"),
+    pytest.param(["1 CD O", "2 CD X", "4 CD X", "8 CD X", "", "1 CD X"], id="no counter"),
+])  # fmt: skip
+def test_words_that_are_numbers_are_read(tmp_path, rows):
+    words = [row.split()[0] for row in rows if row]
+    read = TaggedReader(write(tmp_path, rows, "a.conll"))
+    assert [word for sentence in read for word in sentence.words] == words
 
 
 @pytest.mark.parametrize(("rows", "num_words"), [

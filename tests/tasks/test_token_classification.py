@@ -176,3 +176,28 @@ def test_unusual_training_sentences_are_told():
     assert "2 entities end within a word" in (found := notes_on(list(TaggedReader(rows))))
     assert "--split characters" in as_flags(found)
     assert notes_on([TaggedSentence(("good", "film"), ("A", "B"))]) == ""
+
+
+@pytest.mark.parametrize(("words", "is_told"), [
+    ([*"中国1998年"], True),
+    ([*"abc"], True),
+    ([*"中国9年,B"], False),
+    (["1998", *"年中国人"], False),
+    ([*"ab", "cd"], False),
+    ([*"中国ab" * 50, "cd"], True),
+    ([*"中国" * 50, "1998"], False),
+])  # fmt: skip
+def test_characters_that_new_text_would_join_to_words_are_told(words, is_told):
+    labels = ("A", *"B" * (len(words) - 1))
+    notes = as_flags(
+        notes_on([TaggedSentence(("国",), ("A",)), TaggedSentence(tuple(words), labels)])
+    )
+    assert ("single characters" in notes and "--split characters" in notes) == is_told
+    assert bool(notes) == is_told
+
+
+def test_characters_that_are_split_alike_need_no_remark():
+    task = Tag(("A", "B"), split="characters")
+    sentences = [TaggedSentence(("a", "b"), ("A", "B"))]
+    encoded = task.encode(tiny_tokenizer(), sentences, 37, labelled=True)
+    assert task.notes(sentences, encoded) == []
