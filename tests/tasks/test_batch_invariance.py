@@ -1,7 +1,12 @@
-"""In fp32 on a CPU, outputs of a text have the same bytes whatever it was batched with."""
+"""In fp32 on a CPU, outputs of a text are the same whatever it was batched with.
+
+They have the same bytes on processors whose newest vectors are those of AVX2, where all families
+and heads were measured. On others, whose libraries have other kernels, they agree to 2e-6.
+"""
 
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +17,11 @@ from bertsmith.model.attention_paths import ATTENTION_LENGTHS, measured_paths
 from bertsmith.model.families import FAMILIES
 from bertsmith.tasks.auto import load
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+
+CPU_INFO = Path("/proc/cpuinfo")
+FLAGS = set(CPU_INFO.read_text().split()) if CPU_INFO.exists() else set()
+NEWER = ("avx512f", "avx_vnni", "amx_tile")
+ARE_BYTES_MEASURED = "avx2" in FLAGS and FLAGS.isdisjoint(NEWER)
 
 NUM_POSITIONS = 400
 # A text is longer by special tokens. MKL sums over keys in blocks of 192, or in halves between 193
@@ -58,11 +68,19 @@ def records(task, rng):
 
 
 def outputs(predictor, examples):
-    """The bytes of each example's outputs."""
+    """Each example's outputs, an array."""
     encoded = predictor.encode_examples(examples)
     assert len(encoded.rows) == len(examples)  # no windows
     rows = predictor.definition.compute_outputs(predictor.model, encoded)
-    return [np.asarray(row).tobytes() for row in rows]
+    return [np.asarray(row) for row in rows]
+
+
+def assert_same(actual, expected):
+    """Compare outputs of several examples, lists of arrays."""
+    if ARE_BYTES_MEASURED:
+        assert [row.tobytes() for row in actual] == [row.tobytes() for row in expected]
+    for row, expected_row in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(row, expected_row, rtol=1e-5, atol=2e-6)
 
 
 def assert_independent_of_batch(compute, items, rng):
@@ -72,11 +90,11 @@ def assert_independent_of_batch(compute, items, rng):
     for count in (1, 2):
         with threads(count):
             if count > 1:
-                assert [compute([item])[0] for item in items] == alone
+                assert_same([compute([item])[0] for item in items], alone)
             for size in GROUP_SIZES:
                 group = rng.integers(len(items), size=size).tolist()
                 expected = [alone[index] for index in group]
-                assert compute([items[index] for index in group]) == expected, (count, group)
+                assert_same(compute([items[index] for index in group]), expected)
 
 
 @pytest.mark.parametrize("task", CASES)
@@ -112,13 +130,13 @@ def test_vectors_of_a_published_checkpoint_do_not_depend_on_their_batch(monkeypa
     texts = [" ".join(rng.choice(words, length)) for length in (1, 6, 30, 62, 190, 215, 240)]
 
     def vectors(chosen):
-        return [vector.tobytes() for vector in encoder.encode(chosen)]
+        return list(encoder.encode(chosen))
 
     assert_independent_of_batch(vectors, texts, rng)
     examples = [encoder.example({"text": text}) for text in texts]
-    assert outputs(encoder, examples) == vectors(texts)
+    assert_same(outputs(encoder, examples), vectors(texts))
     predictions = encoder.predict(texts)
-    assert [prediction.vector.tobytes() for prediction in predictions] == vectors(texts)
+    assert_same([prediction.vector for prediction in predictions], vectors(texts))
 
 
 def test_only_models_that_predict_in_fp32_are_batch_invariant(tmp_path):
