@@ -36,7 +36,7 @@ class TextEstimator(Estimator):
         "text": "text_column", "text_pair": "pair_column", "label": "label_column"
     }  # fmt: skip
     for_several_columns: ClassVar[str]
-    """What a table or matrix of several columns holds, and what to give instead."""
+    """Sentence for the error about labels in several columns: the likely reason, and the cure."""
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> ExampleSource:  # noqa: N803
         may_be_matrix = getattr(self, "multi_label", False)

@@ -178,9 +178,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
 
 
 def _mask_token(service: Service, model: ModelInfo) -> str | None:
-    """Return the token that stands for a hidden word, of models that find it; reading a tokenizer
-    takes a moment, which others need not wait.
-    """
+    """Return the token that stands for a hidden word, if the model finds hidden words."""
     return service.tokenizer(model.name).mask_token if model.task == "fill-mask" else None
 
 

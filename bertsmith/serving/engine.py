@@ -129,11 +129,12 @@ class Engine:
         for number, index in self.queue.take(self.max_batch_tokens):
             taken[number].append(index)
         self._compute(taken)
+        waiting_seconds = self.queue.num_tokens / self.speed.value if self.speed.value else 0.0
         for number in taken:
             request = self._requests.get(number)
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[number]
-                self.sender.send(_answers(request, self.speed.value))
+                self.sender.send(_answers(request, waiting_seconds))
 
     def _compute(self, taken: Mapping[int, list[int]]) -> None:
         """Compute texts of several requests together; if that fails, each request by itself."""
@@ -266,7 +267,7 @@ def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) 
     return outputs if isinstance(definition, FillMask) else [None] * len(encoded)
 
 
-def _answers(request: _Request, tokens_per_second: float) -> Answers | Refusal:
+def _answers(request: _Request, waiting_seconds: float) -> Answers | Refusal:
     results = [request.results[index] for index in range(len(request.examples))]
     for index, (prediction, _) in enumerate(results):
         if isinstance(prediction, NotFinite):
@@ -285,7 +286,7 @@ def _answers(request: _Request, tokens_per_second: float) -> Answers | Refusal:
         request.encoding_seconds,
         request.queue_seconds or 0.0,
         request.compute_seconds,
-        tokens_per_second,
+        waiting_seconds,
     )
 
 

@@ -42,10 +42,6 @@ class EngineProcess:
         self._connection: Connection | None = None
         self._is_stopping = False
 
-    @property
-    def process_id(self) -> int | None:
-        return None if self._process is None else self._process.pid
-
     async def start(self) -> Ready:
         """Start the process, and wait until its models are loaded and warm.
 

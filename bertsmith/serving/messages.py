@@ -28,7 +28,6 @@ class ModelInfo:
     max_length: int
     """Maximum number of tokens of a text, with special tokens."""
     hidden_size: int
-    vocab_size: int
     model_type: str
     precision: str
     computes_on: str
@@ -103,8 +102,8 @@ class Answers:
     encoding_seconds: float
     queue_seconds: float
     compute_seconds: float
-    tokens_per_second: float
-    """Tokens that the engine has computed per second of late, of all requests."""
+    waiting_seconds: float
+    """Seconds that the texts of other requests take which wait in the engine."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Places in the queue: how many texts the server holds at a time, and for how long."""
 
 from bertsmith.serving.problems import invalid, overloaded
-from bertsmith.serving.running_mean import RunningMean
 
 
 class Places:
@@ -19,8 +18,8 @@ class Places:
         self.max_seconds = max_seconds
         self.num_taken = 0
         self.num_characters = 0
-        self.speed = RunningMean()
-        """Characters that are computed per second."""
+        self.waiting_seconds = 0.0
+        """Seconds that waiting texts take, as the engine said with its latest answer."""
 
     def take(self, count: int, num_characters: int) -> None:
         """Take places for the texts of a request.
@@ -45,11 +44,10 @@ class Places:
                 f"the server is busy with {self.num_characters:,} characters of text, of at most "
                 f"{self.max_characters:,}. Send the request again in a moment."
             )
-        if self.num_characters > self.max_seconds * self.speed.value > 0:
-            seconds = self.num_characters / self.speed.value
+        if self.num_taken and self.waiting_seconds > self.max_seconds:
             raise overloaded(
-                f"the server is busy: the texts that wait take about {seconds:.0f} seconds. Send "
-                "the request again in a moment."
+                f"the server is busy: the texts that wait take about {self.waiting_seconds:.0f} "
+                "seconds. Send the request again in a moment."
             )
         self.num_taken += count
         self.num_characters += num_characters

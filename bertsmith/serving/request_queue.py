@@ -32,6 +32,11 @@ class RequestQueue:
     def __len__(self) -> int:
         return len(self._requests)
 
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens of all texts that wait."""
+        return sum(sum(one.costs[one.next_text :]) for one in self._requests.values())
+
     def add(self, number: int, key: Hashable, costs: Sequence[int]) -> None:
         """Add a request; only requests with the same `key` can be computed together.
 

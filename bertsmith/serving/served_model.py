@@ -149,7 +149,6 @@ def model_info(
         labels=tuple(getattr(definition, "labels", ())),
         max_length=min(own_length, loaded.max_length),
         hidden_size=config.hidden_size,
-        vocab_size=loaded.tokenizer.vocab_size,
         model_type=str(loaded.folder.settings.get("model_type", "bert")),
         precision=loaded.precision,
         computes_on=str(loaded.device),

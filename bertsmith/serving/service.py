@@ -100,10 +100,6 @@ class Service:
         """
         return self._states[model.name] != folder_state(self.settings.models[model.name])
 
-    @property
-    def engine_process_id(self) -> int | None:
-        return self._engine.process_id
-
     async def start(self) -> None:
         """Start the engine and wait until it is warm.
 
@@ -199,8 +195,7 @@ class Service:
                 self._engine.send(Cancel(number))
         if isinstance(result, Refusal):
             raise of_refusal(result, field)
-        num_tokens = sum(result.num_tokens)
-        self.places.speed.add(result.tokens_per_second * num_characters / max(1, num_tokens))
+        self.places.waiting_seconds = result.waiting_seconds
         self.metrics.observe_batch(result)
         return result
 

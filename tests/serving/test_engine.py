@@ -181,3 +181,10 @@ def test_a_pooling_serves_vectors_of_any_model(classifier_folder):
     first_tokens = [tokens[0] for tokens in answers[2].predictions]
     vectors = [prediction.vector for prediction in answers[1].predictions]
     np.testing.assert_allclose(vectors, first_tokens, atol=1e-6)
+
+
+def test_an_answer_says_how_long_the_others_wait(folder):
+    models = served(m=folder)
+    answers = answers_of(models, work(1, TEXTS[:1]), work(2, TEXTS * 3), max_batch_tokens=20)
+    assert answers[1].waiting_seconds > 0
+    assert answers[2].waiting_seconds == 0

@@ -57,12 +57,12 @@ class Settings(InferenceCompute):
     """Measure the server that runs at this URL, instead of serving: its throughput, and its latency
     under half, most and twice of that load."""
     texts: Advanced[Path | None] = None
-    """With --bench: texts to send, one per line, or as .jsonl one body of a request per line.
+    """Texts that --bench sends, one per line, or as .jsonl one body of a request per line.
     Default: sentences of 5 to 200 words that come with bertsmith."""
     seconds: Advanced[float] = 10.0
-    """With --bench: seconds of each load; the whole takes six to ten times as long."""
+    """Seconds of each load of --bench; the whole takes six to ten times as long."""
     json: Advanced[bool] = False
-    """With --bench: print one JSON object."""
+    """Print the result of --bench as one JSON object."""
 
     def __post_init__(self) -> None:
         if missing := [name for name in PACKAGES if not is_installed(name)]:

@@ -58,13 +58,13 @@ async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
         options["max_answer_length"] = parameters.max_answer_len
     answers = await call.compute(model, "predict", records, options=options)
     count = parameters.top_k or 1
-    found: list[Any] = [
+    answered: list[Any] = [
         answer_rows(prediction, count, may_abstain=parameters.handle_impossible_answer)
         for prediction in answers.predictions
     ]
     if count == 1:
-        found = [rows[0] for rows in found]
-    return found if isinstance(inputs, list) else found[0]
+        answered = [rows[0] for rows in answered]
+    return answered if isinstance(inputs, list) else answered[0]
 
 
 def answer_rows(

@@ -14,7 +14,7 @@ TopK = Annotated[int, Meta(ge=1)] | None
 
 
 class HubOptions(Struct):
-    """HubOptions of the hub's own servers, such as wait_for_model; they mean nothing here."""
+    """Options of the hub's own servers, such as wait_for_model; they mean nothing here."""
 
 
 def read_object(body: bytes) -> dict[str, Any]:

@@ -41,11 +41,11 @@ async def choices(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> A
     if not records:
         raise empty("inputs: found no text. Send at least one.")
     answers = await call.compute(model, "predict", records)
-    found = [
+    ranked = [
         choice_rows(record["choices"], np.array(prediction.probabilities))
         for record, prediction in zip(records, answers.predictions, strict=True)
     ]
-    return found if isinstance(inputs, list) else found[0]
+    return ranked if isinstance(inputs, list) else ranked[0]
 
 
 def choice_rows(texts: Sequence[str], scores: NDArray[np.float64]) -> list[dict[str, Any]]:

@@ -38,14 +38,14 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
         raise empty("parameters.targets: found none. Send at least one word, or leave it out.")
     texts = [spell_masks(text, tokenizer.mask_token) for text in check_texts(body.inputs)]
     targets = body.parameters.targets
-    wanted = None if targets is None else _target_ids(tokenizer, targets)
+    target_ids = None if targets is None else _target_ids(tokenizer, targets)
     top = body.parameters.top_k or 5
     most = tokenizer.vocab_size - len(tokenizer.special_ids)
     answers = await call.compute(
         model,
         "predict",
         [{"text": text} for text in texts],
-        options={"top": most if wanted is not None else min(top, most)},
+        options={"top": most if target_ids is not None else min(top, most)},
     )
     rows = []
     for text, masks in zip(texts, answers.raw, strict=True):
@@ -58,7 +58,7 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
                     "sequence": _fill(tokenizer, text, number, int(id_)),
                 }
                 for id_, score in words
-                if wanted is None or int(id_) in wanted
+                if target_ids is None or int(id_) in target_ids
             ][:top]
             for number, words in enumerate(masks)
         ]

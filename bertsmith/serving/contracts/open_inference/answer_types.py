@@ -25,6 +25,6 @@ class InferAnswer(Struct, forbid_unknown_fields=True):
 
 
 class PredictionsAnswer(Struct, forbid_unknown_fields=True):
-    """What `/` answers, for each instance."""
+    """Answer of `:predict`: for each instance, the answer that `/` gives."""
 
     predictions: list[Any]

@@ -82,9 +82,9 @@ async def infer(call: Call) -> Response:
         )
     else:
         outputs = await _infer_others(call, model, texts, parameters)
-    wanted = body.outputs or [RequestedOutput(output.name, sent) for output in outputs]
+    requested = body.outputs or [RequestedOutput(output.name, sent) for output in outputs]
     by_name = {output.name: output for output in outputs}
-    for one in wanted:
+    for one in requested:
         if one.name not in by_name:
             raise invalid(
                 f"outputs: found '{one.name}'; '{model.name}' gives {' and '.join(by_name)}."
@@ -96,9 +96,9 @@ async def infer(call: Call) -> Response:
             "model_version": VERSION,
             **({} if body.id is None else {"id": body.id}),
         },
-        [by_name[one.name] for one in wanted],
+        [by_name[one.name] for one in requested],
         frozenset(
-            one.name for one in wanted if (one.parameters or {}).get("binary_data", is_binary)
+            one.name for one in requested if (one.parameters or {}).get("binary_data", is_binary)
         ),
     )
     return Response(content, headers=headers)

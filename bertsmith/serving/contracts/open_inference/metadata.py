@@ -1,4 +1,4 @@
-"""What the server says of itself and its models."""
+"""Descriptions of the server and of its models, and whether they are ready."""
 
 from starlette.responses import Response
 

@@ -61,8 +61,8 @@ def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, 
             texts[name] = strings.values
     counts = {name: len(rows) for name, rows in texts.items()}
     if len(set(counts.values())) > 1:
-        found = ", ".join(f"{count:,} in '{name}'" for name, count in counts.items())
-        raise invalid(f"inputs: the tensors have different numbers of texts: {found}.")
+        sizes = ", ".join(f"{count:,} in '{name}'" for name, count in counts.items())
+        raise invalid(f"inputs: the tensors have different numbers of texts: {sizes}.")
     return texts
 
 
