@@ -38,6 +38,7 @@ MOST_FLAT = 2
 """The number of callers is doubled until the rate has grown by less than the factor `LEAST_GAIN` as
 many times in a row."""
 KEPT_UP = 0.97
+"""A server keeps up with a load if it answers at least this share of the requests a second."""
 CHECKED_SHARE = 0.9
 TEXT_FIELDS = {"/embeddings": "input", "/v1/embeddings": "input"}
 """Name of the text in the body of a request, by path; for other paths "inputs", the name in

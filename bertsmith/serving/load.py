@@ -26,6 +26,9 @@ OK = "200"
 BROKEN = "connection lost"
 UNANSWERED = "unanswered"
 PATIENCE = 30.0  # seconds after the last request for answers that are still to come
+RAMP_SHARE = 0.25
+"""Share of a load at random times that its rates leave out. Until the server's queue has filled,
+fewer answers come than requests, although the server keeps up."""
 REFUSED_PAUSE = 0.05  # seconds; else callers who are refused at once would do nothing but call
 
 
@@ -47,7 +50,8 @@ class LoadResult:
     sent_per_second: float
     answered_per_second: float
     """Answers with status 200 that came before the load ended, a second. Callers that wait for
-    their answers end it with the last one."""
+    their answers end it with the last one. For requests at random times, this rate and the one
+    above leave out the first quarter of the load (`RAMP_SHARE`)."""
     num_requests: int
     statuses: dict[str, int]
     """Number of requests by HTTP status; requests without a status are counted as `BROKEN` if their
@@ -116,7 +120,7 @@ async def run_open_loop(
     await asyncio.sleep(max(record.began + seconds - time.perf_counter(), 0.0))
     record.stop_clock()
     await _finish(tasks)
-    return record.summarize(seconds)
+    return record.summarize(RAMP_SHARE * seconds, seconds)
 
 
 async def run_closed_loop(
@@ -140,7 +144,7 @@ async def run_closed_loop(
     await _finish(tasks)
     # A server that computes large batches answers in lumps: the last one counts whole.
     last = max(record.ok_ends, default=0.0) - record.began
-    return record.summarize(max(seconds, last))
+    return record.summarize(0.0, max(seconds, last))
 
 
 async def _finish(tasks: Sequence[asyncio.Task[Any]]) -> None:
@@ -167,6 +171,7 @@ class _Record:
     ok_times: list[float] = field(default_factory=list)
     ok_ends: list[float] = field(default_factory=list)
     other_times: list[float] = field(default_factory=list)
+    due_times: list[float] = field(default_factory=list)
     lateness: list[float] = field(default_factory=list)
     num_waiting: int = 0
     most_waiting: int = 0
@@ -176,6 +181,7 @@ class _Record:
 
     async def follow(self, client: HttpClient, request: bytes, due: float) -> str:
         """Send a request, note its answer, and return its status."""
+        self.due_times.append(due)
         self.lateness.append(time.perf_counter() - due)
         self.num_waiting += 1
         self.most_waiting = max(self.most_waiting, self.num_waiting)
@@ -195,14 +201,16 @@ class _Record:
             self.other_times.append(now - due)
         return status
 
-    def summarize(self, seconds: float) -> LoadResult:
-        """Return the result, with rates over the first `seconds`."""
-        num_requests = self.statuses.total()
-        num_in_time = sum(end <= self.began + seconds for end in self.ok_ends)
+    def summarize(self, start: float, end: float) -> LoadResult:
+        """Return the result, with rates from `start` to `end` seconds after the load began."""
+
+        def rate(times: Sequence[float]) -> float:
+            return sum(start <= each - self.began <= end for each in times) / (end - start)
+
         return LoadResult(
-            sent_per_second=num_requests / seconds,
-            answered_per_second=num_in_time / seconds,
-            num_requests=num_requests,
+            sent_per_second=rate(self.due_times),
+            answered_per_second=rate(self.ok_ends),
+            num_requests=self.statuses.total(),
             statuses=dict(sorted(self.statuses.items())),
             latencies=_to_latencies(self.ok_times),
             refusal_latencies=_to_latencies(self.other_times),

@@ -102,6 +102,23 @@ def test_latency_includes_the_wait_behind_a_stall_in_an_open_loop_alone():
     assert opened.most_waiting >= due_early
 
 
+def test_a_server_that_is_slow_but_keeps_up_answers_at_the_rate_of_the_requests():
+    """Each answer takes a quarter of the load, and all requests are computed at the same time."""
+
+    async def compute():
+        await asyncio.sleep(0.25)
+        return 200
+
+    result = run_load(
+        compute, lambda client, requests: run_open_loop(client, requests, 200.0, 1.0, 1)
+    )
+    times = list(poisson_times(200.0, 1.0, random.Random(1)))
+    assert result.sent_per_second == sum(due >= 0.25 for due in times) / 0.75
+    assert result.answered_per_second > 0.9 * result.sent_per_second
+    # Over the whole load, a quarter fewer answers came than requests.
+    assert sum(due < 0.75 for due in times) < 0.8 * len(times)
+
+
 def test_answers_are_counted_by_status():
     served = []
 
