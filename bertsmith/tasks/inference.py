@@ -3,7 +3,8 @@
 Texts of similar length share a forward pass under a budget of real tokens, so that neither a long
 text nor a large file decides how much memory is used. In fp32 on a CPU the outputs of a text have
 the same bytes whatever it shares the pass with, by one thread or two (docs/architecture.md, "The
-same bytes in any batch"). In bf16, in int8 and on a GPU they may differ by rounding.
+same bytes in any batch"); so they have in int8 where attention is computed in fp32. In bf16 and on
+a GPU they may differ by rounding.
 """
 
 import math
@@ -169,7 +170,9 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
                 f"precision: int8 is not computed here (device {device.type}); allowed are auto, "
                 f"fp32 and bf16. int8 needs {option('device', 'cpu')} and a torch with oneDNN."
             )
-        quantize(model, DTYPES[select_precision("auto", device)])
+        attention_precision = select_precision("auto", device)
+        quantize(model, DTYPES[attention_precision])
+        model.is_batch_invariant = attention_precision == "fp32"
         return "int8"
     if name not in ("auto", *DTYPES):
         raise SettingError("precision", name, ("auto", "fp32", "bf16", "int8"))

