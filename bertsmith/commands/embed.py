@@ -39,7 +39,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             normalize=settings.normalize,
         )
         tell(encoder.loaded.precision_note)
-        encoder.unknown_tokens.is_told = True  # told beside the result
+        encoder.unknown_tokens.is_told = True  # the warning is printed below, after the result
         encoder.ranks = joined_ranks()
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
         report = embed(encoder, texts, out)

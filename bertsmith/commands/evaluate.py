@@ -1,4 +1,7 @@
-"""`bertsmith evaluate`: a model and labelled data, or minimal pairs → its scores."""
+"""`bertsmith evaluate`: score a model.
+
+A fine-tuned model is scored on labelled data, a pre-trained one on minimal pairs.
+"""
 
 import json as json_module
 from collections.abc import Mapping, Sequence
@@ -56,13 +59,17 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
 
 def check_flags(settings: Settings) -> None:
-    """Raise ConfigError unless the line names one file, with flags that apply to it."""
+    """Check that either --data or --minimal-pairs is given, and that the other flags apply to it.
+
+    Raises:
+        ConfigError: they are not, or do not.
+    """
     are_pairs = settings.minimal_pairs is not None
     if are_pairs == bool(settings.data):
-        one = "only one of them" if are_pairs else "one of them"
+        found = "Both --data and" if are_pairs else "Neither --data nor"
         raise ConfigError(
-            f"Give {one}: --data FILE to score a fine-tuned model, or --minimal-pairs FILE for a "
-            "pre-trained one."
+            f"{found} --minimal-pairs is given. Give --data FILE to score a fine-tuned model, or "
+            "--minimal-pairs FILE to score a pre-trained one."
         )
     flag = "--data"
     names = ["scores"]
@@ -77,9 +84,7 @@ def check_flags(settings: Settings) -> None:
         verb = "have" if len(unfit) > 1 else "has"
         raise ConfigError(f"{flags} {verb} no effect with {flag}. Leave out {flags}.")
     if settings.scores and settings.scores.suffix != ".jsonl":
-        raise ConfigError(
-            f"--scores: found '{settings.scores}'; allowed are names that end in .jsonl."
-        )
+        raise ConfigError(f"--scores: the name must end in .jsonl, and is '{settings.scores}'.")
 
 
 def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> None:
@@ -161,7 +166,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
 
 
 def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any]:
-    """Return a copy of the task that splits several labels at `separator`, if there is one.
+    """Return a copy of the task that splits labels at `separator`; None leaves the task as it is.
 
     Raises:
         ConfigError: the model does not give a text several labels, or the separator is empty.
@@ -174,5 +179,7 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
             "several labels. Leave it out."
         )
     if not separator:
-        raise ConfigError("--label-separator: found ''; allowed is text, such as ','. Give one.")
+        raise ConfigError(
+            "--label-separator: found an empty text. Give the text between two labels, such as ','."
+        )
     return replace(task, label_separator=separator)

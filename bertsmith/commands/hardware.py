@@ -17,17 +17,25 @@ from bertsmith.system.hardware import (
     select_precision,
 )
 from bertsmith.system.matrix_products import format_gflops, measured_products
-from bertsmith.system.measurements import Measured, forget, processor_name
+from bertsmith.system.measurements import (
+    Measured,
+    forget,
+    gpu_key,
+    machine_key,
+    processor_name,
+)
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    device = select_device("auto")
     if settings.fresh:
-        forget()
+        forget(machine_key())
+        if device.type == "cuda":
+            forget(gpu_key(device))
     measured = measured_products()
     paths = measured_paths()
     int8 = int8_speed()
     speeds = measured.value
-    device = select_device("auto")
     precision = select_precision("auto", device)
     attention = describe_attention(device, precision)
     chosen = describe_computing(device, precision, count_trainers(device), attention)

@@ -63,7 +63,7 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     rows += [_row(name, component) for name, component in components.items() if is_head(name)]
     if facts["parameters"] != facts["encoder"]:
         rows.append(("with heads", "", f"{facts['parameters']:,}"))
-    wide = max(len(name) for name, _, _ in rows)
+    name_width = max(len(name) for name, _, _ in rows)
     lines = [
         f"{count_noun(config['num_hidden_layers'], 'layer')}, {config['hidden_size']:,} wide, "
         f"{count_noun(config['num_attention_heads'], 'head')}, "
@@ -71,7 +71,7 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
         f"{config['vocab_size']:,} tokens, "
         f"{config['max_position_embeddings']:,} positions",
         "",
-        *(f"{name:<{wide}}  {layer:>10}  {count:>12}" for name, layer, count in rows),
+        *(f"{name:<{name_width}}  {layer:>10}  {count:>12}" for name, layer, count in rows),
         "",
         *_against_formula(facts, encoder),
         "",
@@ -95,8 +95,8 @@ def _against_formula(facts: Mapping[str, Any], encoder: str) -> list[str]:
     rows = [(f"{PARAMETER_FORMULA}, the usual formula", f"{facts['formula']:,}")]
     rows += [(f"  {name}", f"{count:+,}") for name, count in facts["beyond_formula"].items()]
     rows.append((encoder, f"{facts['encoder']:,}"))
-    wide = max(len(name) for name, _ in rows)
-    return [f"{name:<{wide}}  {count:>12}" for name, count in rows]
+    name_width = max(len(name) for name, _ in rows)
+    return [f"{name:<{name_width}}  {count:>12}" for name, count in rows]
 
 
 def _megabytes(count: int) -> str:
@@ -110,7 +110,7 @@ def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
     missing = [name for name in ("num_hidden_layers", "hidden_size") if name not in sizes]
     if name is None and missing:
         raise ConfigError(
-            f"Name a size ({', '.join(PRESETS)}) or a model's folder, or give --layers and "
+            f"Name a preset ({', '.join(PRESETS)}) or a model's folder, or give --layers and "
             f"--hidden; {_flag(missing[0])} is missing."
         )
     return pretraining_model(_config(name, sizes))
@@ -120,14 +120,14 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
     """Load a folder's model, for which there must be no `sizes`."""
     if Path(name).name == name and not Path(name).exists():
         raise ConfigError(
-            f"params: found '{name}', which is neither a size nor a folder here. Sizes are "
-            f"{', '.join(PRESETS)}; or name a model's folder."
+            f"params: found '{name}', which is neither a preset nor a folder here. The "
+            f"presets are {', '.join(PRESETS)}; or name a model's folder."
         )
     if sizes:
         flag = _flag(next(iter(sizes)))
         raise ConfigError(
             f"{flag} cannot change the folder {name}, which has its own sizes. Leave {flag} "
-            f"out, or name a size: {', '.join(PRESETS)}."
+            f"out, or name a preset: {', '.join(PRESETS)}."
         )
     return build_trained(read_folder(name))
 
@@ -145,7 +145,8 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
     _check_known(family, requested)
     for name in requested.keys() & LARGEST.keys():
         check_largest(name, requested[name], _flag(name))
-    chosen: dict[str, Any] = {**(family.preset_sizes(preset) if preset else {}), **requested}
+    released = family.preset_sizes(preset) if preset else family.released_values
+    chosen: dict[str, Any] = {**released, **requested}
     width = chosen["hidden_size"]
     if not preset or "hidden_size" in requested:
         chosen |= {**family.proportions(width), **requested}

@@ -56,19 +56,19 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     if settings.out is not None:
         _check_ending(settings.out, task)
     source = _examples_to_predict(task, settings)
-    kept_rows = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
+    source_rows = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
     rows: list[PredictionRow] = []
     with only_bar("predicting", partial(_count, source)) as advance:
         predictions = predictor.iter_predictions(
-            source if kept_rows is None else kept_rows,
+            source if source_rows is None else source_rows,
             is_waiting=input_is_waiting if settings.text == ("-",) else None,
         )
         pairs = totals.counting(predictions, advance)
         if settings.page is not None:
             pairs = _collected(pairs, rows)
         try:
-            report = _output(task, settings, pairs, totals, kept_rows)
+            report = _output(task, settings, pairs, totals, source_rows)
         except BrokenPipeError:
             for _ in () if settings.page is None else pairs:
                 pass  # nobody reads the lines any more, but the page needs all of them
@@ -183,11 +183,11 @@ def _output(
     settings: Settings,
     pairs: Iterator[tuple[Any, Any]],
     totals: _Totals,
-    kept: KeptRows | None,
+    source_rows: KeptRows | None,
 ) -> dict[str, Any]:
     """Write or print all predictions; return the first keys of the JSON report."""
     if settings.out is not None:
-        note = write_predictions(settings.out, task, pairs, kept)
+        note = write_predictions(settings.out, task, pairs, source_rows)
         tell(note and f"{settings.out}: {note}")
         if not settings.json:
             print(f"{count_noun(totals.num_texts, 'text')} → {settings.out}")

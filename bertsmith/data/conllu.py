@@ -12,7 +12,7 @@ from bertsmith.data.conll import LineBlock
 from bertsmith.data.tables import column_number
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.errors import InputError, option
-from bertsmith.tokenization.words import Place
+from bertsmith.tokenization.words import Offsets
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 CONLLU_ID = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?")
@@ -48,17 +48,17 @@ class ConlluParser:
             return None
         labels = [self._label(row, cells) for row, cells in words] if self.labelled else []
         forms = tuple(cells[self._word_index] for _, cells in words)
-        text_and_places: tuple[str, tuple[Place, ...]] | None = locate_forms(
+        text_and_offsets: tuple[str, tuple[Offsets, ...]] | None = locate_forms(
             [cells for _, cells in rows]
         )
         if self._word_index != CONLLU_FIELDS.index("form"):
-            text_and_places = None  # a lemma stands nowhere in the text
+            text_and_offsets = None  # a lemma stands nowhere in the text
         marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
         numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
         remarks = tuple(marks[n[2]] for n in numbers if n is not None and n[2])
         template = "" if self.labelled else self._template(block)
         return TaggedSentence(
-            forms, tuple(labels), words[0][0], text_and_places, remarks=remarks, template=template
+            forms, tuple(labels), words[0][0], text_and_offsets, remarks=remarks, template=template
         )
 
     def _template(self, block: LineBlock) -> str:
@@ -117,16 +117,16 @@ class ConlluParser:
         return index
 
 
-def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]:
+def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Offsets, ...]]:
     """Rebuild a sentence's text from CoNLL-U rows, and locate its words.
 
-    Spaces follow `SpaceAfter=No`. The parts of a multi-word token have their own places where they
-    spell it (`do` + `n't`), else all of them have its place (French `de` + `le` in `du`).
+    Spaces follow `SpaceAfter=No`. The parts of a multi-word token have their own offsets where they
+    spell it (`do` + `n't`), else all of them have its offsets (French `de` + `le` in `du`).
     """
     text = ""
-    places: list[Place] = []
+    offsets: list[Offsets] = []
     pending: list[str] = []  # parts of the multi-word token that was read last
-    token_place = (0, 0)
+    token_offsets = (0, 0)
     num_parts = 0
     for cells in rows:
         first, kind, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
@@ -136,28 +136,28 @@ def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]
             pending.append(cells[1])
             num_parts -= 1
             if not num_parts:
-                places += _part_places(pending, text, token_place)
+                offsets += _part_offsets(pending, text, token_offsets)
                 pending = []
             continue
         start = len(text)
         text += cells[1]
-        token_place = (start, len(text))
+        token_offsets = (start, len(text))
         if kind == "-":
             num_parts = int(last) - int(first) + 1
         else:
-            places.append(token_place)
+            offsets.append(token_offsets)
         if "SpaceAfter=No" not in cells[9].split("|"):
             text += " "
-    places += [token_place] * len(pending)  # the file ends within a multi-word token
-    return text.removesuffix(" "), tuple(places)
+    offsets += [token_offsets] * len(pending)  # the file ends within a multi-word token
+    return text.removesuffix(" "), tuple(offsets)
 
 
-def _part_places(parts: Sequence[str], text: str, token: Place) -> list[Place]:
+def _part_offsets(parts: Sequence[str], text: str, token: Offsets) -> list[Offsets]:
     start, end = token
     if "".join(parts).lower() != text[start:end].lower():
         return [token] * len(parts)
-    places: list[Place] = []
+    offsets: list[Offsets] = []
     for part in parts:
-        places.append((start, start + len(part)))
+        offsets.append((start, start + len(part)))
         start += len(part)
-    return places
+    return offsets

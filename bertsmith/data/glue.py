@@ -60,6 +60,7 @@ def pairs_of(first: str, second: str, label: str) -> Columns:
     return Columns(first, second, label, header="yes", skip_incomplete=True)
 
 
+MNLI_FILES = "MNLI: dev_matched.tsv or dev_mismatched.tsv"
 GLUE_TASKS = (
     GlueTask(
         "CoLA",
@@ -156,15 +157,16 @@ def find_tasks(root: Path, names: Sequence[str] = ()) -> list[FoundTask]:
         name for name in requested if name not in {found_task.task.name for found_task in tasks}
     ]:
         raise InputError(
-            f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv. Found: "
+            f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv"
+            f"{f' ({MNLI_FILES})' if 'MNLI' in absent else ''}. Found: "
             f"{', '.join(found_task.task.name for found_task in tasks) or 'no task'}. Add it, or "
             f"leave it out of {option('tasks')}."
         )
     if not tasks:
         raise InputError(
             f"{root}: none of GLUE's tasks. Looked for the folders "
-            f"{', '.join(task.name for task in GLUE_TASKS)}, each with train.tsv and dev.tsv. Give "
-            "the folder that holds them."
+            f"{', '.join(task.name for task in GLUE_TASKS)}, each with train.tsv and dev.tsv "
+            f"({MNLI_FILES}). Give the folder that holds them."
         )
     return [
         found_task for found_task in tasks if not requested or found_task.task.name in requested

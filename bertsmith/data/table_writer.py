@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from datetime import time as time_of_day
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 from bertsmith.data.excel_files import cell_text, import_openpyxl
 from bertsmith.errors import InputError
@@ -32,11 +32,12 @@ class TableWriter(ABC):
     """Writes the rows of one table.
 
     Attributes:
-        num_changed: number of cells that were changed, since the format has no room for them.
+        num_changed: number of cells whose text was changed, since the format cannot hold some of
+            its characters, or so many of them.
     """
 
-    change: ClassVar[str] = ""
-    """Description of the change to those cells, for messages."""
+    change = ""
+    """What the format cannot hold, and what is written instead: the end of `note`'s sentence."""
     num_changed = 0
 
     @abstractmethod
@@ -47,7 +48,11 @@ class TableWriter(ABC):
         """Write the remaining rows."""
 
     def discard(self) -> None:  # noqa: B027 - most formats have nothing open
-        """Close an unfinished table now; its library would do so only after the file is closed."""
+        """Close an unfinished table while its file is open.
+
+        Otherwise pyarrow and openpyxl close their writers when these are garbage collected, find
+        the file closed, and a traceback is printed.
+        """
 
     def note(self) -> str | None:
         """Return a sentence about the changed cells; None if there are none."""
@@ -91,7 +96,7 @@ def table_writer(
 
 
 class CsvTable(TableWriter):
-    """Rows by RFC 4180, in UTF-8 without a byte order mark."""
+    """Rows quoted as in RFC 4180, but with LF line ends; in UTF-8 without a byte order mark."""
 
     def __init__(self, file: IO[bytes], columns: Sequence[str], delimiter: str) -> None:
         self._text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
@@ -108,11 +113,14 @@ class CsvTable(TableWriter):
 class TsvTable(TableWriter):
     """Rows without quotes, as bertsmith reads tsv files."""
 
-    change = "a .tsv file has no room for tabs and line breaks in a cell, so they became spaces"
-
     def __init__(self, file: IO[bytes], columns: Sequence[str], delimiter: str) -> None:
         self._file = file
         self._delimiter = delimiter
+        other = "" if delimiter == "\t" else f" nor for the delimiter '{delimiter}'"
+        self.change = (
+            f"a .tsv file has no room for tabs and line breaks in a cell{other}, so they became "
+            "spaces"
+        )
         self.write(columns)
 
     def write(self, values: Sequence[Any]) -> None:
@@ -130,7 +138,7 @@ class ParquetTable(TableWriter):
     """Rows with types, in groups of `_BATCH_ROWS`."""
 
     def __init__(self, file: IO[bytes], columns: Mapping[str, Any]) -> None:
-        # Importing pyarrow takes a quarter of a second, which most formats do not need.
+        # pyarrow takes a quarter of a second to import, and only Parquet needs it.
         self._arrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
         self._schema = self._arrow.schema(

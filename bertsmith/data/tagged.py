@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from bertsmith.data.label_schemes import Scheme
-from bertsmith.tokenization.words import Place, join_words
+from bertsmith.tokenization.words import Offsets, join_words
 
 Remark = Literal[
     "comments",
@@ -65,8 +65,8 @@ class TaggedSentence:
     labels: tuple[str, ...] = ()
     row: int = 0
     """Line or row of the file at which the sentence begins, counted from 1."""
-    text_and_places: tuple[str, tuple[Place, ...]] | None = None
-    """The text of the sentence, and start and end of each word in it; None if the file has only
+    text_and_offsets: tuple[str, tuple[Offsets, ...]] | None = None
+    """The text of the sentence, and the offsets of each word in it; None if the file has only
     words."""
     scheme: Scheme = "plain"
     """Scheme of the labels."""
@@ -86,11 +86,11 @@ class TaggedSentence:
         return {"line": self.row, "text": self.text, "words": list(self.words)}
 
     @cached_property
-    def _located(self) -> tuple[str, tuple[Place, ...]]:
-        if self.text_and_places is not None:
-            return self.text_and_places
-        text, places = join_words(self.words)
-        return text, tuple(places)
+    def _located(self) -> tuple[str, tuple[Offsets, ...]]:
+        if self.text_and_offsets is not None:
+            return self.text_and_offsets
+        text, offsets = join_words(self.words)
+        return text, tuple(offsets)
 
     @property
     def text(self) -> str:
@@ -98,6 +98,6 @@ class TaggedSentence:
         return self._located[0]
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def offsets(self) -> tuple[Offsets, ...]:
         """Start and end (exclusive) of each word in `text`, in characters."""
         return self._located[1]

@@ -19,7 +19,7 @@ from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, shorten_cell
 from bertsmith.data.text_files import ExampleSource, locate_row
 from bertsmith.errors import InputError, option
-from bertsmith.tokenization.words import Place, find_words
+from bertsmith.tokenization.words import Offsets, find_words
 
 WORD_KEYS = ("words", "tokens")
 LABEL_KEYS = ("labels", "tags", "ner_tags", "pos_tags", "upos")
@@ -61,9 +61,9 @@ class ObjectParser:
             text = value.get(text_key) if text_key else None
             if not isinstance(text, str):
                 return TaggedSentence(words, labels, row)
-            text_and_places = align_words(text, words)
-            remarks: tuple[Remark, ...] = () if text_and_places else ("unlocated_texts",)
-            return TaggedSentence(words, labels, row, text_and_places, remarks=remarks)
+            text_and_offsets = align_words(text, words)
+            remarks: tuple[Remark, ...] = () if text_and_offsets else ("unlocated_texts",)
+            return TaggedSentence(words, labels, row, text_and_offsets, remarks=remarks)
         if self.columns.word_column or not text_key or not isinstance(value[text_key], str):
             keys = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
@@ -73,9 +73,9 @@ class ObjectParser:
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
         text = value[text_key]
-        places = find_words(text, self.columns.split or "words")
-        words = tuple(text[start:end] for start, end in places)
-        sentence = TaggedSentence(words, (), row, (text, tuple(places)))
+        offsets = find_words(text, self.columns.split or "words")
+        words = tuple(text[start:end] for start, end in offsets)
+        sentence = TaggedSentence(words, (), row, (text, tuple(offsets)))
         return self._with_entities(sentence, value) if self.labelled else sentence
 
     def _labels(self, row: int, value: Mapping[str, Any], num_words: int) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class ObjectParser:
             )
 
     def _with_entities(self, sentence: TaggedSentence, value: Mapping[str, Any]) -> TaggedSentence:
-        row, text, places = sentence.row, sentence.text, sentence.places
+        row, text, offsets = sentence.row, sentence.text, sentence.offsets
         key = self.columns.label_column or "entities"
         entities = value.get(key)
         if not isinstance(entities, list):
@@ -135,8 +135,8 @@ class ObjectParser:
             )
         spans: list[Span] = []
         remarks: list[Remark] = []
-        starts = [start for start, _ in places]
-        ends = [end for _, end in places]
+        starts = [start for start, _ in offsets]
+        ends = [end for _, end in offsets]
         end_before = 0
         for start, end, label in sorted(self._entity(row, text, entry) for entry in entities):
             touched = range(bisect_right(ends, start), bisect_left(starts, end))
@@ -147,14 +147,15 @@ class ObjectParser:
                     "Fix its start and end",
                 )
             if spans and touched[0] < spans[-1].end:
-                word = text[slice(*places[touched[0]])]
+                word = text[slice(*offsets[touched[0]])]
                 entity = f"the entity {start} to {end} ('{label}')"
                 raise self._refusal(row, *self._shared(entity, word, start < end_before))
             spans.append(Span(label, touched[0], touched[-1] + 1))
             end_before = end
-            exact = text[start:end].strip() == text[places[touched[0]][0] : places[touched[-1]][1]]
+            words_start, words_end = offsets[touched[0]][0], offsets[touched[-1]][1]
+            exact = text[start:end].strip() == text[words_start:words_end]
             remarks += [] if exact else ["misaligned_entities"]
-        labels = write_labels(spans, len(places), "IOB2")
+        labels = write_labels(spans, len(offsets), "IOB2")
         return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
 
     def _shared(self, entity: str, word: str, overlaps: bool) -> tuple[str, str]:
@@ -197,13 +198,13 @@ class ObjectParser:
 def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
     """Parse a line of running text to a sentence without labels."""
     text = line.rstrip("\r\n")
-    places = find_words(text, columns.split or "words")
+    offsets = find_words(text, columns.split or "words")
     return TaggedSentence(
-        tuple(text[start:end] for start, end in places), (), row, (text, tuple(places))
+        tuple(text[start:end] for start, end in offsets), (), row, (text, tuple(offsets))
     )
 
 
-def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]] | None:
+def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Offsets, ...]] | None:
     """Return a text, and start and end of each of its words, in order; None if a word is missing.
 
     Words may have the escapes of treebanks (see `spellings`).
@@ -211,7 +212,7 @@ def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]
     >>> align_words('say "(no)"', ["say", "``", "-LRB-", "no", "-RRB-", "''"])[1]
     ((0, 3), (4, 5), (5, 6), (6, 8), (8, 9), (9, 10))
     """
-    places: list[Place] = []
+    offsets: list[Offsets] = []
     reached = 0
     for word in words:
         matches = [(text.find(form, reached), len(form)) for form in spellings(word)]
@@ -220,8 +221,8 @@ def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]
             return None
         start, size = min(matches, key=lambda match: (match[0], -match[1]))
         reached = start + size
-        places.append((start, reached))
-    return text, tuple(places)
+        offsets.append((start, reached))
+    return text, tuple(offsets)
 
 
 def spellings(word: str) -> tuple[str, ...]:

@@ -237,7 +237,7 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
     """List each score once, shares as percentages, with the values that plain methods reach."""
     hidden = set[str]()
     counted = "texts"
-    most = 1.0
+    max_score = 1.0
     titles = dict(TITLES)
     match evaluation:
         case ClassReport():
@@ -248,7 +248,7 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
                 hidden = {"precision", "recall", "f1"}
         case AnswerReport():
             hidden = {"NoAns_f1"}  # equals NoAns_exact
-            most = 100.0
+            max_score = 100.0
             titles["f1"] = ("F1", "overlap of the answers' words with the right ones")
     tiles = []
     for name, value in evaluation.to_json().items():
@@ -256,18 +256,18 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
             continue
         title, meaning = titles.get(name, (name.replace("_", " "), ""))
         plain = [
-            f"{each.method}: {_shown(name, each.scores[name], most)}"
+            f"{each.method}: {_shown(name, each.scores[name], max_score)}"
             for each in baselines
             if name in each.scores
         ]
-        shown = _shown(name, value, most)
+        shown = _shown(name, value, max_score)
         tiles.append(ScoreTile(title, shown, meaning.format(counted), plain))
     return tiles
 
 
-def _shown(name: str, value: float, most: float) -> str:
+def _shown(name: str, value: float, max_score: float) -> str:
     is_plain = name in PLAIN or abs(value) >= ENDLESS
-    return format_score(name, value, 3) if is_plain else unbroken_percent(value / most)
+    return format_score(name, value, 3) if is_plain else unbroken_percent(value / max_score)
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:

@@ -17,7 +17,7 @@ class GlueSettings(Compute):
     """Folder of the pre-trained model."""
     data: Path
     """Folder with the benchmark's own folders (CoLA, SST-2, RTE, …), each with train.tsv and
-    dev.tsv."""
+    dev.tsv (MNLI with dev_matched.tsv and dev_mismatched.tsv)."""
     out: Path
     """Folder for the runs, the table and the files for a submission. The same command resumes a
     stopped benchmark: complete runs are not repeated. The weights of each task's best seed are

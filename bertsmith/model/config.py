@@ -47,6 +47,8 @@ class BertConfig:
     """Whether a model without heads has a pooler."""
     has_position_embedding: ClassVar[bool] = True
     """Whether positions are added to the embeddings, instead of rotating queries and keys."""
+    released_values: ClassVar[Mapping[str, Any]] = {}
+    """Fields that differ in the released models from the default in config.json, of any size."""
     kept_feed_forward_vectors: ClassVar[int] = 2
     """Vectors of `intermediate_size` numbers that a layer keeps per token for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
@@ -136,7 +138,8 @@ class BertConfig:
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
         """Return the fields that a preset decides."""
-        return {**PRESETS[name], **cls.proportions(PRESETS[name]["hidden_size"])}
+        proportions = cls.proportions(PRESETS[name]["hidden_size"])
+        return {**PRESETS[name], **proportions, **cls.released_values}
 
     @classmethod
     def proportions(cls, hidden_size: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from bertsmith.system.measurements import remember
+from bertsmith.system.measurements import gpu_key, remember
 
 MAX_HEAD_SIZE = 128
 """The kernels take heads of up to 256 numbers, but above 128 some cards lack the backward pass."""
@@ -126,9 +126,10 @@ def varlen_trial(device: torch.device) -> VarlenTrial:
     """
     if device.type != "cuda" or not torch.cuda.is_available():
         return VarlenTrial(problem="there is no CUDA device")
-    key = f"{torch.cuda.get_device_name(device)} | torch {torch.__version__} | attention"
     try:
-        return remember(key, partial(try_varlen, device), VarlenTrial).value
+        return remember(
+            f"{gpu_key(device)} | attention", partial(try_varlen, device), VarlenTrial
+        ).value
     # torch lacks the kernel, the card lacks it, or memory is short: use blocks in each case.
     except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -40,8 +40,8 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
         return sys.maxsize
     rows = MAX_TOKENS // length
     if shape is not None:
-        kept = saved_activations(shape, length, DTYPES[machine.precision].itemsize)
-        rows = min(rows, int(MAX_KEPT_BYTES / kept))
+        bytes_per_row = saved_activations(shape, length, DTYPES[machine.precision].itemsize)
+        rows = min(rows, int(MAX_KEPT_BYTES / bytes_per_row))
     return max(1, rows)
 
 

@@ -87,8 +87,8 @@ class ReplacedTokens(Pretraining):
         read = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
         is_replaced = torch.zeros(batch.num_tokens, device=samples.device)
         is_replaced = is_replaced.index_copy(0, positions, (samples != labels).float())
-        told = model.heads["replaced_token"](fill_up(model.encode(read)))
-        logits = told[: batch.num_tokens].float()
+        padded_logits = model.heads["replaced_token"](fill_up(model.encode(read)))
+        logits = padded_logits[: batch.num_tokens].float()
         loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
         right = ((logits > 0) == (is_replaced > 0)).sum()
         terms = {

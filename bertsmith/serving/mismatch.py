@@ -1,4 +1,7 @@
-"""Sentences about JSON that does not have the fields of a route, in place of msgspec's."""
+"""Error messages about a request's JSON that lacks a field of its route, or has a wrong one.
+
+msgspec finds the error; its own message says neither which fields nor which values are allowed.
+"""
 
 import re
 from collections.abc import Iterator
@@ -23,8 +26,8 @@ def describe_mismatch(error: msgspec.ValidationError, kind: type[Any], within: s
     """Say which field is wrong, and what it may be.
 
     Args:
-        kind: the type that the JSON was read as.
-        within: the field of the body that was read; empty for the whole body.
+        kind: the type to which msgspec should have converted the JSON.
+        within: the field of the body that was converted; empty for the whole body.
     """
     what, path = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", str(error), re.DOTALL).groups("")  # type: ignore[union-attr]
     full_path = ".".join(filter(None, [within, path]))

@@ -35,7 +35,7 @@ class RequestQueue:
     @property
     def num_tokens(self) -> int:
         """Number of tokens of all texts that wait."""
-        return sum(sum(one.costs[one.next_text :]) for one in self._requests.values())
+        return sum(sum(waiting.costs[waiting.next_text :]) for waiting in self._requests.values())
 
     def add(self, number: int, key: Hashable, costs: Sequence[int]) -> None:
         """Add a request; only requests with the same `key` can be computed together.
@@ -64,7 +64,7 @@ class RequestQueue:
         if not self._requests:
             return []
         key = next(iter(self._requests.values())).key
-        turns = deque(number for number, one in self._requests.items() if one.key == key)
+        turns = deque(number for number, waiting in self._requests.items() if waiting.key == key)
         taken: list[tuple[int, int]] = []
         room = max_tokens
         while turns:

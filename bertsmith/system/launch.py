@@ -1,7 +1,8 @@
 """The rank of this process among those that a launcher started: torchrun, SLURM, MPI.
 
-torchrun, accelerate, Ray Train, SkyPilot and Lightning Fabric set RANK, WORLD_SIZE, LOCAL_RANK,
-MASTER_ADDR and MASTER_PORT. The variables of `srun` and `mpirun` are mapped to these names.
+torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, and so do Ray Train and the
+launchers that start processes by torchrun (`accelerate launch`, `fabric run`). SkyPilot does not:
+the command of its job starts torchrun. The variables of `srun` and `mpirun` are mapped to these.
 """
 
 import os
@@ -12,14 +13,17 @@ from dataclasses import dataclass
 from bertsmith.errors import ConfigError
 
 DEFAULT_PORT = 29500
-"""Port of rank 0 where the launcher names none, as in torchrun."""
+"""Port on which rank 0 listens if MASTER_PORT is not set; torchrun's default is the same."""
+
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+"""Variable in which torchrun counts how often it has started all ranks again after a fault."""
 
 OF_LAUNCHERS = {
     "RANK": ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"),
     "WORLD_SIZE": ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
     "LOCAL_RANK": ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
 }
-"""Variables of torchrun, and the same ones of other launchers."""
+"""For each variable of torchrun, those that SLURM, Open MPI and Intel MPI set instead of it."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,14 @@ class Launch:
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
-    """Read the rank of this process from the environment; None where it is the only one.
+    """Read the rank of this process from the environment.
 
-    `srun` sets its variables for each job, so a job of one task is the only process.
+    The result is None if no launcher started it, or if the world size is 1, as in a job of SLURM
+    with one task.
 
     Raises:
-        ConfigError: there are several processes, and a variable is missing or not a whole number.
+        ConfigError: a variable of the launcher is not a whole number; or MASTER_ADDR is not set,
+            and SLURM lists no nodes either.
     """
     values = os.environ if environment is None else environment
     names = _names_of_launcher(values)
@@ -53,7 +59,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
         local_rank=_number(values, names["LOCAL_RANK"]) if names["LOCAL_RANK"] in values else 0,
         address=_address(values),
         port=_number(values, "MASTER_PORT") if values.get("MASTER_PORT") else DEFAULT_PORT,
-        num_restarts=int(values.get("TORCHELASTIC_RESTART_COUNT", "0")),
+        num_restarts=_number(values, RESTARTS) if RESTARTS in values else 0,
     )
 
 
@@ -100,10 +106,12 @@ def first_host(nodes: str) -> str:
 
 
 def _number(values: Mapping[str, str], name: str) -> int:
-    text = values.get(name, "")
+    text = values[name]
     if not text.isdecimal():
+        found = repr(text) if text else "empty"
         raise ConfigError(
-            f"The environment variable {name} is {text!r}, but a launched process needs a whole "
-            "number. Launch with torchrun, srun or mpirun, which set it."
+            f"The environment variable {name} is {found}; a launched process needs a whole number "
+            "there. Launch with torchrun, srun or mpirun, which set it, or unset it together with "
+            "the launcher's other variables."
         )
     return int(text)

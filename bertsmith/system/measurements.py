@@ -1,9 +1,10 @@
 """Measurements of this machine, kept on disk for later processes.
 
-A stored measurement is repeated if it is a month old, if other programs kept the cores busy while
-it was taken, or if a short trial contradicts it; but not while the computer is busy, since a new
-one would be no better. It is valid for one processor, set of instructions and version of torch. A
-pinned one (`"is_pinned": true` in the file) is never repeated.
+Each has a key. That of a CPU names the processor, the instructions that torch uses and torch's
+version, and for some also the number of threads; that of a GPU names the device and torch's
+version. A process repeats a stored measurement if it is a month old, if other programs kept the
+cores busy while it was taken, or if a short trial contradicts it, but not while the cores are busy,
+because a new one would be no better. A pinned one (`"is_pinned": true` in the file) stays as it is.
 """
 
 import contextlib
@@ -40,7 +41,7 @@ CORE_TIMES = Path("/proc/stat")
 CACHE_NAME = "measurements.json"
 
 _checked: set[str] = set()
-"""Keys of the stored measurements that this process has checked by a trial."""
+"""Keys for which this process has asked; their stored measurements are checked the first time."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Measured(Generic[T]):
     load: float | None
     """Share of the cores that other programs used; None where the system does not count it."""
     is_pinned: bool = False
-    """Whether someone set the value by hand, so that no trial may replace it."""
+    """Whether someone set the value by hand, so that it is neither measured again nor forgotten."""
 
     @property
     def is_busy(self) -> bool:
@@ -75,9 +76,12 @@ def remember(
     """Return the measurement stored under `key`, or take it and store it.
 
     Args:
-        decode: builds the value from its JSON, which is that of `dataclasses.asdict`.
-        is_wrong: runs a trial, and returns whether it contradicts the stored value; if so, all
-            measurements of this machine are repeated. Called at most once per process and key.
+        decode: builds the value from the keys and values of its JSON object, which
+            `dataclasses.asdict` has made of it.
+        is_wrong: runs a trial, and returns whether it contradicts the stored value. If so, and if
+            the cores are not busy, all measurements of this CPU are forgotten: this one is taken
+            now, the others when a process needs them. Called at most once per process and key, and
+            not for a value that was measured while the cores were busy.
     """
     measurement = _stored(key, decode)
     is_first = key not in _checked
@@ -89,7 +93,7 @@ def remember(
         if (is_disproved or measurement.is_busy or measurement.is_old) and _is_quiet():
             measurement = None
             if is_disproved:
-                forget()
+                forget(machine_key())
     if measurement is not None:
         return measurement
     value, load = load_during(measure)
@@ -98,10 +102,17 @@ def remember(
     return measurement
 
 
-def forget() -> None:
-    """Remove this machine's measurements; other machines may share the home folder."""
-    mine = f"{machine_key()} | "
-    _write({key: entry for key, entry in _read().items() if not key.startswith(mine)})
+def forget(device_key: str) -> None:
+    """Remove the measurements of a CPU (`machine_key`) or a GPU (`gpu_key`), except pinned ones.
+
+    Those of other devices stay, because several machines may share the home folder.
+    """
+
+    def is_forgotten(key: str, entry: Any) -> bool:
+        is_pinned = isinstance(entry, dict) and entry.get("is_pinned") is True
+        return key.startswith(f"{device_key} | ") and not is_pinned
+
+    _write({key: entry for key, entry in _read().items() if not is_forgotten(key, entry)})
 
 
 def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
@@ -121,6 +132,11 @@ def machine_key() -> str:
     return f"{processor_name()} | {instructions()} | torch {torch.__version__}"
 
 
+def gpu_key(device: torch.device) -> str:
+    """Name a CUDA device and torch's version."""
+    return f"{torch.cuda.get_device_name(device)} | torch {torch.__version__}"
+
+
 def instructions() -> str:
     """Name the instructions that torch uses here, and variables that hide some of them."""
     limits = [f"{name}={os.environ[name]}" for name in INSTRUCTION_LIMITS if name in os.environ]
@@ -128,7 +144,11 @@ def instructions() -> str:
 
 
 def processor_name() -> str:
-    """Name the processor, with a hash of its features, as virtual machines hide the model."""
+    """Name the processor, with a hash of its features.
+
+    In virtual machines several processors with different features have one model name, for example
+    "Intel Xeon Processor".
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -142,7 +162,10 @@ def processor_name() -> str:
 
 
 def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
-    """Return the result of `work`, and the share of the cores that others used meanwhile."""
+    """Return the result of `work`, and the share of the cores that other processes used meanwhile.
+
+    The share is None where the system does not count it.
+    """
     before = _core_seconds()
     used = time.process_time()
     result = work()

@@ -174,10 +174,10 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def cells(self, prediction: LabelsPrediction) -> dict[str, Any]:
         """Join labels, and their probabilities, by the separator of the training file."""
         separator, labels, names = self.label_separator, prediction.labels, prediction.names
-        sure = [f"{prediction.probabilities[label]:.4f}" for label in labels]
+        probabilities = [f"{prediction.probabilities[label]:.4f}" for label in labels]
         is_clear = not any(separator in name for name in names)
         joined = separator.join(names) if is_clear else json.dumps(labels, ensure_ascii=False)
-        return {"labels": joined, "probabilities": separator.join(sure)}
+        return {"labels": joined, "probabilities": separator.join(probabilities)}
 
     def accumulator(self, path: Path) -> MultiLabelAccumulator:
         return MultiLabelAccumulator(self, path)
@@ -193,9 +193,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         predicted = prediction.names
         right = np.mean([(name in gold) == (name in predicted) for name in self.labels])
-        likely = prediction.probabilities
+        probabilities = prediction.probabilities
         # Above a threshold of 0.9, a label with 0.8 is decided to be absent, with confidence 0.2.
-        sure = min(p if label in prediction.labels else 1 - p for label, p in likely.items())
+        confidence = min(
+            p if label in prediction.labels else 1 - p for label, p in probabilities.items()
+        )
         shown = f"{self.label_separator} ".join
         return Outcome(" | ".join(example.one_line()), shown(gold) or "–",
-                       shown(predicted) or "–", float(right), sure)  # fmt: skip
+                       shown(predicted) or "–", float(right), confidence)  # fmt: skip

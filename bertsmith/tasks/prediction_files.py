@@ -52,14 +52,14 @@ def endings(task: Task[Any, Any]) -> list[str]:
 
 
 def write_predictions(
-    path: Path, task: Task[Any, Any], pairs: Pairs, kept: KeptRows | None
+    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: KeptRows | None
 ) -> str | None:
     """Write a file of predictions, by the ending of its name; return a note about its cells.
 
     Args:
         pairs: examples with their predictions.
-        kept: the rows that the examples were read from, whose columns are written too; None if
-            the examples stand in no table.
+        source_rows: the rows that the examples were read from, whose columns are written too;
+            None if the examples stand in no table.
 
     Raises:
         InputError: the file cannot be written, or the source cannot be read.
@@ -67,37 +67,37 @@ def write_predictions(
     """
     ending = path.suffix.lower()
     if ending in TABLE_ENDINGS:
-        return _write_table(path, task, pairs, kept)
+        return _write_table(path, task, pairs, source_rows)
     lines = task.formats[ending](pairs)
-    if ending == ".jsonl" and kept is not None:
-        lines = _json_lines(task, pairs, kept)
+    if ending == ".jsonl" and source_rows is not None:
+        lines = _json_lines(task, pairs, source_rows)
     with atomic_write(path, "w") as file:
         file.writelines(lines)
     return None
 
 
 def _write_table(
-    path: Path, task: Task[Any, Any], pairs: Pairs, kept: KeptRows | None
+    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: KeptRows | None
 ) -> str | None:
     first, pairs = _peek(pairs)
     if first is None:
         raise InputError(f"{path}: there is nothing to predict, so no table was written.")
     example, _ = first
     delimiter = None
-    if kept is None:
+    if source_rows is None:
         columns: dict[str, Any] = dict.fromkeys(_own_cells(example), str)
     else:
-        columns = source_columns(kept.reader, kept.first_row)
-        if path.suffix.lower() == f".{kept.reader.file_format}":
-            delimiter = kept.reader.delimiter
+        columns = source_columns(source_rows.reader, source_rows.first_row)
+        if path.suffix.lower() == f".{source_rows.reader.file_format}":
+            delimiter = source_rows.reader.delimiter
     added = added_names(columns, task.cell_types)
     types = columns | {added[name]: kind for name, kind in task.cell_types.items()}
     with table_writer(path, types, delimiter) as writer:
         for example, prediction in pairs:
-            if kept is None:
+            if source_rows is None:
                 values = list(_own_cells(example).values())
             else:
-                values = _values(kept.next_row(), columns)
+                values = _values(source_rows.next_row(), columns)
             cells = task.cells(prediction)
             writer.write([*values, *(cells[name] for name in added)])
     return writer.note()
@@ -122,19 +122,19 @@ def _is_table(row: SourceRow) -> bool:
     return isinstance(row.columns, list)
 
 
-def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[str]:
+def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: KeptRows) -> Iterator[str]:
     """Yield an object for each row: its columns, its line, and the prediction."""
     columns: list[str] = []
     added: dict[str, str] = {}
     line_name = LINE
     for number, (example, prediction) in enumerate(pairs):
-        row = kept.next_row()
+        row = source_rows.next_row()
         fields = prediction.to_json()
         if not number:
-            if kept.reader.source == STANDARD_INPUT:
+            if source_rows.reader.source == STANDARD_INPUT:
                 columns = unique_names(row.columns)
             else:
-                columns = list(source_columns(kept.reader, row))
+                columns = list(source_columns(source_rows.reader, row))
             decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
             added = {name: _free(name, columns, name) for name in fields}
             added |= added_names(columns, decisions)
@@ -142,7 +142,7 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[
         names = columns if _is_table(row) else row.columns
         own = dict(zip(names, row.values, strict=True))
         if clash := own.keys() & {line_name, *added.values()}:
-            location = kept.reader.locate_row(example.row)
+            location = source_rows.reader.locate_row(example.row)
             raise InputError(
                 f"{location}: has '{min(clash)}', which the rows before lack, and so it was taken "
                 "for the name of what is predicted. Write the input to a file, or give every row "

@@ -70,7 +70,7 @@ class TagPrediction:
         return {
             "labels": list(self.labels),
             "probabilities": self.label_probabilities,
-            "offsets": [list(offsets) for offsets in self.sentence.places],
+            "offsets": [list(offsets) for offsets in self.sentence.offsets],
             **({} if self.scheme == "plain" else {"entities": entities}),
             "num_windows": self.num_windows,
         }
@@ -91,9 +91,9 @@ class TagPrediction:
 
     def parts(self) -> list[MarkedPart]:
         types = span_types(self.names, self.scheme)
-        places = self.sentence.places
+        offsets = self.sentence.offsets
         marks = [
-            Mark(places[first][0], places[last - 1][1], label, color_of(label, types))
+            Mark(offsets[first][0], offsets[last - 1][1], label, color_of(label, types))
             for label, first, last in find_spans(self.label_names, self.scheme)
         ]
         return mark_spans(self.sentence.text, marks)
@@ -121,11 +121,11 @@ class TagPrediction:
         """The entities in the text; empty if the labels are plain, without a scheme of spans."""
         if self.scheme == "plain":
             return []
-        text, places = self.sentence.text, self.sentence.places
+        text, offsets = self.sentence.text, self.sentence.offsets
         sure = self.label_probabilities
         entities = []
         for label, first, last in find_spans(self.label_names, self.scheme):
-            start, end = places[first][0], places[last - 1][1]
+            start, end = offsets[first][0], offsets[last - 1][1]
             mean = sum(sure[first:last]) / (last - first)
             entities.append(Entity(label, text[start:end], start, end, mean))
         return entities

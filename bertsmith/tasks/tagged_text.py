@@ -18,19 +18,20 @@ def marked_text(
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
     `names` are all labels that the model knows; each of their types has a colour. A span whose type
-    has no name is written without it: `[EU] rejects`. If every word belongs to such a span, as in
-    word segmentation, spans are separated by spaces instead of brackets.
+    has no name (labels `B` and `I`) is written as `[EU] rejects`. If such a model moreover has no
+    label O, so that each word belongs to a span, as in word segmentation, spans are separated by
+    spaces and have no brackets.
     """
     from rich.text import Text  # imported only where a line is shown
 
     types = span_types(names, scheme)
     colours = {type_: COLOURS[index % len(COLOURS)] for index, type_ in enumerate(types)}
-    # Each character is replaced by one character, so that the places of words stay valid.
+    # A line break is replaced by one space, so that the words' offsets stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked = Text()
     shown_to = 0  # the offset up to which the text is in `marked`
     for label, first, stop in find_spans(labels, scheme):
-        start, end = sentence.places[first][0], sentence.places[stop - 1][1]
+        start, end = sentence.offsets[first][0], sentence.offsets[stop - 1][1]
         colour = colours.get(label, "")
         if scheme == "plain":
             marked.append(_with_space(marked, text[shown_to:end])).append(f"/{label}", style=colour)
@@ -54,11 +55,13 @@ def _with_space(marked: Any, text: str) -> str:
 def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[str] = ()) -> str:
     """Format a sentence as `word<TAB>label` lines and an empty line.
 
-    The lines `before` the sentence are written too (comments as they are, marks of documents with
-    the label O), since other scorers compare this file line by line with the file of gold labels.
+    The lines `before` the sentence are written too: comments, in which tabs become spaces, and
+    -DOCSTART- lines, with the label O. So line n belongs to line n of the file of gold labels, and
+    the two can be pasted side by side for the scorer conlleval.
 
-    A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word that
-    has only spaces becomes U+FFFD, the replacement character, since an empty cell is no word.
+    A line break or tab in a word becomes a space, because a file of columns would be split there. A
+    word that consists of such characters and spaces becomes U+FFFD, the replacement character,
+    because an empty cell would not be read as a word.
     """
     rows = [f"{_as_cell(word)}\t{label}\n" for word, label in zip(words, labels, strict=True)]
     return "".join([*map(_as_line, before), *rows, "\n"])

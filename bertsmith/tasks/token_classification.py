@@ -377,7 +377,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         sure = prediction.label_probabilities
         shown = wrong or range(len(gold))
         arrows = [
-            Mark(*example.places[i], f"{gold[i]} → {prediction.label_names[i]}", WRONG)
+            Mark(*example.offsets[i], f"{gold[i]} → {prediction.label_names[i]}", WRONG)
             for i in wrong
         ]
         return Outcome(

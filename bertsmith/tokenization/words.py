@@ -16,8 +16,8 @@ from bertsmith.tokenization.normalize import character_class, plain_spaces
 WordRule = Literal["words", "spaces", "characters"]
 """Rule of cutting: `words` as in this module's description, white space, or characters."""
 
-Place = tuple[int, int]
-"""First character of a word in its text, and one past the last."""
+Offsets = tuple[int, int]
+"""Of a word in its text: the offset of its first character, and of one past its last."""
 
 FULL_WIDTH = "\u3000-\u303f\uff00-\uffef"
 PICTURES = "\u2600-\u27bf\U0001f000-\U0001faff"
@@ -43,8 +43,8 @@ def _pattern(rule: WordRule) -> re.Pattern[str]:
     )
 
 
-def find_words(text: str, rule: WordRule = "words") -> list[Place]:
-    """Find the words of a text and return their places in order.
+def find_words(text: str, rule: WordRule = "words") -> list[Offsets]:
+    """Find the words of a text and return their offsets in order.
 
     >>> text = "The U.S. didn't pay 1,000."
     >>> [text[start:end] for start, end in find_words(text)]
@@ -58,8 +58,8 @@ def _touching() -> re.Pattern[str]:
     return re.compile(f"[{character_class('CHINESE')}{FULL_WIDTH}]")
 
 
-def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:
-    """Join words to a text, and return it with each word's place in it.
+def join_words(words: Sequence[str]) -> tuple[str, list[Offsets]]:
+    """Join words to a text, and return it with each word's offsets in it.
 
     Chinese and full-width characters have no spaces beside them.
 
@@ -68,7 +68,7 @@ def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:
     """
     touching = _touching().match
     parts: list[str] = []
-    places: list[Place] = []
+    offsets: list[Offsets] = []
     length = 0
     before = ""
     for word in words:
@@ -76,7 +76,7 @@ def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:
             parts.append(" ")
             length += 1
         parts.append(word)
-        places.append((length, length + len(word)))
+        offsets.append((length, length + len(word)))
         length += len(word)
         before = word
-    return "".join(parts), places
+    return "".join(parts), offsets

@@ -317,8 +317,8 @@ class RunFolder:
         if choices is None:
             return None
         if not isinstance(choices, dict):
-            found = f"{COMPUTE_CHOICES} is {json.dumps(choices)[:60]}, and must be an object"
-            raise _damaged_run(self.run_path, found)
+            problem = f"{COMPUTE_CHOICES} is {json.dumps(choices)[:60]}, and must be an object"
+            raise _damaged_run(self.run_path, problem)
         names = {field.name for field in dataclasses.fields(ComputeChoices)}
         for name in sorted(names ^ choices.keys()):
             problem = "missing" if name in names else "not known"

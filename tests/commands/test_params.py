@@ -31,6 +31,14 @@ def test_sizes(bertsmith, facts):
     )] == [3, 30, 5, 47, 101, 37, 1]  # fmt: skip
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert", "electra"])
+def test_a_family_has_the_same_segments_with_a_preset_and_with_sizes(facts, family):
+    by_preset = facts("small", "--family", family)
+    by_sizes = facts("--layers", 4, "--hidden", 512, "--family", family)
+    assert by_sizes["config"]["type_vocab_size"] == 1 + (family != "roberta")
+    assert by_sizes == by_preset
+
+
 def test_a_folder_counts_what_it_holds(bertsmith, facts, tmp_path):
     folder = save_tiny(tmp_path / "m", "classify", labels=("a", "b", "c"))
     found = facts(folder)

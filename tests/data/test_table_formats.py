@@ -232,3 +232,15 @@ def test_what_is_written_is_read_again(tmp_path, name):
     reader = ExampleReader(path, Columns(label_column="label"), needs_text=False)
     assert [example.text for example in reader] == texts
     assert (writer.note() is None) == (name in ("a.csv", "a.parquet"))
+
+
+@pytest.mark.parametrize(("delimiter", "text", "is_named"), [
+    (";", "a; b", True), (";", "a b", False), (None, "a\tb", False),
+])  # fmt: skip
+def test_a_note_names_the_delimiter_that_a_tsv_file_cannot_hold(
+    tmp_path, delimiter, text, is_named
+):
+    with table_writer(tmp_path / "a.tsv", {"text": str}, delimiter) as writer:
+        writer.write([text])
+    assert ("';'" in (writer.note() or "")) == is_named
+    assert (tmp_path / "a.tsv").read_text() == f"text\n{text.translate({9: 32, 59: 32})}\n"

@@ -127,7 +127,7 @@ def test_conllu_has_its_words_labels_and_text(tmp_path):
     assert sentence.words == ("Do", "n't", "go", "(", "de", "le", ")", ".")
     assert sentence.labels == ("AUX", "PART", "VERB", "PUNCT", "ADP", "DET", "PUNCT", "PUNCT")
     assert sentence.text == "Don't go (du)."
-    found = " ".join(sentence.text[start:end] for start, end in sentence.places)
+    found = " ".join(sentence.text[start:end] for start, end in sentence.offsets)
     assert found == "Do n't go ( du du ) ."
     assert remarks([sentence]) == {"multiword_tokens": 2, "empty_nodes": 1}
     assert pairs(path, label_column="XPOS")[0][1][:2] == ("VB", "RB")
@@ -139,7 +139,7 @@ def test_objects_of_words():
     row = {"words": ["EU", "acts"], "labels": ["B-ORG", "O"]}
     first, second, third = read([row, {"text": "EU  acts", **row}, {"words": [], "labels": []}])
     assert (first.words, first.labels, first.text) == (("EU", "acts"), ("B-ORG", "O"), "EU acts")
-    assert (second.text, second.places) == ("EU  acts", ((0, 2), (4, 8)))
+    assert (second.text, second.offsets) == ("EU  acts", ((0, 2), (4, 8)))
     assert third.words == third.labels == ()
     rows = [{"tokens": ["EU"], "ner_tags": [3], "x": ["B"]}]
     assert pairs(rows) == [(("EU",), ("3",))]
@@ -155,7 +155,7 @@ def test_words_that_treebanks_escape_are_found_in_their_text(text, escaped):
     tokens = escaped.split()
     (sentence,) = read([{"text": text, "words": tokens, "labels": ["O"] * len(tokens)}])
     assert (sentence.text, sentence.words, sentence.remarks) == (text, tuple(tokens), ())
-    assert "".join(text[start:end] for start, end in sentence.places) == text.replace(" ", "")
+    assert "".join(text[start:end] for start, end in sentence.offsets) == text.replace(" ", "")
 
 
 def test_objects_of_texts_with_entities():
@@ -209,7 +209,7 @@ def test_universal_dependencies_have_their_text_again(data_dir):
     texts = re.findall(r"^# text = (.*)$", file.read_text("utf-8"), re.MULTILINE)
     assert [sentence.text for sentence in sentences] == texts
     for sentence in sentences:
-        assert sentence.words == tuple(sentence.text[a:b] for a, b in sentence.places)
+        assert sentence.words == tuple(sentence.text[a:b] for a, b in sentence.offsets)
     assert sum(len(sentence.words) for sentence in sentences) == 25147
     assert remarks(sentences) == {"multiword_tokens": 359, "empty_nodes": 4}
 

@@ -61,6 +61,8 @@ def test_slurm_names_the_first_host_and_torchrun_counts_restarts():
     ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set", "torchrun"]),
     ({"WORLD_SIZE": "many"}, ["WORLD_SIZE is 'many'", "torchrun"]),
     ({"MASTER_PORT": "http"}, ["MASTER_PORT is 'http'"]),
+    ({"RANK": ""}, ["RANK is empty"]),
+    ({"TORCHELASTIC_RESTART_COUNT": "once"}, ["TORCHELASTIC_RESTART_COUNT is 'once'"]),
 ], ids=str)  # fmt: skip
 def test_what_is_missing_or_no_number_is_told(change, parts):
     with refuses(ConfigError, *parts):

@@ -48,9 +48,37 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
         again = recall(numbers.__next__)
         assert again > 1
         assert recall(numbers.__next__) == again
-    cache.write_text(json.dumps({"another computer": 1, f"{machine_key()} | speed": 2}))
-    forget()
-    assert json.loads(cache.read_text()) == {"another computer": 1}
+
+
+def test_a_device_is_forgotten_without_its_pinned_measurements_and_without_other_devices(cache):
+    gpu = "NVIDIA H200 | torch 2"
+    others = {"another computer | speed": 1, f"{machine_key()} | pinned": {"is_pinned": True}}
+    cache.parent.mkdir()
+    cache.write_text(
+        json.dumps({**others, f"{machine_key()} | speed": 2, f"{gpu} | attention": {"value": {}}})
+    )
+    forget(machine_key())
+    assert json.loads(cache.read_text()).keys() == {*others, f"{gpu} | attention"}
+    forget(gpu)
+    assert json.loads(cache.read_text()) == others
+
+
+def test_a_trial_that_fails_forgets_what_was_measured_beside_it_but_nothing_pinned(
+    cache, monkeypatch
+):
+    monkeypatch.setattr(measurements, "CORE_TIMES", cache)
+    speed, other, pinned = (f"{machine_key()} | {name}" for name in ("speed", "other", "pinned"))
+    entry = {"value": {"rate": 5}, "measured_at": days_ago(0), "load": None}
+    cache.parent.mkdir()
+    cache.write_text(json.dumps({speed: entry, other: entry, pinned: {**entry, "is_pinned": True}}))
+    measurements._checked.clear()
+    found = remember(speed, lambda: {"rate": 7}, dict, is_wrong=lambda value: True)
+    assert found.value == {"rate": 7}
+    assert json.loads(cache.read_text()).keys() == {speed, pinned}
+    for key in (speed, pinned):
+        measurements._checked.clear()
+        again = remember(key, lambda: {"rate": 9}, dict, is_wrong=lambda value: value["rate"] == 5)
+        assert again.value == {"rate": 7 if key == speed else 5}
 
 
 @pytest.mark.parametrize(("stored", "is_kept"), [

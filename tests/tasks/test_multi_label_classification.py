@@ -89,7 +89,7 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     words = ("evaluate", settings.out, "--data", other, *FP32, "--label-separator")
     found = json.loads(bertsmith(*words, ";", "--json"))
     assert found["micro_f1"] == pytest.approx(result.evaluation.micro_f1)
-    assert "--label-separator: found ''" in refused(*words, "")
+    assert "--label-separator: found an empty text" in refused(*words, "")
     tagger = save_tiny(settings.out.with_name("one"), "classify", labels=("a", "b"))
     assert "--label-separator: found ';'" in refused(words[0], tagger, *words[2:], ";")
 

@@ -104,7 +104,7 @@ def test_predictions_can_be_read_again(tagger, tmp_path):
     again = list(TaggedReader(path))
     assert [s.words for s in again] == [e.words for e in examples]
     assert [s.labels for s in again] == [p.labels for p in predictions]
-    assert [(s.text, s.places) for s in again] == [(e.text, e.places) for e in examples]
+    assert [(s.text, s.offsets) for s in again] == [(e.text, e.offsets) for e in examples]
     path = tmp_path / "a.conll"
     path.write_text("".join(tagger.definition.formats[".conll"](pairs)))
     assert [s.labels for s in list(TaggedReader(path))] == [p.labels for p in predictions]

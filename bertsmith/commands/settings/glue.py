@@ -9,12 +9,13 @@ from bertsmith.finetuning.settings import GlueSettings
 
 @dataclass(frozen=True)
 class Settings(GlueSettings):
-    """Fine-tune a BERT to every task of GLUE in a folder, and score it.
+    """Fine-tune a BERT once per seed for each task of GLUE in a folder, and score the results.
 
-    Prints a table of the official scores, mean ± standard deviation over the seeds, and the
-    average. To continue after an interruption, run the same command again; finished runs are kept.
-    If a task has a test file (test.tsv), the predictions of the best seed are written in the format
-    of the benchmark's site.
+    Prints a table of each task's official scores on its development files, mean ± standard
+    deviation over the seeds, and the average over the tasks. To continue after an interruption, run
+    the same command again; finished runs are kept. For each test file (test.tsv; for MNLI
+    test_matched.tsv, test_mismatched.tsv and the diagnostic set), the predictions of the task's
+    best seed are written in the format of the benchmark's site.
     """
 
     json: bool = False

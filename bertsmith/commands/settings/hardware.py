@@ -11,15 +11,17 @@ class Settings:
     """Show how fast this computer multiplies matrices, and how bertsmith therefore computes.
 
     BERT spends nearly all of its time on matrix products. Their speeds are measured once and
-    stored; a run then uses the fastest way with the promised accuracy. They are measured again
-    after a month, if other programs kept the computer busy, or if a short trial at the start of a
-    run differs by a factor of 1.5.
+    stored; a run then uses the fastest way with the promised accuracy. They are measured again if
+    they are a month old, if other programs kept the computer busy when they were measured, or if
+    a short trial at the start of a run differs from them by a factor of 1.5; but only while no
+    other program keeps the computer busy.
     """
 
     json: bool = False
     """Print one JSON object instead of text."""
     fresh: bool = False
-    """Measure again, and store the result, for example if the computer was busy before."""
+    """Measure the CPU, and a GPU if there is one, again and store the results, for example if the
+    computer was busy before."""
 
 
 parse = partial(parse_settings, Settings)

@@ -4,6 +4,7 @@ The encoder is BERT's. Positions begin after that of padding, there is one segme
 reads the vector of <s> through a layer of its own, without a pooler.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -41,11 +42,7 @@ class RobertaConfig(BertConfig):
 
     model_type: ClassVar[str] = "roberta"
     first_token_heads: ClassVar[tuple[str, ...]] = TEXT_HEADS
-
-    @classmethod
-    def preset_sizes(cls, name: str) -> dict[str, Any]:
-        others = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
-        return {**super().preset_sizes(name), **others}
+    released_values: ClassVar[Mapping[str, Any]] = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
 
     @property
     def first_position(self) -> int:

@@ -44,9 +44,9 @@ async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
     body: AnswerBody = convert(content, AnswerBody)
     parameters = body.parameters
     inputs = body.inputs
-    asked = [inputs] if isinstance(inputs, QuestionAndContext) else inputs
+    questions = [inputs] if isinstance(inputs, QuestionAndContext) else inputs
     records = []
-    for index, one in enumerate(asked):
+    for index, one in enumerate(questions):
         where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
         check_texts(one.question, f"{where}.question")
         check_texts(one.context, f"{where}.context")

@@ -40,12 +40,12 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
     targets = body.parameters.targets
     target_ids = None if targets is None else _target_ids(tokenizer, targets)
     top = body.parameters.top_k or 5
-    most = tokenizer.vocab_size - len(tokenizer.special_ids)
+    max_top_k = tokenizer.vocab_size - len(tokenizer.special_ids)
     answers = await call.compute(
         model,
         "predict",
         [{"text": text} for text in texts],
-        options={"top": most if target_ids is not None else min(top, most)},
+        options={"top": max_top_k if target_ids is not None else min(top, max_top_k)},
     )
     rows = []
     for text, masks in zip(texts, answers.raw, strict=True):

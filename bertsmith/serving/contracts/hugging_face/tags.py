@@ -47,7 +47,7 @@ def labelled_words(prediction: TagPrediction, ignored: Sequence[str]) -> list[di
         prediction.label_names,
         prediction.label_probabilities,
         prediction.words,
-        prediction.sentence.places,
+        prediction.sentence.offsets,
         strict=True,
     )
     return [
