@@ -1,1 +1,4 @@
-"""The commands: one file each. tyro parses, the file composes and prints, nothing more."""
+"""The commands: one file each, whose `main` calls the other rooms and prints the result.
+
+The modules in `settings/` parse the command lines, by tyro.
+"""

@@ -18,7 +18,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         settings.model, FillMask, device=settings.device, precision=settings.precision
     )
     tell(filler.loaded.precision_note)
-    filler.unknown_tokens.is_told = True  # told with the result
+    filler.unknown_tokens.is_told = True  # the warning is printed with the result
     text = as_characters(settings.text)
     prediction = filler.with_options(top=settings.top)(text)
     tell_unknown(filler.unknown_tokens.rate, "the text")

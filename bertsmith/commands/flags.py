@@ -90,7 +90,7 @@ def _build(cls: type[T], **values: Any) -> T:
 
 @RULES.struct_rule
 def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Tell tyro the fields of settings, without help: tyro shows none."""
+    """Tell tyro the fields of settings, without help texts, since `help.py` shows them."""
     if not dataclasses.is_dataclass(info.type):
         return None
     hints = get_type_hints(info.type, include_extras=True)
@@ -139,7 +139,7 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
     """Return the recipe that a command line names, and the other arguments.
 
     Raises:
-        ConfigError: it names two, or none after --recipe.
+        ConfigError: --recipe is given twice, or without a name.
     """
     names = []
     rest = list(args)

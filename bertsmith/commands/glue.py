@@ -1,4 +1,4 @@
-"""`bertsmith glue`: a pre-trained model → its scores on every task of the benchmark."""
+"""`bertsmith glue`: a pre-trained model → its scores on the tasks of the benchmark in a folder."""
 
 import shlex
 from collections.abc import Sequence

@@ -64,7 +64,9 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe_paths(paths: Mapping[str, str]) -> str:
-    """Describe which kind of attention is used, a line for each precision and use.
+    """Describe where attention by plain products is used, a line for each precision and use.
+
+    The last line says that the fused kernel is used for everything else.
 
     >>> paths = {"fp32 learning 64": "explicit", "fp32 learning 512": "explicit"}
     >>> print(describe_paths({**paths, "bf16 reading 64": "fused"}))
@@ -89,5 +91,8 @@ def describe_time(measurement: Measured[Any]) -> str:
     if measurement.load is None:
         return when
     load = f"{when}, with {100 * measurement.load:.0f} % of the cores' time used by other programs"
-    doubt = ": the figures may be too low, and are measured again when the computer is idle"
+    doubt = (
+        ": the figures may be too low, and are measured again by the next command that needs them "
+        "while the computer is idle"
+    )
     return load + doubt if measurement.is_busy else load

@@ -13,7 +13,7 @@ from bertsmith.errors import as_flags
 from bertsmith.errors.option_names import NamedOption, flag_of
 
 FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
-"""Placeholders of values that only the command itself can check, and words for them."""
+"""Placeholders of values that are not checked here but by the command, and words for them."""
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 

@@ -13,7 +13,10 @@ from bertsmith.training.workers.rank_group import join_ranks
 
 
 def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
-    """Run `work` on rank 0; end all ranks with its exit code."""
+    """Run `work` on rank 0, while the other ranks compute for it; end all with its exit code.
+
+    A rank that loses rank 0 ends with 1.
+    """
     ranks = join_ranks(launch)
     if ranks.rank > 0:
         for number in SIGNALS:  # rank 0 handles them, and needs the others to save the run

@@ -36,7 +36,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def account(model: BertModel) -> dict[str, Any]:
-    """Return all counts as plain JSON values."""
+    """Return config, counts and sizes of a model as plain JSON values."""
     counts = count_parameters(model)
     everything = total(counts)
     return {
@@ -117,7 +117,11 @@ def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
 
 
 def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
-    """Load a folder's model, for which there must be no `sizes`."""
+    """Load a folder's model.
+
+    Raises:
+        ConfigError: there is no such folder, or `sizes` has any, which cannot change a folder.
+    """
     if Path(name).name == name and not Path(name).exists():
         raise ConfigError(
             f"params: found '{name}', which is neither a preset nor a folder here. The "

@@ -71,7 +71,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
             report = _output(task, settings, pairs, totals, source_rows)
         except BrokenPipeError:
             for _ in () if settings.page is None else pairs:
-                pass  # nobody reads the lines any more, but the page needs all of them
+                pass  # nobody reads the lines any more, but the page counts all texts
             _write_page(settings, task, rows, totals)
             raise
     _write_page(settings, task, rows, totals)

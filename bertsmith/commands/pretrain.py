@@ -60,7 +60,11 @@ def describe_run(result: dict[str, Any]) -> str:
 
 
 def suggest_commands(result: Mapping[str, Any]) -> list[str]:
-    """List commands that use the model; none if it has learned only token frequencies."""
+    """List commands that use the model.
+
+    The list is empty if the model has learned only how frequent tokens are, not to use their
+    context, because nothing can be done with it then.
+    """
     if find_plateau(result) is not None:
         return []
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]

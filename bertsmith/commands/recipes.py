@@ -43,4 +43,7 @@ def _lines(recipes: dict[str, dict[str, str]]) -> Iterator[str]:
         for line in align_columns(list(summaries.items()), str.ljust):
             yield f"  {line}"
         yield ""
-    yield "Each is a file with explanations. Use your own by its path: --recipe mine.toml."
+    yield (
+        "Each is a file with explanations. Use your own by its path: --recipe mine.toml, or "
+        "bertsmith compare mine.toml."
+    )

@@ -25,7 +25,7 @@ def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, M
     Return the settings, and the folder that was read for it, which need not be read again.
 
     Raises:
-        CheckpointError: there is no such model. For --help it makes no difference.
+        CheckpointError: there is no such model; but with --help, the help of a classifier is shown.
     """
     model = find_model(cls, args)
     folder = None
@@ -42,11 +42,11 @@ def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, M
 def load_as_told(settings: Any, model: Path | ModelFolder) -> Predictor[Task[Any, Any]]:
     """Load a fine-tuned model as the flags of a line say; tell of its precision.
 
-    Several ranks, if there are, predict together.
+    If a launcher started several ranks, they predict together.
     """
     names = ("device", "precision", "max_length", "long_texts", "stride")
     predictor = load_predictor(model, **{name: getattr(settings, name) for name in names})
     tell(predictor.loaded.precision_note)
-    predictor.unknown_tokens.is_told = True  # told beside the results
+    predictor.unknown_tokens.is_told = True  # the warning is printed with the results
     predictor.ranks = joined_ranks()
     return predictor.with_definition(predictor.definition.with_columns(settings.columns))

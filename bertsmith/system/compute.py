@@ -24,7 +24,8 @@ class InferenceCompute:
     """Device: auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
-    fastest on processors with VNNI), or auto for the faster of fp32 and bf16."""
+    fastest on processors with VNNI), or auto: bf16 if a CPU multiplies in it at least 1.3 times as
+    fast as in fp32, or if a GPU has it; else fp32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +33,15 @@ class Compute(InferenceCompute):
     """Device, number format, threads and tracker of a command that trains."""
 
     precision: Advanced[Literal["auto", "fp32", "bf16"]] = "auto"
-    """Number format of the computation: fp32, bf16, or auto for the faster one here."""
+    """Number format of the computation: fp32, bf16, or auto: bf16 if a CPU multiplies in it at
+    least 1.3 times as fast as in fp32, or if a GPU has it; else fp32."""
     threads: Advanced[int | None] = field(default=None, metadata=FREE)
-    """Number of processor threads; by default one for each core, and never more."""
+    """Number of processor threads, at most one for each core that this process may use. By default
+    that of torch: one for each core, unless OMP_NUM_THREADS is set."""
     exact: Advanced[bool] = field(default=False, metadata=FREE)
-    """Train the same weights, bit for bit, on any number of machines and processor threads: a step
-    always has twelve parts, which are added in one order. This is slower, and the CPUs must be of
-    one kind."""
+    """Train the same weights, bit for bit, on 1, 2, 3, 4, 6 or 12 ranks, with any number of
+    processor threads, if their CPUs are of one kind: each step has twelve parts, whose gradients
+    are added in one order. This is slower."""
     report_to: Advanced[Literal["wandb", "mlflow"] | None] = field(default=None, metadata=FREE)
     """Service to send the metrics to, in addition to journal and TensorBoard: wandb or mlflow.
     Install its package and set it up before."""

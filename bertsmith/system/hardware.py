@@ -102,7 +102,10 @@ def select_device(name: str) -> torch.device:
 
 
 def select_precision(name: str, device: torch.device) -> Precision:
-    """Resolve `auto` to the faster of fp32 and bf16 on `device`; anything else is kept.
+    """Resolve `auto` to fp32 or bf16; anything else is kept.
+
+    On a CPU it is bf16 if that is clearly faster (`ProductSpeeds.precision`), on a GPU if the card
+    has it, elsewhere fp32. In a resumed run it is the precision with which the run began.
 
     Raises:
         SettingError: there is no such precision.

@@ -154,7 +154,7 @@ def load_for_inference(
 def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:
     """Set a model's precision: fp32, bf16, int8, or auto.
 
-    `auto` is the faster of fp32 and bf16. On a CPU the linear layers are prepacked; see
+    `auto` is resolved by `select_precision`. On a CPU the linear layers are prepacked; see
     model/int8.py.
 
     Raises:

@@ -14,8 +14,8 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
 
 EXACT_PARTS = 12
-"""Number of parts of a step with `--exact`. Their gradients are added in the same order on any
-number of ranks; 1, 2, 3, 4, 6 and 12 ranks share 12 parts evenly."""
+"""Number of parts of a step with `--exact`. Their gradients are added in the same order on
+1, 2, 3, 4, 6 and 12 ranks, which share 12 parts evenly; other numbers are refused."""
 
 
 @dataclass(frozen=True)

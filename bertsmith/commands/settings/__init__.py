@@ -1,1 +1,1 @@
-"""The settings of each command, and the parsing of its line; none needs torch."""
+"""The settings of each command, and the parsing of its line. No module here imports torch."""

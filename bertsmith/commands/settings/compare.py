@@ -16,8 +16,9 @@ class Settings(ComparisonSettings):
 
     Writes one HTML page (comparison.html, also as JSON): eval curves, a table of mean ± standard
     deviation, and which differences are larger than noise. All models are measured on the same eval
-    rows. To continue after an interruption, run the same command again; finished runs are kept. If
-    a run fails, the others still run; the page names the failure, and the exit code is 2.
+    rows, however their own rows were made. To continue after an interruption, run the same command
+    again; finished runs are kept. If a run fails, the others still run; the page names the failure,
+    and the exit code is 2.
 
     A comparison file names recipes that share most settings, the budget, the seeds and the tasks;
     families, masks, pairs and positions are comparisons that come with bertsmith. Budget and seeds

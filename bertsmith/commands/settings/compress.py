@@ -11,9 +11,9 @@ from bertsmith.compression.settings import CompressSettings
 class Settings(CompressSettings):
     """Make a model smaller: fewer layers, or fewer tokens.
 
-    Choose one of the two; for both, compress the new folder again. The new folder works with every
-    other command. The command prints parameters, size of the weights, speed and, with --data or
-    --corpus, scores, before and after.
+    Choose one of the two; for both, compress the new folder again. The new folder works with the
+    same commands as the model's own. The command prints parameters, size of the weights, speed and,
+    with --data or --corpus, scores, before and after.
     """
 
     json: bool = False

@@ -18,8 +18,8 @@ class Settings:
 
     Documents are split into sentences (by rules for English and Chinese), and sentences into token
     ids. The corpus folder holds these ids, the bounds of sentences and documents, a copy of the
-    tokenizer, and a manifest that lists what was read and what was skipped. A few documents are
-    held out: models are evaluated on them and never trained on them.
+    tokenizer, and a manifest that lists what was read and what was skipped. A share of the
+    documents (--held-out, by default 1 %) is kept out of training: models are evaluated on it.
     """
 
     files: tyro.conf.Positional[tuple[str, ...]]
@@ -33,7 +33,8 @@ class Settings:
     """Folder to write the corpus to."""
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     processes: int | None = None
-    """Number of processes that split sentences and encode; by default one for each core."""
+    """Number of processes that split sentences and encode; by default one for each core that this
+    process may use."""
     scheduler: str | None = None
     """Dask scheduler whose workers encode, such as tcp://192.168.1.10:8786. They need bertsmith,
     and must see the texts and the folder under the same paths."""

@@ -11,7 +11,8 @@ from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: DistilBERT's recipe.
 
-The student begins with half of the teacher's layers. It learns to predict masked tokens, to give
+The student begins with half of the teacher's layers (--num-layers takes another number, --student
+another model). It learns to predict masked tokens, to give
 the teacher's probabilities for them, and to match its last hidden states. No labels are needed. The
 result is a Hugging Face folder for `bertsmith fill` and `bertsmith finetune`. At the end the
 command compares teacher and student."""
@@ -32,7 +33,9 @@ class Settings:
     )
     optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
-    """Continue the stopped run in --out from its newest checkpoint, as if it had never stopped."""
+    """Continue the stopped run in --out from its newest checkpoint. On a CPU the result is that of
+    a run that was not stopped; on a GPU, on another processor or in another number of processes it
+    differs by rounding."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     json: bool = False

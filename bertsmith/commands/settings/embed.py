@@ -16,14 +16,16 @@ from bertsmith.system.compute import InferenceCompute
 class Settings(InferenceCompute):
     """Turn texts into vectors; the cosine of two vectors says how similar their texts are.
 
-    Row i of the result belongs to text i. Files may be of any size.
+    The vectors are in the order of the texts; a row that --skip-incomplete leaves out has none.
+    Files may be of any size.
     """
 
     model: tyro.conf.Positional[Path]
-    """Folder of a BERT; for a sentence encoder, the folder's settings are used."""
+    """Folder of a BERT; pooling and maximum length of a sentence encoder are read from its
+    folder."""
     file: tyro.conf.Positional[Path]
-    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or - for
-    one text per line from standard input."""
+    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl, .json, .parquet or .xlsx; also as
+    .gz, .xz or .zst; or - for one text per line from standard input."""
     out: Path
     """Output file: .npy (one fp32 array, [texts, hidden]) or .jsonl (one object per text)."""
     columns: Columns = field(default_factory=Columns)

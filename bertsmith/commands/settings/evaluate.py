@@ -26,8 +26,8 @@ class Settings(InferenceCompute):
     data: Annotated[
         Path | None, tyro.conf.arg(help_behavior_hint="(required without --minimal-pairs)")
     ] = None
-    """Labelled examples: .csv, .tsv or .jsonl, also as .gz, .xz or .zst; or in the format that the
-    task was trained on."""
+    """Labelled examples: .csv, .tsv, .jsonl, .json, .parquet or .xlsx, also as .gz, .xz or .zst; or
+    in the format that the task was trained on."""
     minimal_pairs: Path | None = None
     """Minimal pairs, in place of --data: a file such as BLiMP's (.jsonl, .csv or .tsv) with a
     grammatical sentence (sentence_good) and an ungrammatical one (sentence_bad) in each row. The
@@ -35,10 +35,10 @@ class Settings(InferenceCompute):
     log-probabilities of the tokens, each masked in turn. With columns UID, linguistics_term and
     field, there are accuracies by group."""
     limit: int | None = None
-    """Number of rows to read, from the first; for minimal pairs, of each UID. Pairs of texts
-    without scores are evaluated by search, which keeps a vector of each text and compares each with
-    all others: ten times as many rows take ten times the memory and a hundred times the
-    comparisons."""
+    """Number of rows to read, from the first; of minimal pairs, this many of each UID. A sentence
+    encoder is scored on pairs of texts without scores by search, which keeps a vector of each text
+    and compares it with those of all others: ten times as many rows take ten times the memory and a
+    hundred times the comparisons."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""
     long_texts: Advanced[LongTexts | None] = None
@@ -51,8 +51,8 @@ class Settings(InferenceCompute):
     training."""
     errors: Path | None = None
     """Errors file, .jsonl or .csv, with every wrong answer: text, right answer, the model's answer,
-    and its confidence; the most confident first. If answers are numbers (regress, embed), it has
-    the 100 rows with the largest errors, the largest first."""
+    and its confidence; the most confident first. If answers are numbers (regress, embed), which are
+    hardly ever exact, it has only the 100 rows with the largest errors, the largest first."""
     scores: Path | None = None
     """File to write, .jsonl, with each minimal pair and the scores of both sentences."""
     page: Path | None = None

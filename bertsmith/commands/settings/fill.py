@@ -23,7 +23,7 @@ class Settings(InferenceCompute):
     text: tyro.conf.Positional[str]
     """A text with [MASK] in one or more places, in quotes."""
     top: int = 5
-    """Number of words to show for each [MASK]."""
+    """Number of tokens to show for each [MASK], the likeliest first."""
     json: bool = False
     """Print one JSON object instead of text."""
 

@@ -34,8 +34,8 @@ TEACHER = """
 
 With --teacher, the model also learns from the outputs of a larger model that was fine-tuned for the
 same task (distillation), also on texts without labels (--unlabelled). Without --model it begins
-with half of its teacher's layers. At the end the command compares both in size, speed and
-score."""
+with half of its teacher's layers (--num-layers takes another number). At the end the command
+compares both in size, speed and score."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
 Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --folds)")]
@@ -60,7 +60,10 @@ def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
 
 
 def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
-    """Build the settings class: the task's settings, and flags that only the command has."""
+    """Build the settings class: the task's settings, and flags that exist on a command line alone.
+
+    Those are --json and the options of a teacher; --model and --eval may be missing from a line.
+    """
     fields = [
         ("model", Model, dataclasses.field(default=NOT_GIVEN)),
         ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),

@@ -18,11 +18,11 @@ from bertsmith.system.compute import Advanced
 class Settings(pretrain.Settings):
     """Estimate what a pre-training run takes: time, memory, arithmetic and epochs.
 
-    Takes the recipe and the options of `bertsmith pretrain`, and writes nothing. Time and memory
+    Takes the recipe and the options of `bertsmith pretrain`, and writes no run. Time and memory
     are measured on this computer, in the run's own preparation and a few seconds of its steps.
     """
 
-    # Options of `pretrain` that have no effect here; with them its recipes can be used.
+    # Options of `pretrain` that have no effect here; they exist so that its recipes can be used.
     out: tyro.conf.Suppress[Path | None] = None  # type: ignore[assignment]
     resume: tyro.conf.Suppress[bool] = False
     overwrite: tyro.conf.Suppress[bool] = False
@@ -30,7 +30,8 @@ class Settings(pretrain.Settings):
     nodes: int = 1
     """Number of machines like this one on which the run is planned."""
     ranks: int = 1
-    """Number of processes on each of these machines: 1 on CPUs, one for each GPU otherwise."""
+    """Number of ranks (processes that torchrun starts) on each of these machines. Give 1 for a
+    machine without GPUs, otherwise the number of its GPUs."""
     bandwidth: str = "1Gbit"
     """Speed of the network between the machines in each direction, such as 1Gbit, 100Mbit or
     25GB per second."""

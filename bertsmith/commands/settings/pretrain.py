@@ -42,7 +42,9 @@ class Settings:
     pretraining: PretrainingSettings = field(default_factory=PretrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
-    """Continue the stopped run in --out from its newest checkpoint, as if it had never stopped."""
+    """Continue the stopped run in --out from its newest checkpoint. On a CPU the result is that of
+    a run that was not stopped; on a GPU, on another processor or in another number of processes it
+    differs by rounding."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     page: Path | None = None

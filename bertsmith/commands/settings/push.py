@@ -15,8 +15,8 @@ class Settings:
 
     The token is read from the environment variable HF_TOKEN, or from where `hf auth login` keeps
     it; create one with write access at https://huggingface.co/settings/tokens. Sends weights,
-    config, tokenizer and README.md, but no checkpoints and no other files of the run. Needs the
-    package huggingface_hub (pip install huggingface_hub).
+    config, tokenizer, checksums and README.md, but no checkpoints and no other files of the run.
+    Needs the package huggingface_hub (pip install huggingface_hub).
     """
 
     model: tyro.conf.Positional[Path]

@@ -32,25 +32,28 @@ class Settings(InferenceCompute):
     port: int = 8080
     """Port to listen on; 0 takes a free one."""
     api_key: str | None = None
-    """Key that each request has to send as `Authorization: Bearer KEY`. Default: the environment
-    variable BERTSMITH_API_KEY."""
+    """Key that a request has to send as `Authorization: Bearer KEY`, unless it asks for the page,
+    its documentation, the state (/health) or /metrics. Default: the environment variable
+    BERTSMITH_API_KEY."""
     pooling: Advanced[Literal["mean", "first_token", "pooler"] | None] = None
     """Serve vectors, also of models with a head, with this pooling: the mean over the tokens, the
     vector of [CLS] (first_token), or the pooler's output."""
     threads: int | None = None
-    """Number of processor threads; by default one for each core."""
+    """Number of processor threads; by default one for each core that this process may use."""
     max_length: Advanced[int | None] = None
     """Maximum length of a text in tokens. Default: the model's."""
     max_queue: Advanced[int] = 2048
-    """Number of texts that may wait or be computed; more are refused (429)."""
+    """Number of texts, of all requests together, that may wait or be computed; more are refused
+    (429)."""
     max_texts: Advanced[int] = 1024
-    """Number of texts of one request; more are refused (413)."""
+    """Number of texts that one request may have; more are refused (413)."""
     max_batch_tokens: Advanced[int | None] = None
     """Number of tokens that the model computes together. Default: 1,536 for each thread."""
     max_text_tokens: Advanced[int] = 16_384
-    """Number of tokens of one text that is read in windows; more are refused (422)."""
+    """Number of tokens that a text may have where long texts are read in windows; more are refused
+    (422)."""
     max_body_bytes: Advanced[int] = 2_000_000
-    """Size of a request; larger ones are refused (413)."""
+    """Number of bytes that the body of a request may have; larger ones are refused (413)."""
     timeout: Advanced[float] = 60.0
     """Seconds after which a request that is not computed is given up (503)."""
     bench: str | None = None

@@ -94,8 +94,9 @@ class FinetuneSettings(Compute):
     seed: int = 0
     """Random seed. It decides the new head, the order of the examples and dropout."""
     resume: bool = field(default=False, metadata=FREE)
-    """Continue the stopped run in --out. It goes on from its checkpoint, as if it had never
-    stopped."""
+    """Continue the stopped run in --out from its checkpoint. On a CPU the result is that of a run
+    that was not stopped; on a GPU, on another processor or in another number of processes it
+    differs by rounding."""
     overwrite: bool = field(default=False, metadata=FREE)
     """Replace the contents of --out."""
 
