@@ -68,7 +68,7 @@ def _use_name(precision: str, is_learning: bool, length: int) -> str:
 
 
 def _faster_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
-    """Time both paths of model/attention.py, for 1,024 tokens of two heads."""
+    """Time both paths of model/dense_attention.py, for 1,024 tokens of two heads."""
     if dtype == torch.bfloat16 and not multiplies_bf16():
         return "fused"  # plain products took 2 to 30 times as long on a Zen 3, up to a second each
     size = 64

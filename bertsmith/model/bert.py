@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import follow
 from bertsmith.model.families import family_named
@@ -32,6 +31,7 @@ from bertsmith.model.padding import (
     ids_in_place,
     number_columns,
 )
+from bertsmith.model.row_layout import RowLayout
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.trainable import ParameterSpec, TrainableModel
 
@@ -245,7 +245,7 @@ class BertModel(TrainableModel):
             return self.encode(batch, trace, words=words).index_select(0, batch.first_tokens)
         trace = trace or OutputRecorder()
         follow(batch.lengths, batch.places)
-        layout = BlockLayout(
+        layout = RowLayout(
             batch.lengths,
             batch.input_ids.device,
             batch.position_ids,
@@ -256,8 +256,8 @@ class BertModel(TrainableModel):
         hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
-            read = batch.first_tokens if first_only and number == last else None
-            hidden = layer(hidden, layout, record_weights, read)
+            picked = layout.pick_first_tokens() if first_only and number == last else None
+            hidden = layer(hidden, layout, record_weights, picked)
             if number == last:
                 hidden = self.final_norm(hidden)
             hidden = trace.record(hidden, batch.num_tokens)

@@ -35,12 +35,12 @@ class _Sequences:
         self.lengths = lengths
         self.streams = streams
         self.num_tokens = sum(lengths)
-        self.has_first_only = False
+        self.has_one_each = False
 
     def counts(self, num_rows: int) -> Sequence[int] | None:
         """Return the number of a tensor's rows per sequence; None if rows belong to no sequence."""
         ones = [1] * len(self.lengths)
-        if not self.has_first_only and num_rows in (self.num_tokens, rounded_up(self.num_tokens)):
+        if not self.has_one_each and num_rows in (self.num_tokens, rounded_up(self.num_tokens)):
             return self.lengths
         if num_rows in (len(ones), rounded_up(len(ones))):
             return ones
@@ -131,17 +131,17 @@ def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, np.random
 
 
 @contextlib.contextmanager
-def first_tokens_only(is_on: bool) -> Iterator[None]:
+def one_token_each(is_on: bool) -> Iterator[None]:
     """If `is_on`, let `dropout` know that tensors in the block have one row for each sequence."""
     sequences = _local.sequences
     if sequences is None or not is_on:
         yield
         return
-    sequences.has_first_only = True
+    sequences.has_one_each = True
     try:
         yield
     finally:
-        sequences.has_first_only = False
+        sequences.has_one_each = False
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
@@ -169,24 +169,30 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def attention_dropout(
-    weights: Tensor, p: float, training: bool, first: int, lengths: Sequence[int]
+    weights: Tensor,
+    p: float,
+    first: int,
+    query_lengths: Sequence[int],
+    key_lengths: Sequence[int],
 ) -> Tensor:
     """Drop attention weights `[rows, heads, queries, keys]` as `dropout` does, in the same dtype.
 
     Args:
         first: the packed row's number of the sequence in the first row.
-        lengths: tokens of each row that has a sequence; weights beyond are padding.
+        query_lengths, key_lengths: tokens of each row that has a sequence; weights beyond are
+            padding.
     """
     dropped = _num_dropped(p)
-    if _local.sequences is None or not (training and dropped) or weights.device.type != "cpu":
-        return dropout(weights, p, training)
-    _, heads, num_queries, _ = weights.shape
+    if _local.sequences is None or not dropped or weights.device.type != "cpu":
+        return dropout(weights, p, training=True)
+    heads = weights.shape[1]
     bits = np.zeros(tuple(weights.shape), np.int16)
-    streams = _local.sequences.streams[first : first + len(lengths)]
-    for row, (stream, length) in enumerate(zip(streams, lengths, strict=True)):
-        queries = min(length, num_queries)
-        real = _draw(stream, heads * queries * length).reshape(heads, queries, length)
-        bits[row, :, :queries, :length] = real
+    streams = _local.sequences.streams[first : first + len(key_lengths)]
+    for row, (stream, queries, keys) in enumerate(
+        zip(streams, query_lengths, key_lengths, strict=True)
+    ):
+        real = _draw(stream, heads * queries * keys).reshape(heads, queries, keys)
+        bits[row, :, :queries, :keys] = real
     return weights * _mask(bits.reshape(-1), weights.shape, weights.dtype, dropped)
 
 

@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch, send
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
-from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
+from bertsmith.model.attention_pattern import FULL, AttentionPattern
 from bertsmith.model.config import BertConfig
-from bertsmith.model.dropout import dropout, first_tokens_only
+from bertsmith.model.dropout import dropout, one_token_each
+from bertsmith.model.packed_row import PickedTokens
 from bertsmith.model.padding import number_columns
+from bertsmith.model.row_layout import RowLayout
 from bertsmith.model.shape_buckets import fill_up
 
 
@@ -113,33 +115,30 @@ class TransformerLayer(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        layout: BlockLayout,
+        layout: RowLayout,
         record_weights: RecordWeights | None = None,
-        first_tokens: Tensor | None = None,
+        picked: PickedTokens | None = None,
     ) -> Tensor:
         """Return new vectors `[tokens, hidden]`; pass attention weights through `record_weights`.
 
-        With `first_tokens`, int64 `[sequences]`, return the vectors of these tokens alone,
-        `[sequences, hidden]`. Both results may end in padding rows; see `fill_up`.
+        With `picked`, return the vectors of these tokens alone, `[sequences, hidden]`. Both results
+        may end in padding rows; see `fill_up`.
         """
-        first_only = first_tokens is not None
-        with first_tokens_only(first_only):
-            attended = self.attend(hidden, layout, record_weights, first_only=first_only)
-            if first_tokens is not None:
-                hidden = fill_up(hidden.index_select(0, first_tokens))
+        with one_token_each(picked is not None):
+            attended = self.attend(hidden, layout, record_weights, picked)
+            if picked is not None:
+                hidden = fill_up(hidden.index_select(0, picked.index))
             return self.combine(hidden, attended)
 
     def attend(
         self,
         hidden: Tensor,
-        layout: BlockLayout,
+        layout: RowLayout,
         record_weights: RecordWeights | None,
-        *,
-        first_only: bool,
+        picked: PickedTokens | None,
     ) -> Tensor:
-        """Compute attention: `[tokens, hidden]`, or with `first_only` `[sequences, hidden]`."""
-        view = layout.view(self.pattern)
-        return self.attention(hidden, view, record_weights, first_only=first_only)
+        """Compute attention: `[tokens, hidden]`, or with `picked` `[sequences, hidden]`."""
+        return self.attention(hidden, layout.view(self.pattern, picked), record_weights)
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """Apply residual connections, LayerNorm and feed-forward to two tensors `[tokens, hidden]`.

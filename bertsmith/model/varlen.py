@@ -78,15 +78,15 @@ class VarlenTrial:
         return is_right and MIN_GAIN * self.varlen_seconds < self.blocks_seconds
 
 
-def fits(qkv: Tensor, num_heads: int) -> bool:
-    """Return whether the kernel supports the device, dtype and head size of `qkv`.
+def fits(query: Tensor) -> bool:
+    """Return whether the kernel supports the device, dtype and head size of `query`.
 
-    `qkv` is [tokens, 3 * hidden]. The kernel needs CUDA, bf16 or fp16, and heads of a multiple of 8
-    numbers, of `MAX_HEAD_SIZE` at most.
+    `query` is [tokens, heads, head_size]. The kernel needs CUDA, bf16 or fp16, and heads of a
+    multiple of 8 numbers, of `MAX_HEAD_SIZE` at most.
     """
-    head_size = qkv.shape[-1] // (3 * num_heads)
-    is_half = qkv.dtype in (torch.bfloat16, torch.float16)
-    return qkv.is_cuda and is_half and head_size % 8 == 0 and head_size <= MAX_HEAD_SIZE
+    head_size = query.shape[-1]
+    is_half = query.dtype in (torch.bfloat16, torch.float16)
+    return query.is_cuda and is_half and head_size % 8 == 0 and head_size <= MAX_HEAD_SIZE
 
 
 def varlen_attention(

@@ -18,8 +18,8 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.errors import InputError
+from bertsmith.model.attention_pattern import FULL
 from bertsmith.model.bert import BertModel
-from bertsmith.model.blocks import FULL
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.tasks.inference import LoadedModel, compute_groups
 from bertsmith.tasks.pair_scores import MinimalPair, PairScores

@@ -6,10 +6,11 @@ ModernBERT's equality with transformers holds the numbers of a window.
 import pytest
 import torch
 
-from bertsmith.model.attention import SelfAttention
-from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
+from bertsmith.model import dense_attention
+from bertsmith.model.attention_pattern import FULL, AttentionPattern
 from bertsmith.model.config import BertConfig
 from bertsmith.model.layers import TransformerLayer
+from bertsmith.model.row_layout import RowLayout
 from bertsmith.model.shape_buckets import fill_up
 
 LENGTHS = (37, 31, 31, 7, 1)
@@ -38,11 +39,11 @@ class CausalLocalLayer(TransformerLayer):
 def test_a_token_is_seen_as_far_as_the_pattern_says(
     layer: type[TransformerLayer], first: int, last: int, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: path == "fused")
+    monkeypatch.setattr(dense_attention, "is_fused_faster", lambda *_: path == "fused")
     torch.manual_seed(0)
     config = BertConfig(100, 48, 2, 3, 64, hidden_dropout_prob=0.0,
                         attention_probs_dropout_prob=0.0)  # fmt: skip
-    layout, module = BlockLayout(LENGTHS, torch.device("cpu")), layer(config)
+    layout, module = RowLayout(LENGTHS, torch.device("cpu")), layer(config)
     hidden = fill_up(torch.randn(sum(LENGTHS), 48))
     changed = hidden.clone()
     changed[20:24] += 1.0  # of the first sequence

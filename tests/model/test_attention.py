@@ -9,7 +9,7 @@ from torch_threads import another_number
 
 from bertsmith.model import attention_paths, varlen
 from bertsmith.model.attention_paths import attention_path, describe_attention, measured_paths
-from bertsmith.model.blocks import (
+from bertsmith.model.block_cuts import (
     FREE_PADDING,
     MAX_PADDING,
     MAX_SCORES,

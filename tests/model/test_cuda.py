@@ -11,11 +11,12 @@ import torch
 from torch import nn
 
 from bertsmith.data.batches import Batch, pack
+from bertsmith.model import packed_view
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
-from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
+from bertsmith.model.row_layout import RowLayout
 from bertsmith.model.varlen import MAX_ERROR, try_varlen, varlen_trial
 from bertsmith.training.workers.protocol import total_counts
 
@@ -30,9 +31,9 @@ def distance(found, exact):
     return float((found.double() - exact.double()).norm() / exact.double().norm())
 
 
-def attention(dropout_prob=0.0):
+def attention():
     torch.manual_seed(0)
-    module = SelfAttention(HIDDEN, HEADS, dropout_prob)
+    module = SelfAttention(HIDDEN, HEADS, 0.0)
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.1)
     return module.to(CUDA)
@@ -45,38 +46,40 @@ def test_the_trial_finds_the_kernel_right():
 
 
 @pytest.mark.parametrize("first_only", [False, True])
-def test_the_whole_row_equals_blocks_and_the_explicit_path(first_only):
+def test_the_whole_row_equals_blocks_and_the_explicit_path(first_only, monkeypatch):
     hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA)
-    layout = BlockLayout(LENGTHS, CUDA).view()
+    layout = RowLayout(LENGTHS, CUDA)
+    picked = layout.pick_first_tokens() if first_only else None
+    view = layout.view(picked=picked)
     module = attention().double()
     exact_hidden = hidden.double().requires_grad_()
     # Weights that somebody looks at take the explicit path.
-    exact = module(exact_hidden, layout, list)
-    if first_only:
-        exact = exact[layout.bounds.starts[:-1]]
+    exact = module(exact_hidden, layout.view(), list)
+    if picked is not None:
+        exact = exact[picked.index]
     (exact_gradient,) = torch.autograd.grad(exact.square().sum(), exact_hidden)
     for dtype, limit in ((torch.float32, 1e-5), (torch.bfloat16, 2e-2)):
         module = attention().to(dtype)
         given = hidden.to(dtype).requires_grad_()
-        found = module(given, layout, first_only=first_only)
+        found = module(given, view)
         (gradient,) = torch.autograd.grad(found.float().square().sum(), given)
         assert distance(found.detach(), exact.detach()) < limit
         assert distance(gradient, exact_gradient) < 2 * limit
-    row = module.attend_row(module.qkv(given), layout, first_only=first_only)
-    assert distance(module.output(row).detach(), exact.detach()) < 2e-2
+    monkeypatch.setattr(packed_view, "varlen_pays", lambda *_: True)
+    assert distance(module(given, view).detach(), exact.detach()) < 2e-2
 
 
-def test_dropout_leaves_out_its_share_and_follows_the_seed():
+def test_dropout_leaves_out_its_share_and_follows_the_seed(monkeypatch):
     if not varlen_trial(CUDA).has_dropout:
         pytest.skip("this torch has no dropout over whole rows")
-    module = attention(dropout_prob=0.25).bfloat16().train()
-    hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA).bfloat16()
-    qkv, layout = module.qkv(hidden).detach(), BlockLayout(LENGTHS, CUDA).view()
-    qkv.view(-1, 3, HIDDEN)[:, 2] = 1.0
+    monkeypatch.setattr(packed_view, "varlen_pays", lambda *_: True)
+    shape = (sum(LENGTHS), HEADS, HIDDEN // HEADS)
+    query, key = torch.randn(2, *shape, device=CUDA).bfloat16()
+    value, view = torch.ones_like(key), RowLayout(LENGTHS, CUDA).view()
     rows = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        rows.append(module.attend_row(qkv, layout, first_only=False))
+        rows.append(view.attend(query, key, value, dropout_prob=0.25))
     assert torch.equal(rows[0], rows[1])
     assert not torch.equal(rows[0], rows[2])
     assert abs(float(rows[0][: LENGTHS[0]].float().mean()) - 1) < 0.05

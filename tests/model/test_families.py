@@ -13,7 +13,7 @@ from tiny_models import assert_same_weights, save_tiny_of
 
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
-from bertsmith.model.attention import SelfAttention
+from bertsmith.model import dense_attention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.families.distilbert import DistilBertConfig
@@ -278,7 +278,7 @@ def test_gradients_by_what_is_shown(padded_inputs, tmp_path):
 @pytest.mark.parametrize("path", ["explicit", "fused"])
 @pytest.mark.parametrize("seed", range(4))
 def test_windows_of_a_modernbert_count_padding_between_tokens(seed, path, tmp_path, monkeypatch):
-    monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: path == "fused")
+    monkeypatch.setattr(dense_attention, "is_fused_faster", lambda *_: path == "fused")
     draw = np.random.default_rng(seed)
     length = 29
     config = transformers.ModernBertConfig(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bertsmith.data.batches import pack
-from bertsmith.model.attention import SelfAttention
+from bertsmith.model import dense_attention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families.modernbert import ModernBertConfig
@@ -34,7 +34,7 @@ def saved_bytes(model, batch):
      (ModernBertConfig, torch.float32, 0.0, 64)],
 )  # fmt: skip
 def test_activations_are_those_that_torch_keeps(kind, dtype, dropout, length, monkeypatch):
-    monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: False)
+    monkeypatch.setattr(dense_attention, "is_fused_faster", lambda *_: False)
     config = kind.from_preset(
         "tiny", WORDS, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
     )

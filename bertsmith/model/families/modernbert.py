@@ -14,13 +14,15 @@ from torch import Tensor, nn
 from bertsmith.errors import ConfigError
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
-from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
+from bertsmith.model.attention_pattern import FULL, AttentionPattern
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures, build_layers
 from bertsmith.model.head_names import TASK_HEADS
 from bertsmith.model.heads import ClassificationHead, MaskedLMHead
 from bertsmith.model.layers import Embeddings, Pooling, TransformerLayer
+from bertsmith.model.packed_row import PickedTokens
+from bertsmith.model.row_layout import RowLayout
 from bertsmith.system.bounds import check_choice
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -234,16 +236,14 @@ class ModernBertLayer(TransformerLayer):
     def attend(
         self,
         hidden: Tensor,
-        layout: BlockLayout,
+        layout: RowLayout,
         record_weights: RecordWeights | None,
-        *,
-        first_only: bool,
+        picked: PickedTokens | None,
     ) -> Tensor:
         attended = self.attention(
             self.attention_norm(hidden),
-            layout.view(self.pattern),
+            layout.view(self.pattern, picked),
             record_weights,
-            first_only=first_only,
             rotary=layout.rotation(*self.rotary),
         )
         return dropout(attended, self.attention.dropout_prob, self.training)

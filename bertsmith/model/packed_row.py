@@ -1,0 +1,72 @@
+"""The sequences of a packed row: their bounds, their cells, and tokens picked from them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import send
+from bertsmith.model.block_cuts import padded_length
+from bertsmith.model.cells import Cells
+from bertsmith.model.shape_buckets import rounded_up
+from bertsmith.model.varlen import Bounds
+
+
+@dataclass(frozen=True, eq=False)
+class PackedRow:
+    """Sequences one after another in a row of tokens.
+
+    `columns`, int64 [tokens], are those of the batch. On a CPU the cells of neighbouring sequences
+    are filled up to one of a few lengths, unless `pads` is false.
+    """
+
+    lengths: tuple[int, ...]
+    device: torch.device
+    columns: np.ndarray | None = field(default=None, repr=False)
+    pads: bool = True
+    _cells: dict[tuple[int, int], Cells] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The place of each sequence's first token, and the row's end, int64 [sequences + 1]."""
+        return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        starts = torch.from_numpy(self.starts.astype(np.int32))
+        return Bounds(send(starts, self.device), max(self.lengths))
+
+    def cells(self, first: int, end: int) -> Cells:
+        """Return the cells of the sequences from `first` to before `end`, made once."""
+        if (first, end) not in self._cells:
+            lengths = self.lengths[first:end]
+            num_rows, length = len(lengths), max(lengths)
+            if self.device.type == "cpu":
+                num_rows = rounded_up(num_rows, steps=4, smallest=1)
+                length = padded_length(length) if self.pads else length
+            columns = None
+            if self.columns is not None:
+                columns = self.columns[self.starts[first] : self.starts[end]]
+            self._cells[first, end] = Cells(lengths, num_rows, length, self.device, columns)
+        return self._cells[first, end]
+
+
+@dataclass(frozen=True, eq=False)
+class PickedTokens:
+    """One token of each sequence of a packed row, such as the first.
+
+    `index`, int64 [sequences], are their places in that row; `row` is a packed row of these tokens.
+    """
+
+    index: Tensor
+    row: PackedRow
+
+    @classmethod
+    def first(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
+        """Pick the first token of each sequence; `pads` is that of their row."""
+        places = row.starts[:-1]
+        columns = None if row.columns is None else row.columns[places]
+        picked = PackedRow((1,) * len(row.lengths), row.device, columns, pads)
+        return cls(send(torch.from_numpy(places), row.device), picked)

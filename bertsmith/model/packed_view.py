@@ -1,0 +1,119 @@
+"""Attention within the sequences of a packed row.
+
+On CUDA one kernel takes the whole row with the bounds of its sequences, if a trial found the kernel
+correct and faster. Otherwise the row is cut into blocks of neighbouring sequences of similar
+length.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from bertsmith.model import dense_attention
+from bertsmith.model.attention import RecordWeights
+from bertsmith.model.attention_pattern import FULL, AttentionPattern
+from bertsmith.model.block_cuts import MAX_SCORES, cut_blocks, cut_by_length
+from bertsmith.model.blocks import Block, Heads
+from bertsmith.model.cells import Cells
+from bertsmith.model.packed_row import PackedRow
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
+
+
+@dataclass(frozen=True, eq=False)
+class PackedView:
+    """A packed row as self-attention with one pattern reads it.
+
+    The lengths of `keys` never rise. `queries` are the same row, or tokens picked from it by their
+    places `picked`, int64 [sequences]. With `by_length` each block holds sequences of one padded
+    length (`cut_by_length`).
+    """
+
+    queries: PackedRow
+    keys: PackedRow
+    pattern: AttentionPattern = FULL
+    picked: Tensor | None = None
+    by_length: bool = False
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        max_scores = MAX_SCORES if self.keys.device.type == "cpu" else math.inf
+        cut = cut_by_length if self.by_length else cut_blocks
+        return [self._block(first, end) for first, end in cut(self.keys.lengths, max_scores)]
+
+    def _block(self, first: int, end: int) -> Block:
+        queries, keys = self.queries.cells(first, end), self.keys.cells(first, end)
+        pattern = self.pattern.within(max(keys.lengths)) if keys.columns is None else self.pattern
+        return Block(queries, keys, pattern, first)
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        dropout_prob: float = 0.0,
+        record_weights: RecordWeights | None = None,
+    ) -> Tensor:
+        """Compute contexts as `AttentionView.attend` does, of all tokens or of the picked ones.
+
+        All arguments are of all tokens. With `record_weights` no tokens may be picked.
+        """
+        assert record_weights is None or self.picked is None
+        if self.picked is not None:
+            query = query.index_select(0, self.picked)
+        if record_weights is None and self._takes_whole_row(query, dropout_prob):
+            bounds = self.queries.bounds, self.keys.bounds
+            return varlen_attention(query, key, value, *bounds, dropout_prob).flatten(1)
+        blocks = self.blocks
+        query_rows = _split(query, [block.queries for block in blocks])
+        key_rows, value_rows = (
+            _split(row, [block.keys for block in blocks]) for row in (key, value)
+        )
+        rows = zip(blocks, query_rows, key_rows, value_rows, strict=True)
+        heads = (block.gather(query, key, value) for block, query, key, value in rows)
+        if record_weights is None:
+            contexts: Iterator[Tensor] = (
+                dense_attention.attend(*each, block, dropout_prob)
+                for each, block in zip(heads, blocks, strict=True)
+            )
+        else:
+            contexts = _attend_recorded(list(heads), blocks, dropout_prob, record_weights)
+        pairs = zip(contexts, blocks, strict=True)
+        return fill_up(*[block.queries.put_back(context) for context, block in pairs])
+
+    def _takes_whole_row(self, query: Tensor, dropout_prob: float) -> bool:
+        is_possible = self.pattern == FULL and fits(query)
+        return is_possible and varlen_pays(query.device, dropout_prob > 0)
+
+
+def _split(row: Tensor, cells: Sequence[Cells]) -> Sequence[Tensor]:
+    """Split `row`, [tokens, ...], into the tokens of each block; the rest is padding."""
+    sizes = [each.num_tokens for each in cells]
+    return row.split_with_sizes([*sizes, len(row) - sum(sizes)])[:-1]
+
+
+def _attend_recorded(
+    heads: Sequence[Heads],
+    blocks: Sequence[Block],
+    dropout_prob: float,
+    record_weights: RecordWeights,
+) -> Iterator[Tensor]:
+    """Compute the context of every block by weights that pass through `record_weights`.
+
+    `heads` are the blocks' queries, keys and values, contexts [rows, heads, length, head_size].
+    """
+    computed = [
+        dense_attention.compute_weights(query, key, block.bias)
+        for (query, key, _), block in zip(heads, blocks, strict=True)
+    ]
+    pairs = zip(computed, blocks, strict=True)
+    used = record_weights([weights[: block.queries.num_sequences] for weights, block in pairs])
+    rows = zip(used, computed, heads, blocks, strict=True)
+    for of_sequences, weights, (_, _, value), block in rows:
+        # A block may have more rows than sequences; the other rows keep the computed weights.
+        of_rows = torch.cat([of_sequences, weights[len(of_sequences) :]])
+        yield dense_attention.mix(of_rows, value, block, dropout_prob)

@@ -1,0 +1,71 @@
+"""What all layers of a model share about a packed row: views of its sequences, and rotations."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.model.attention_pattern import FULL, AttentionPattern
+from bertsmith.model.packed_row import PackedRow, PickedTokens
+from bertsmith.model.packed_view import PackedView
+from bertsmith.model.rotary import Rotation
+
+
+class RowLayout:
+    """The sequences of a packed row, with a view for each pattern of attention among the layers.
+
+    `lengths` never rises. `position_ids` and `columns`, int64 [tokens], are those of the batch;
+    `by_length` is that of `PackedView`.
+    """
+
+    def __init__(
+        self,
+        lengths: tuple[int, ...],
+        device: torch.device,
+        position_ids: Tensor | None = None,
+        columns: Tensor | None = None,
+        *,
+        by_length: bool = False,
+    ) -> None:
+        self.row = PackedRow(lengths, device, None if columns is None else columns.cpu().numpy())
+        self.by_length = by_length
+        self.position_ids = position_ids
+        self._views: dict[AttentionPattern, PackedView] = {}
+        self._rotations: dict[tuple[float, int], Rotation] = {}
+
+    def rotation(self, theta: float, head_size: int) -> Rotation:
+        """Return the rotation of queries and keys by their positions, made once for all layers.
+
+        Args:
+            theta: base of the wavelengths, as `Rotation` takes it.
+        """
+        assert self.position_ids is not None
+        key = theta, head_size
+        if key not in self._rotations:
+            self._rotations[key] = Rotation.of(self.position_ids, theta, head_size)
+        return self._rotations[key]
+
+    def view(
+        self, pattern: AttentionPattern = FULL, picked: PickedTokens | None = None
+    ) -> PackedView:
+        """Return the row as attention with this pattern reads it, made once for all layers.
+
+        With `picked` only these tokens have queries; one layer at most reads such a view.
+        """
+        pattern = pattern.within(self._span)
+        if picked is not None:
+            return PackedView(picked.row, self.row, pattern, picked.index, self.by_length)
+        if pattern not in self._views:
+            row = self.row
+            self._views[pattern] = PackedView(row, row, pattern, by_length=self.by_length)
+        return self._views[pattern]
+
+    def pick_first_tokens(self) -> PickedTokens:
+        """Pick the first token of each sequence."""
+        # For a single query the fused kernel rounds differently in each thread.
+        return PickedTokens.first(self.row, pads=self.by_length)
+
+    @property
+    def _span(self) -> int:
+        """The most columns that a sequence can take."""
+        columns = self.row.columns
+        return self.row.lengths[0] if columns is None else int(np.ptp(columns)) + 1
