@@ -1,7 +1,7 @@
 """`bertsmith finetune TASK`: labelled examples → a model that does the task."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.data.tables import check_delimiter
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
-from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.linear_run import function_for
+from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.config_file import own_settings
 from bertsmith.model.model_folder import read_folder
@@ -29,9 +30,9 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     check_outside(settings.out, settings.model)  # only `compare` writes runs into a model folder
     task = task_named(line[2])
     command = resume_command(line)
-    train: Callable[..., Any] = finetune
+    train = function_for(settings)
     if student is None and not settings.is_series:
-        train = partial(finetune, has_costly_baselines=True)
+        train = partial(train, has_costly_baselines=True)
     if student is not None:
         train = partial(distill, student, say=tell)
     if settings.resume and not settings.is_series:
@@ -41,7 +42,7 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
             result: Any = finetune_repeatedly(task, settings, [display], command, tell, train=train)
         else:
             result = train(task, settings, [display], command)
-    if has_details() and not settings.is_series and student is None:
+    if has_details() and isinstance(result, FineTuned):
         tell(result.load_report)
     print_report(result, settings.json)
     if not settings.json and not settings.folds:

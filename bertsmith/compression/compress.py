@@ -13,6 +13,7 @@ from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.compression.vocabulary import keep_tokens
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput
+from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.int8 import slower_note
 from bertsmith.model.layer_choice import choose_layers
@@ -43,6 +44,12 @@ def compress(settings: CompressSettings) -> Compressed:
         path = find_checkpoint(settings.model)
         check_model_out(settings.out, path, overwrite=settings.overwrite)
         folder = read_folder(path)
+        if folder.files.has(LINEAR_HEAD_FILE):
+            raise CheckpointError(
+                f"{path}: its linear head was fitted to the vectors of the whole model. Make the "
+                f"model that it began with smaller, and fit a head to the smaller one with "
+                "'bertsmith finetune classify --head linear'."
+            )
         device = select_device(settings.device)
         source = SourceModel(folder, build(folder).to(device), settings.corpus)
         trial = ComparisonInput(

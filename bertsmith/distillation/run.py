@@ -49,6 +49,7 @@ from bertsmith.system.terminal import Say
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
 from bertsmith.tasks.inference import LoadedModel, set_dtype
+from bertsmith.tasks.linear_classification import LinearTask
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -215,6 +216,8 @@ def _load_teacher(
 def _what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
     if task is None:
         return "was not fine-tuned"
+    if issubclass(task, LinearTask):
+        return "has a linear head, from which no other model can learn"
     heads = " and ".join(f"'{name}'" for name in model.heads)
     return f"was fine-tuned to '{task.name}'" + (f" with the head {heads}" if heads else "")
 

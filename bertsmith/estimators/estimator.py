@@ -37,7 +37,8 @@ from bertsmith.errors import (
 from bertsmith.estimators.messages import default_verbosity, not_fitted, training_view
 from bertsmith.estimators.rows import as_source, peek, prediction_items
 from bertsmith.estimators.trained_settings import read_trained_settings
-from bertsmith.finetuning.run import FineTuned, finetune
+from bertsmith.finetuning.linear_run import function_for
+from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import hold_out
 from bertsmith.model.saving import write_task_settings
 from bertsmith.system.paths import check_outside
@@ -246,7 +247,7 @@ class Estimator(ABC):
             eval: examples by which the best weights are chosen: a share of X, drawn with `seed`
                 so that each label has the same share; or a path, a table or rows; or a tuple
                 (X, y). None trains on all of X: nothing is scored, and the last step's weights
-                are kept.
+                are kept. With `head="linear"`, a share is not needed and None is meant.
             limit: use only this many examples of X, the first ones; by default the parameter
                 `limit`.
             show_progress: show the run, and its scores at the end; by default as `verbose` says.
@@ -281,13 +282,13 @@ class Estimator(ABC):
             check_outside(settings.out, settings.model)
         check_delimiter(settings.columns, train, held_out)
         dataset = self.task.read(settings, (train, held_out if is_apart else None))
-        if is_share:
+        if is_share and settings.needs_held_out:
             dataset = hold_out(dataset, eval, settings.seed)
         elif not is_apart:  # the task may have read X as evaluation examples as well
             dataset = dataclasses.replace(dataset, held_out=[])
         with training_view(verbosity) as view:
             try:
-                result = finetune(
+                result = function_for(settings)(
                     self.task,
                     settings,
                     [*view.callbacks, *callbacks],

@@ -62,6 +62,7 @@ class LabelOptions(WindowOptions, total=False):
 class ClassifyOptions(LabelOptions, total=False):
     """Options of `TextClassifier`."""
 
+    head: classify.Head
     metric: classify.Metric | None
     multi_label: bool
     label_separator: str

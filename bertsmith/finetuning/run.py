@@ -17,6 +17,7 @@ from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
+from bertsmith.finetuning.notes import notes_on
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.metrics.report import Report
 from bertsmith.model.bert import BertModel
@@ -26,7 +27,7 @@ from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.system.counts import count_noun, counted
+from bertsmith.system.counts import count_noun
 from bertsmith.system.files import sha256_file
 from bertsmith.system.notebook import html_lines
 from bertsmith.system.paths import is_within
@@ -145,40 +146,6 @@ class FineTuned:
 
 TRAINED_HEAD = "training_state.head.safetensors"
 """File of a checkpoint with the head as it is trained, if the model folder has another form."""
-
-NOTES = {
-    "num_train_windowed": (
-        "training text was longer than the model reads and was read in windows",
-        "training texts were longer than the model reads and were read in windows",
-    ),
-    "num_train_truncated": (
-        "training text was longer than the model, or a step, can hold; part of it was left out",
-        "training texts were longer than the model, or a step, can hold; part of each was left out",
-    ),
-    "num_train_skipped": (
-        "training row without text or label was skipped",
-        "training rows without text or label were skipped",
-    ),
-    "num_overlap": (
-        "of the eval texts is also in the training file, so these scores may be too high",
-        "of the eval texts are also in the training file, so these scores may be too high",
-    ),
-}
-"""Remarks on counts in fields of `FineTuned`, in singular and plural."""
-
-CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
-NOT_SCORED = (
-    "no example was set aside, so nothing was scored, and the weights of the last step were kept"
-)
-
-
-def notes_on(result: Mapping[str, Any]) -> list[str]:
-    """List remarks on a run's start and examples, from the fields of `FineTuned`."""
-    start = [result["start_note"]] if result["start_note"] else []
-    notes = [line for name, note in NOTES.items() for line in counted(result[name], *note)]
-    of_examples = [f"of the training data, {note}" for note in result["notes"]]
-    conclusion = NOT_SCORED if result.get("evaluation", CHOSEN) is None else CHOSEN
-    return [*start, *notes, *of_examples, conclusion]
 
 
 def file_sums(settings: FinetuneSettings) -> dict[str, str]:
@@ -324,8 +291,12 @@ class FinetuningRun(Run[PreparedRun, Any]):
     def score(self, resolved: PreparedRun, trained: Trained) -> Any:
         """Score the saved model and the baselines."""
         scored = _score_saved(self.task_type, self.settings, resolved, trained)
-        baselines = _score_baselines(
-            self.settings, resolved.dataset, costly=self.has_costly_baselines
+        entries = read_journal(self.folder.journal_path)
+        baselines = score_baselines(
+            self.settings,
+            resolved.dataset,
+            scores_before(resolved.dataset.task.name, entries[0] if entries else {}),
+            costly=self.has_costly_baselines,
         )
         return replace(scored, baselines=baselines)
 
@@ -425,14 +396,20 @@ def _score_saved(
     )
 
 
-def _score_baselines(
-    settings: FinetuneSettings, dataset: TaskDataset[Any], *, costly: bool
+def score_baselines(
+    settings: FinetuneSettings,
+    dataset: TaskDataset[Any],
+    before: Mapping[str, float],
+    *,
+    costly: bool,
 ) -> tuple[Baseline, ...]:
+    """Score the plain methods of the task, with `costly` also those that take some seconds.
+
+    `before` holds the scores of the model before training, if they were computed.
+    """
     task, train, held_out = dataset.task, dataset.train, dataset.held_out
     if not (train and held_out):
         return ()
-    journal = read_journal(RunFolder(settings.out).journal_path)
-    before = scores_before(task.name, journal[0] if journal else {})
     baselines = task.baselines.cheap(task, train, held_out, before)
     if costly:
         baselines += task.baselines.costly(task, train, held_out, settings.model, settings)

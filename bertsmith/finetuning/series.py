@@ -18,14 +18,13 @@ import numpy as np
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
+from bertsmith.finetuning.notes import NOTES, notes_on
 from bertsmith.finetuning.resolve import sum_weights
 from bertsmith.finetuning.run import (
-    NOTES,
     START_NOTE,
     check_run_out,
     file_sums,
     finetune,
-    notes_on,
 )
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.names import format_score, score_name
@@ -272,15 +271,26 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
     Raises:
         ConfigError: fewer units than folds.
     """
-    examples = dataset.train
     units = _units_of(dataset, seed)
     if len(units) < num_folds:
         raise ConfigError(
             f"{option('folds')}: found {num_folds}; with {len(units)} different examples allowed "
             f"is 2 to {len(units)}."
         )
-    strata = [_stratum(dataset, example) for example in examples]
-    return [_without(dataset, fold) for fold in _deal(units, strata, num_folds)]
+    return [_without(dataset, set(fold)) for fold in folds_of(dataset, num_folds, seed)]
+
+
+def folds_of(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[list[int]]:
+    """Return the indices of the training examples in each fold, as `split` divides them.
+
+    There are at most as many folds as units, and none if there is only one unit.
+    """
+    units = _units_of(dataset, seed)
+    if len(units) < 2:
+        return []
+    strata = [_stratum(dataset, example) for example in dataset.train]
+    folds = _deal(units, strata, min(num_folds, len(units)))
+    return [sorted(fold) for fold in folds]
 
 
 def _check_folds(parts: Sequence[TaskDataset[Any]], settings: FinetuneSettings) -> None:

@@ -9,3 +9,6 @@ NUMBER_HEADS = ("regress", "choose")
 """Heads with one output: a number for a text, or the score of one of several choices."""
 TASK_HEADS = (*LABEL_HEADS, *NUMBER_HEADS, "answer")
 HEADS = (*PRETRAINING_HEADS, *TASK_HEADS)
+
+LINEAR_HEAD_FILE = "linear_head.safetensors"
+"""File of a head that is fitted to the vectors of a frozen encoder (tasks/linear_head.py)."""

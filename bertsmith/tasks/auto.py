@@ -13,6 +13,7 @@ from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.catalog import task_of_folder, tasks
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
+from bertsmith.tasks.linear_classification import LinearClassify
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.multiple_choice import Choose
 from bertsmith.tasks.prediction import InferenceTask
@@ -118,7 +119,9 @@ def load(
     if task is not None:
         check_choice("task", task, kinds)
     folder = read_folder(Path(path))
-    kind = task_of_folder(folder) if task is None else kinds[task]
+    kind: type[InferenceTask[Any, Any]] | None = task_of_folder(folder)
+    if task is not None and not (kind is LinearClassify and task in ("classify", "multi_label")):
+        kind = kinds[task]
     loaded = load_for_inference(
         folder,
         heads=() if kind is None else kind.heads,
@@ -132,7 +135,7 @@ def load(
         folder.check_classifier(None)
         kind = TextVectors
     predictor = Predictor(loaded, kind.restore(loaded))
-    if task is not None and not isinstance(predictor.definition, kind):
+    if task is not None and not isinstance(predictor.definition, kinds[task]):
         own_task = next(
             name for name, its in kinds.items() if isinstance(predictor.definition, its)
         )

@@ -79,7 +79,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     titles = ("labels, with probabilities", "text", "second text")
     name = "classify"
     baselines = MultiLabelBaselines()
-    heads = ("multi_label",)
+    heads: ClassVar[tuple[str, ...]] = ("multi_label",)
     cell_types: ClassVar = {"labels": str, "probabilities": str}
     empty_labels = True
     probabilities = staticmethod(sigmoid)

@@ -7,7 +7,7 @@ cross entropy. Texts with several labels are the task of multi_label_classificat
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ class Classify(LabelTask[ClassPrediction]):
     name = "classify"
     baselines = ClassBaselines()
     settings = ClassifySettings
-    heads = ("classify", "multi_label")
+    heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")
     probabilities = staticmethod(softmax64)
     compare_with_teacher = staticmethod(soft_class_loss)
 

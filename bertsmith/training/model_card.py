@@ -13,6 +13,7 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.metrics.names import format_score, score_name
+from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.hub import CARD_FILE, CARD_MARK, HUB_NAME, is_own_card
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_write
@@ -94,7 +95,7 @@ def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     pipeline = _pipeline(directory, config)
     sections = {
-        "Use": _use(pipeline, name, config),
+        "Use": _use(pipeline, name, config, has_linear_head=_has_linear_head(run)),
         "Scores": "\n".join(_scores(run)),
         "Data": "\n".join(_data(run)),
         "Settings": _table(("setting", "value"), _settings(run)),
@@ -111,6 +112,8 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     is_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
     library = "sentence-transformers" if is_encoder else "transformers"
+    if _has_linear_head(run):
+        library = "bertsmith"
     lines.append(f"library_name: {library}")
     lines.append(f"pipeline_tag: {pipeline}")
     if (base := _base(run)) and HUB_NAME.fullmatch(base) and not Path(base).exists():
@@ -132,6 +135,8 @@ def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
     """Return the hub's name of the folder's task."""
     if (directory / "modules.json").exists():
         return "sentence-similarity"
+    if (directory / LINEAR_HEAD_FILE).exists():
+        return "text-classification"
     name = next(iter(config.get("architectures") or ()), "").replace("ElectraForPreTraining", "")
     tags = (tag for end, tag in PIPELINES.items() if name.endswith(end))
     return next(tags, "feature-extraction")
@@ -166,6 +171,11 @@ def _summary(run: Mapping[str, Any]) -> str:
             f"fine-tuned {TASK_PURPOSES.get(result['task'], '')} on examples {result['target']}"
         )
         origin += f", from `{base}`" if base else ", from random weights"
+        if _has_linear_head(run):
+            origin = (
+                f"with a linear head that was fitted to the vectors of `{base}` and to token "
+                f"counts, {TASK_PURPOSES.get(result['task'], '')}, on examples {result['target']}"
+            )
     else:
         origin = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
     if teacher := run.get("distillation", {}).get("teacher"):
@@ -173,7 +183,7 @@ def _summary(run: Mapping[str, Any]) -> str:
     return f"{size}, {origin}, by bertsmith {__version__}."
 
 
-def _use(pipeline: str, name: str, config: Mapping[str, Any]) -> str:
+def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head: bool) -> str:
     """Return example code that loads the folder and uses the model."""
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
     call = {
@@ -186,7 +196,14 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any]) -> str:
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
             example += ', "Another."'
         call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
-    return f"```python\nimport bertsmith\n\n{call}\n```\n\ntransformers opens the folder, too."
+    opens = "transformers opens the folder, too."
+    if has_linear_head:
+        opens = "transformers opens the encoder, without the head."
+    return f"```python\nimport bertsmith\n\n{call}\n```\n\n{opens}"
+
+
+def _has_linear_head(run: Mapping[str, Any]) -> bool:
+    return bool(run.get("config", {}).get("head") == "linear")
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
@@ -225,8 +242,11 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         source = (
             f"of `{name}`" if (name := _name_of(settings.get("eval"))) else "that were held out"
         )
-        yield f"On {examples} {source}. The best weights were chosen by the same examples, so the"
-        yield "scores are slightly optimistic.\n"
+        if _has_linear_head(run):
+            yield f"On {examples} {source}.\n"
+        else:
+            yield f"On {examples} {source}. The best weights were chosen by the same examples, so"
+            yield "the scores are slightly optimistic.\n"
     else:
         yield "On held-out text of the corpus, at the last evaluation.\n"
     yield _table(

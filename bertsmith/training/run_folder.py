@@ -34,6 +34,7 @@ import torch
 from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError, option, read_error, warn_once
 from bertsmith.model.attention_paths import attention_paths
+from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import hold_folder, locked, write_json, writing
@@ -48,7 +49,7 @@ MODEL_FILES = tuple(
     f"{folder}{name}"
     for folder in ("", "generator/")  # the companion that a model was trained with
     # All files of tokenizers: if one of another kind were left, it would be read with the new one.
-    for name in (*sorted(SUMMED_FILES), "model.safetensors", SUMS_FILE)
+    for name in (*sorted(SUMMED_FILES), "model.safetensors", LINEAR_HEAD_FILE, SUMS_FILE)
 )
 CONFIG = "config"
 """Key in `run.json`: the configuration that a resumed run must share."""

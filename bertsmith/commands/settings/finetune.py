@@ -99,6 +99,11 @@ def with_student(
                 "--model is missing. Name the folder of a pre-trained model, or a --teacher."
             )
         return settings, None
+    if getattr(settings, "head", None) == "linear":
+        raise ConfigError(
+            "--head linear and --teacher exclude each other: a linear head is fitted to labels "
+            "alone. Leave one of them out."
+        )
     if settings.model != NOT_GIVEN:
         student = replace(student, student=settings.model)
     are_other_texts = settings.folds or (settings.seeds and settings.sample)

@@ -1,15 +1,25 @@
 """Settings of `finetune classify`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
 from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.system.bounds import check_choice
 from bertsmith.system.compute import Advanced
-from bertsmith.tasks.settings.finetune import WindowSettings
+from bertsmith.tasks.settings.finetune import NOT_GIVEN, Sources, WindowSettings
 from bertsmith.tasks.settings.losses import LossSettings
 
+Head = Literal["fine-tuned", "linear"]
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
+
+OF_TRAINING = (
+    "seeds", "folds", "epochs", "steps", "batch_size", "learning_rate", "weight_decay",
+    "warmup_fraction", "dropout", "layer_decay", "freeze_layers", "freeze_embeddings", "metric",
+    "patience", "cls_attention", "from_scratch", "resume", "class_weights", "label_smoothing",
+    "focal_gamma", "exact", "report_to",
+)  # fmt: skip
+"""Options that a linear head has no use for."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,10 @@ class ClassifySettings(LossSettings, WindowSettings):
     predict` and Hugging Face's transformers open.
     """
 
+    head: Head = "fine-tuned"
+    """What learns from the labels. fine-tuned: the whole model. linear: the model stays as it is,
+    and logistic regression on its vectors and on word counts is fitted in seconds. This needs no
+    --eval, and with few labels it is often better."""
     metric: Metric | None = None  # type: ignore[assignment]
     """Score by which the best weights are chosen: accuracy, the share of texts with the right label
     (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
@@ -43,9 +57,35 @@ class ClassifySettings(LossSettings, WindowSettings):
             raise ConfigError(
                 f"{option('label_separator')}: found ''. Give a character, such as ','."
             )
+        check_choice(option("head"), self.head, get_args(Head))
+        if self.head == "linear":
+            self._check_linear()
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
         if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
+
+    def _check_linear(self) -> None:
+        """Refuse options of a training that does not take place.
+
+        Raises:
+            ConfigError: names them.
+        """
+        defaults = {each.name: each.default for each in fields(self)}
+        names = [name for name in OF_TRAINING if getattr(self, name) != defaults[name]]
+        if names:
+            they = "this option" if len(names) == 1 else "these options"
+            raise ConfigError(
+                f"{option('head', 'linear')} fits the head without training the model, so it has "
+                f"no use for {', '.join(map(option, names))}. Leave {they} out, or fine-tune."
+            )
+
+    @property
+    def needs_held_out(self) -> bool:
+        return self.head != "linear"
+
+    @property
+    def sources(self) -> Sources:
+        return self.train, None if self.eval == NOT_GIVEN else self.eval
 
     @property
     def score_key(self) -> str:

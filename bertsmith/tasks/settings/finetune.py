@@ -147,6 +147,11 @@ class FinetuneSettings(Compute):
                 f"from {option('train')}. Give {option('limit')} for fewer rows."
             )
 
+    @property
+    def needs_held_out(self) -> bool:
+        """Whether eval examples choose the best weights."""
+        return True
+
     def check_held_out(self) -> None:
         """Refuse a run without eval examples.
 
@@ -155,7 +160,7 @@ class FinetuneSettings(Compute):
         Raises:
             ConfigError: there are neither eval examples nor folds.
         """
-        if self.folds is None and self.eval == NOT_GIVEN:
+        if self.needs_held_out and self.folds is None and self.eval == NOT_GIVEN:
             raise ConfigError(
                 f"{option('eval')}: not given. Name labelled examples to score by, or pass "
                 f"{option('folds', 5)} to take them from {option('train')}."

@@ -4,7 +4,6 @@ from starlette.responses import Response
 
 from bertsmith._version import __version__
 from bertsmith.serving.call import Call, answer_json
-from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.open_inference.tensor_names import (
     describe_input_tensors,
     describe_output_tensors,
@@ -27,8 +26,7 @@ def named_model(call: Call) -> ModelInfo:
         raise Problem(
             404,
             "Validation",
-            f"there is no version '{clip_text(version)}' of '{call.model.name}'; its version is "
-            f"{VERSION}.",
+            f"there is no version '{version}' of '{call.model.name}'; its version is {VERSION}.",
         )
     return call.model
 

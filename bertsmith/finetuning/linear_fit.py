@@ -1,0 +1,112 @@
+"""Fit a linear head to vectors and token counts; its penalty is chosen by cross-validation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.system.progress import progress_bar
+from bertsmith.tasks.linear_head import LinearHead
+from bertsmith.tasks.logistic_regression import Features, LinearWeights, fit, mean_loss
+from bertsmith.tasks.token_ngrams import TokenNgrams
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Values of `c`, the inverse of the penalty, that are tried."""
+DEFAULT_STRENGTH = 3.0
+"""The value for examples that cannot be cross-validated."""
+MAX_WEIGHTS = 20_000_000
+"""Largest number of weights of counted tokens: n-grams times labels."""
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """The scores of texts whose fold was held out."""
+
+    c: float
+    """The inverse of the penalty with the lowest loss."""
+    loss: float
+    """Mean cross entropy of a text, in nats."""
+    accuracy: float
+    """The share of texts whose labels are all right."""
+    num_folds: int
+
+
+def fit_linear_head(
+    vectors: NDArray[np.float32],
+    texts: EncodedExamples,
+    targets: NDArray[np.float32],
+    folds: Sequence[NDArray[np.int64]],
+    tokenizer: Tokenizer,
+    *,
+    is_multi_label: bool,
+) -> tuple[LinearHead, CrossValidation | None]:
+    """Fit a head, with the penalty that has the lowest loss in cross-validation.
+
+    Each dimension of the vectors is standardized, and the vectors are divided by the root of their
+    width, so that they weigh as much as the counted tokens, whose rows have length 1.
+
+    Args:
+        vectors: fp32 `[texts, hidden]`.
+        texts: the tokens of the texts.
+        targets: 0 and 1, fp32 `[texts, labels]`.
+        folds: the indices that each fold holds out; without folds the penalty is
+            `DEFAULT_STRENGTH`.
+
+    Returns:
+        The head, and the scores of the cross-validation if there was one.
+    """
+    max_ngrams = MAX_WEIGHTS // targets.shape[1]
+    ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams)
+    mean = vectors.mean(0, dtype=np.float64)
+    scale = vectors.std(0, dtype=np.float64) * np.sqrt(vectors.shape[1])
+    scale[scale <= 1e-6 * scale.max()] = np.inf  # equal in all texts, so it tells nothing
+    standardized = ((vectors - mean) / scale).astype(np.float32)
+    features = Features(standardized, ngrams.transform(texts))
+    scores = None
+    if folds:
+        scores = cross_validate(features, targets, folds, is_multi_label=is_multi_label)
+    c = DEFAULT_STRENGTH if scores is None else scores.c
+    weights = fit(features, targets, c, is_multi_label=is_multi_label)
+    of_vectors = weights.dense / scale[:, None]
+    bias = weights.bias - mean @ of_vectors
+    head = LinearHead(
+        of_vectors.astype(np.float32), bias.astype(np.float32), ngrams, weights.sparse
+    )
+    return head, scores
+
+
+def cross_validate(
+    features: Features,
+    targets: NDArray[np.float32],
+    folds: Sequence[NDArray[np.int64]],
+    *,
+    is_multi_label: bool,
+) -> CrossValidation:
+    """Score each of `STRENGTHS` on folds that are held out, and return the best one's scores."""
+    everything = np.arange(len(features))
+    logits = {c: np.zeros_like(targets) for c in STRENGTHS}
+    with progress_bar("choosing the penalty", len(folds) * len(STRENGTHS)) as advance:
+        for fold in folds:
+            others = np.setdiff1d(everything, fold)
+            learned, held_out = features.select(others), features.select(fold)
+            weights: LinearWeights | None = None
+            for c in STRENGTHS:  # each begins with the weights of the one before, which are near
+                weights = fit(
+                    learned, targets[others], c, is_multi_label=is_multi_label, start=weights
+                )
+                logits[c][fold] = weights.logits(held_out)
+                advance(1)
+    scored = np.concatenate(list(folds))
+    losses = {
+        c: mean_loss(values[scored], targets[scored], is_multi_label=is_multi_label)
+        for c, values in logits.items()
+    }
+    best = min(losses, key=lambda c: losses[c])
+    if is_multi_label:
+        right = ((logits[best] > 0) == (targets > 0)).all(1)
+    else:
+        right = logits[best].argmax(1) == targets.argmax(1)
+    return CrossValidation(best, losses[best], float(right[scored].mean()), len(folds))

@@ -1,0 +1,250 @@
+"""`finetune classify --head linear`: a frozen encoder and labelled texts → a model for a task.
+
+The encoder only turns each text into a vector, once. A linear head is fitted to the vectors and to
+counted tokens (tasks/linear_head.py), which takes seconds. No step of training and no checkpoint is
+needed.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.config import to_jsonable
+from bertsmith.data.unknown_tokens import describe_rate
+from bertsmith.finetuning.linear_fit import CrossValidation, fit_linear_head
+from bertsmith.finetuning.notes import notes_on_examples
+from bertsmith.finetuning.run import (
+    check_run_out,
+    count_unknown,
+    file_sums,
+    finetune,
+    score_baselines,
+)
+from bertsmith.finetuning.series import folds_of
+from bertsmith.model.loading import build
+from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.saving import save_model
+from bertsmith.system.counts import count_noun
+from bertsmith.tasks.baseline import Baseline
+from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
+from bertsmith.tasks.linear_classification import (
+    LinearClassify,
+    LinearTask,
+    with_linear_head,
+)
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.predictor import Predictor, accumulate_examples
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
+from bertsmith.tasks.task import TaskDataset, named_settings
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.text_vectors import mean_vectors
+from bertsmith.training.machine import computing_on
+from bertsmith.training.model_card import write_card
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run_config import drop_none
+from bertsmith.training.run_folder import RunFolder, machine_facts
+from bertsmith.training.write_errors import naming_the_run
+
+NUM_FOLDS = 5
+MANY_TEXTS = 5000
+"""Number of texts from which on only one fold is held out: its score is exact enough."""
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """The result: the choice of the penalty, and scores of the saved model."""
+
+    out: Path
+    task: str
+    target: str
+    labels: tuple[str, ...]
+    num_train: int
+    num_train_windowed: int
+    num_train_truncated: int
+    num_train_skipped: int
+    num_overlap: int
+    notes: tuple[str, ...]
+    start_note: str
+    """Changes to the loaded weights: none, as in `FineTuned`."""
+    cross_validation: CrossValidation | None
+    """None if there are too few texts."""
+    seconds: float
+    """Duration from the first vector to the fitted head."""
+    evaluation: Any
+    """An `Evaluation`; None without eval examples."""
+    baselines: tuple[Baseline, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON; `evaluation` is empty without eval examples."""
+        evaluation = {} if self.evaluation is None else self.evaluation.to_json()
+        return drop_none({**to_jsonable(self), "evaluation": evaluation})
+
+    def __str__(self) -> str:
+        lines = [
+            f"fitted a linear head to {count_noun(self.num_train, 'text')} {self.target} in "
+            f"{self.seconds:.1f} s",
+            f"model in {self.out}",
+        ]
+        if self.cross_validation is not None:
+            scores = self.cross_validation
+            method = f"cross-validation with {scores.num_folds} folds"
+            if scores.num_folds == 1:
+                method = f"one of {NUM_FOLDS} folds, held out,"
+            lines.append(
+                f"{method} chose the penalty (C = {scores.c:g}): accuracy {scores.accuracy:.4f}, "
+                f"loss {scores.loss:.3f}"
+            )
+        lines += notes_on_examples(vars(self))
+        if self.evaluation is not None:
+            lines += ["", str(self.evaluation), *map(str, self.baselines)]
+        return "\n".join(lines)
+
+
+def function_for(settings: FinetuneSettings) -> Callable[..., Any]:
+    """Return the function that trains with these settings, `finetune` or `finetune_linear`."""
+    return finetune_linear if getattr(settings, "head", None) == "linear" else finetune
+
+
+def finetune_linear(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    callbacks: Sequence[Callback] = (),
+    resume_command: str = "the same call",
+    *,
+    dataset: TaskDataset[Any] | None = None,
+    has_costly_baselines: bool = False,
+) -> LinearFit:
+    """Fit a linear head, and score the saved model.
+
+    Args:
+        callbacks: not used, since there is no journal; `finetune` has the same arguments.
+        dataset: the examples; by default those of the settings' files.
+        has_costly_baselines: whether to score also the baselines that take some seconds.
+
+    Raises:
+        InputError: the examples cannot be read, or there are none to train on.
+        CheckpointError: the model folder is incomplete or not a BERT.
+        ConfigError: a setting that this model or machine cannot meet, or an occupied `out`.
+    """
+    check_run_out(settings)
+    folder = RunFolder(settings.out)
+    with computing_on(settings) as machine:
+        data = dataset or task_type.read(settings)
+        source = read_folder(settings.model)
+        loaded = load_for_inference(
+            source,
+            device=str(machine.device),
+            precision=machine.precision,
+            max_length=settings.max_length,
+        )
+        began = time.perf_counter()
+        task, fitted = _fit(loaded, data, settings)
+        seconds = time.perf_counter() - began
+        with folder.held(lambda: check_run_out(settings)), naming_the_run(folder, resume_command):
+            folder.begin()
+            facts = {
+                "command": "finetune classify",
+                "settings": to_jsonable(settings),
+                "files": file_sums(settings),
+                "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                **machine_facts(machine.device),
+                "precision": machine.precision,
+                "config": {"model": to_jsonable(loaded.model.config), "head": "linear"},
+            }
+            folder.write_run(facts)
+            _save(source, loaded, task, folder.path)
+            result = replace(
+                fitted,
+                seconds=seconds,
+                evaluation=_evaluate(settings, data),
+                baselines=score_baselines(settings, data, {}, costly=has_costly_baselines),
+            )
+            facts["result"] = result.to_json()
+            write_card(folder.path, facts)
+            folder.write_run(facts)
+            folder.finish()
+    return result
+
+
+def _fit(
+    loaded: LoadedModel, data: TaskDataset[Any], settings: ClassifySettings
+) -> tuple[LinearTask[Any], LinearFit]:
+    """Compute the vectors of the training texts, and fit the head to them."""
+    encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
+    rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
+    head, scores = fit_linear_head(
+        encoded.mean_over_rows(rows),
+        encoded,
+        _targets(data),
+        _folds(data, settings.seed),
+        loaded.tokenizer,
+        is_multi_label=isinstance(data.task, MultiLabel),
+    )
+    notes = data.task.notes(data.train, encoded)
+    unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
+    result = LinearFit(
+        out=settings.out,
+        task=data.task.name,
+        target=data.task.describe_target(),
+        labels=data.task.labels,
+        num_train=len(data.train),
+        num_train_windowed=encoded.num_windowed,
+        num_train_truncated=encoded.num_truncated,
+        num_train_skipped=data.num_skipped,
+        num_overlap=data.num_overlap,
+        notes=(*notes, *([] if unknown_note is None else [unknown_note])),
+        start_note="",
+        cross_validation=scores,
+        seconds=0.0,
+        evaluation=None,
+    )
+    return with_linear_head(data.task, head), result  # type: ignore[arg-type]
+
+
+def _targets(data: TaskDataset[Any]) -> NDArray[np.float32]:
+    """Return the labels of the training texts as 0 and 1, fp32 `[texts, labels]`."""
+    task: Any = data.task
+    targets = task.targets(data.train)
+    if isinstance(task, MultiLabel):
+        flags: NDArray[np.float32] = targets
+        return flags
+    return np.eye(len(task.labels), dtype=np.float32)[targets]
+
+
+def _folds(data: TaskDataset[Any], seed: int) -> list[NDArray[np.int64]]:
+    """Return the indices that each fold holds out; no folds for fewer than two different texts."""
+    folds = [np.array(fold) for fold in folds_of(data, NUM_FOLDS, seed)]
+    return folds[:1] if len(data.train) >= MANY_TEXTS else folds
+
+
+def _save(source: ModelFolder, loaded: LoadedModel, task: LinearTask[Any], out: Path) -> None:
+    """Write the encoder without its heads, the tokenizer, and the linear head."""
+    encoder = build(source, heads=())
+    encoder.id2label = {}
+    encoder.task_settings = named_settings(task)
+    tokenizer = loaded.tokenizer
+    tokenizer.model_max_length = loaded.max_length
+    task.write_files(out)
+    save_model(encoder, out, tokenizer)
+
+
+def _evaluate(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
+    """Score the saved model on the eval examples; None if there are none."""
+    if not data.held_out:
+        return None
+    predictor = Predictor.load(
+        settings.out, LinearClassify, device=settings.device, precision=settings.precision
+    )
+    predictor.unknown_tokens.is_told = True  # before training
+    definition = predictor.definition.with_columns(settings.columns)
+    accumulator = accumulate_examples(
+        predictor.with_definition(definition), data.held_out, settings.eval
+    )
+    return accumulator.result(data.num_held_out_skipped)

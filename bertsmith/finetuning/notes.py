@@ -1,0 +1,44 @@
+"""Remarks on a run's start, examples and scores, for its report."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bertsmith.system.counts import counted
+
+NOTES = {
+    "num_train_windowed": (
+        "training text was longer than the model reads and was read in windows",
+        "training texts were longer than the model reads and were read in windows",
+    ),
+    "num_train_truncated": (
+        "training text was longer than the model, or a step, can hold; part of it was left out",
+        "training texts were longer than the model, or a step, can hold; part of each was left out",
+    ),
+    "num_train_skipped": (
+        "training row without text or label was skipped",
+        "training rows without text or label were skipped",
+    ),
+    "num_overlap": (
+        "of the eval texts is also in the training file, so these scores may be too high",
+        "of the eval texts are also in the training file, so these scores may be too high",
+    ),
+}
+"""Remarks on counts in fields of `FineTuned`, in singular and plural."""
+
+CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
+NOT_SCORED = (
+    "no example was set aside, so nothing was scored, and the weights of the last step were kept"
+)
+
+
+def notes_on(result: Mapping[str, Any]) -> list[str]:
+    """List remarks on a run's start and examples, from the fields of `FineTuned`."""
+    start = [result["start_note"]] if result["start_note"] else []
+    conclusion = NOT_SCORED if result.get("evaluation", CHOSEN) is None else CHOSEN
+    return [*start, *notes_on_examples(result), conclusion]
+
+
+def notes_on_examples(result: Mapping[str, Any]) -> list[str]:
+    """List remarks on a run's examples, from the fields of its result that `NOTES` names."""
+    notes = [line for name, note in NOTES.items() for line in counted(result[name], *note)]
+    return notes + [f"of the training data, {note}" for note in result["notes"]]

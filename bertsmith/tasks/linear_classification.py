@@ -1,0 +1,127 @@
+"""Classification by a linear head on frozen vectors and counted tokens (tasks/linear_head.py)."""
+
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.errors import CheckpointError, ConfigError, option
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config_file import CONFIG_FILE
+from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
+from bertsmith.tasks.linear_head import LinearHead
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.protocols import PredictionT
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.text_vectors import mean_vectors
+from bertsmith.tasks.texts import LabelTask
+
+LABELS = "labels"
+"""Key of the labels in the task's settings, since an encoder's config.json names none."""
+MULTI_LABEL = "multi_label"
+
+
+@dataclass(frozen=True)
+class LinearTask(LabelTask[PredictionT]):
+    """The common base of classification by a linear head."""
+
+    linear: LinearHead | None = field(default=None, kw_only=True, compare=False, repr=False)
+    """The head; None before it is fitted."""
+
+    heads: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Read labels and weights from the model's folder.
+
+        Raises:
+            CheckpointError: config.json names no labels, or the weights do not fit them.
+        """
+        labels = loaded.model.task_settings.get(LABELS)
+        if not (isinstance(labels, list) and all(isinstance(name, str) for name in labels)):
+            file = loaded.folder.files.path(CONFIG_FILE)
+            raise CheckpointError(
+                f"{file}: it does not name the labels of {LINEAR_HEAD_FILE}. Copy the folder again."
+            )
+        file = loaded.folder.files.path(LINEAR_HEAD_FILE)
+        linear = LinearHead.read(file, loaded.model.config.hidden_size, len(labels))
+        return replace(super().restore(loaded), labels=tuple(labels), linear=linear)
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        return super().task_settings | {LABELS: list(self.labels)}
+
+    def write_files(self, directory: Path) -> None:
+        assert self.linear is not None
+        self.linear.save(directory)
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Refuse to compute logits with gradients: the head reads texts, not a batch.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            "a linear head is fitted to frozen vectors, so it can neither be trained further nor "
+            f"teach another model. Fine-tune a model without {option('head', 'linear')} for that."
+        )
+
+    def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
+        """Compute logits, fp32 `[rows, labels]`.
+
+        The logits of counted tokens are those of the whole text in each of its rows, so that the
+        mean over rows, by which a text is classified, is the logit of the text.
+        """
+        assert self.linear is not None
+        head = self.linear
+        weights = torch.from_numpy(head.vector_weights.T.copy()).to(model.device)
+        bias = torch.from_numpy(head.bias).to(model.device)
+
+        def logits_of_vectors(model: BertModel, batch: Batch) -> Tensor:
+            vectors = mean_vectors(model, batch)
+            return model.apply_to_rows(lambda rows: F.linear(rows, weights, bias), vectors)
+
+        of_counts = head.ngrams.transform(encoded).multiply(head.ngram_weights)
+        of_vectors = compute_in_order(model, encoded.rows, logits_of_vectors)
+        return of_vectors + of_counts[encoded.owners()]
+
+
+@dataclass(frozen=True)
+class LinearClassify(LinearTask[ClassPrediction], Classify):
+    """Classification with one label per text or pair."""
+
+    heads: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from its folder: `LinearMultiLabel` if a text may have several."""
+        if loaded.model.task_settings.get(MULTI_LABEL):
+            return LinearMultiLabel.restore(loaded)  # type: ignore[return-value]
+        return super().restore(loaded)
+
+
+@dataclass(frozen=True)
+class LinearMultiLabel(LinearTask[LabelsPrediction], MultiLabel):
+    """Classification with any number of labels per text or pair."""
+
+    heads: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        return super().task_settings | {MULTI_LABEL: True}
+
+
+def with_linear_head(task: LabelTask[Any], linear: LinearHead) -> LinearTask[Any]:
+    """Return the task with a fitted linear head in place of a trained one."""
+    kind: Any = LinearMultiLabel if isinstance(task, MultiLabel) else LinearClassify
+    values = {each.name: getattr(task, each.name) for each in fields(task)}
+    return kind(**values, linear=linear)

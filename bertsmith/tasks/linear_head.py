@@ -1,0 +1,112 @@
+"""A linear head on frozen vectors and on counted tokens.
+
+The logits are a linear function of two things: the encoder's vector of the text (the mean over its
+tokens), and TF-IDF of its tokens and pairs of tokens. The encoder is not changed, so that the head
+is fitted in a second.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError
+from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
+from bertsmith.tasks.token_ngrams import TokenNgrams
+
+TENSORS = {
+    "vector_weights": torch.float32,
+    "bias": torch.float32,
+    "ngram_keys": torch.int64,
+    "ngram_idf": torch.float32,
+    "ngram_weights": torch.float32,
+    "vocab_size": torch.int64,
+    "special_ids": torch.int64,
+}
+"""Names and types of the tensors in the file."""
+
+
+@dataclass(frozen=True)
+class LinearHead:
+    """Weights fp32: `vector_weights` `[hidden, outputs]`, `bias` `[outputs]`, and
+    `ngram_weights` `[ngrams, outputs]`, one row for each of the `ngrams`.
+    """
+
+    vector_weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    ngrams: TokenNgrams
+    ngram_weights: NDArray[np.float32]
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.bias)
+
+    def save(self, directory: Path) -> None:
+        """Write the head into a model folder."""
+        arrays = {
+            "vector_weights": self.vector_weights,
+            "bias": self.bias,
+            "ngram_keys": self.ngrams.keys,
+            "ngram_idf": self.ngrams.idf,
+            "ngram_weights": self.ngram_weights,
+            "vocab_size": np.array([self.ngrams.vocab_size]),
+            "special_ids": np.array(sorted(self.ngrams.special_ids), dtype=np.int64),
+        }
+        tensors = {
+            name: torch.from_numpy(array).to(TENSORS[name]) for name, array in arrays.items()
+        }
+        write_safetensors(directory / LINEAR_HEAD_FILE, tensors)
+
+    @classmethod
+    def read(cls, file: Path, hidden_size: int, num_outputs: int) -> Self:
+        """Read the head of a model folder.
+
+        Raises:
+            CheckpointError: the file is damaged, or is not of a model with these sizes.
+        """
+        tensors = read_safetensors(file)
+        _check(file, tensors, hidden_size, num_outputs)
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        ngrams = TokenNgrams(
+            arrays["ngram_keys"],
+            arrays["ngram_idf"],
+            int(arrays["vocab_size"][0]),
+            frozenset(arrays["special_ids"].tolist()),
+        )
+        return cls(arrays["vector_weights"], arrays["bias"], ngrams, arrays["ngram_weights"])
+
+
+def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outputs: int) -> None:
+    types = {name: tensor.dtype for name, tensor in tensors.items()}
+    if types != TENSORS:
+        raise _damaged(file, f"it holds {', '.join(sorted(types)) or 'nothing'}")
+    num_ngrams = len(tensors["ngram_keys"])
+    shapes = {
+        "vector_weights": [hidden_size, num_outputs],
+        "bias": [num_outputs],
+        "ngram_keys": [num_ngrams],
+        "ngram_idf": [num_ngrams],
+        "ngram_weights": [num_ngrams, num_outputs],
+        "vocab_size": [1],
+        "special_ids": [len(tensors["special_ids"])],
+    }
+    for name, shape in shapes.items():
+        if list(tensors[name].shape) != shape:
+            raise _damaged(file, f"{name} has the shape {list(tensors[name].shape)}, not {shape}")
+    if bool((tensors["ngram_keys"].diff() <= 0).any()):
+        raise _damaged(file, "its n-grams are not in ascending order")
+    if not all(tensor.isfinite().all() for tensor in tensors.values()):
+        raise _damaged(file, "it holds NaN or infinite numbers")
+
+
+def _damaged(file: Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{file}: this is not the linear head of the model beside it: {reason}. Copy the folder "
+        "again, or fit the head anew with 'bertsmith finetune classify --head linear'."
+    )

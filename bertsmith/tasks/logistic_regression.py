@@ -1,0 +1,143 @@
+"""Logistic regression on dense and sparse features together, by L-BFGS.
+
+The solution minimizes the sum of cross entropies plus half the squared weights divided by `c`;
+biases are not penalized. It is that of scikit-learn's LogisticRegression with C = c, but with two
+labels, for which scikit-learn has one weight where there are two here, with C = 2 c.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.tasks.lbfgs import minimize
+from bertsmith.tasks.token_ngrams import SparseRows
+
+MAX_ITERATIONS = 500
+TOLERANCE = 1e-4
+"""Largest entry of the gradient of the mean loss at which L-BFGS ends, as in scikit-learn."""
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of texts: fp32 `[texts, dense]` and a sparse matrix `[texts, sparse]`."""
+
+    dense: NDArray[np.float32]
+    sparse: SparseRows
+
+    def __len__(self) -> int:
+        return len(self.dense)
+
+    def select(self, rows: NDArray[np.int64]) -> "Features":
+        """Return the texts at these indices, in their order."""
+        return Features(self.dense[rows], self.sparse.select(rows))
+
+
+@dataclass(frozen=True)
+class LinearWeights:
+    """Weights, fp32 `[dense, outputs]`, `[sparse, outputs]` and `[outputs]`."""
+
+    dense: NDArray[np.float32]
+    sparse: NDArray[np.float32]
+    bias: NDArray[np.float32]
+
+    def logits(self, features: Features) -> NDArray[np.float32]:
+        """Compute logits, fp32 `[texts, outputs]`."""
+        logits: NDArray[np.float32] = (
+            features.dense @ self.dense + features.sparse.multiply(self.sparse) + self.bias
+        )
+        return logits
+
+
+def fit(
+    features: Features,
+    targets: NDArray[np.float32],
+    c: float,
+    *,
+    is_multi_label: bool,
+    start: LinearWeights | None = None,
+) -> LinearWeights:
+    """Fit the weights.
+
+    Args:
+        targets: 0 and 1, fp32 `[texts, outputs]`; one 1 in each row unless `is_multi_label`.
+        c: the inverse of the strength of the penalty.
+        is_multi_label: whether each output is a decision of its own.
+        start: weights to begin with, such as those for another `c`; None for zeros.
+    """
+    sizes = [features.dense.shape[1], features.sparse.num_columns, 1]
+    num_outputs = targets.shape[1]
+    dense, gold = torch.from_numpy(features.dense), torch.from_numpy(targets)
+    sparse, transposed = _to_bags(features.sparse)
+    weights = torch.zeros(sum(sizes), num_outputs)
+    if start is not None:
+        parts = (start.dense, start.sparse, start.bias[None])
+        weights = torch.cat([torch.from_numpy(part) for part in parts])
+    num_texts = len(features)
+    strength = 1 / (c * num_texts)
+
+    def compute_loss(flat: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the mean loss with its penalty, and the gradient."""
+        of_dense, of_sparse, bias = torch.split(flat, sizes)
+        logits = dense @ of_dense + sparse.multiply(of_sparse) + bias
+        if is_multi_label:
+            loss = F.binary_cross_entropy_with_logits(logits, gold, reduction="sum")
+            errors = logits.sigmoid() - gold
+        else:
+            loss = -(logits.log_softmax(1) * gold).sum()
+            errors = logits.softmax(1) - gold
+        penalized = flat[:-1]
+        gradient = torch.cat(
+            [dense.T @ errors, transposed.multiply(errors), errors.sum(0, keepdim=True)]
+        )
+        gradient /= num_texts
+        gradient[:-1] += strength * penalized
+        return loss / num_texts + strength / 2 * penalized.square().sum(), gradient
+
+    weights = minimize(compute_loss, weights, tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
+    dense_weights, sparse_weights, bias = (
+        part.numpy().copy() for part in torch.split(weights, sizes)
+    )
+    return LinearWeights(dense_weights, sparse_weights, bias[0])
+
+
+def mean_loss(
+    logits: NDArray[np.float32], targets: NDArray[np.float32], *, is_multi_label: bool
+) -> float:
+    """Compute the mean cross entropy of texts, in nats."""
+    scores, gold = torch.from_numpy(logits).double(), torch.from_numpy(targets).double()
+    if is_multi_label:
+        losses = F.binary_cross_entropy_with_logits(scores, gold, reduction="none").sum(1)
+    else:
+        losses = -(scores.log_softmax(1) * gold).sum(1)
+    return float(losses.mean())
+
+
+@dataclass(frozen=True)
+class _Bags:
+    """A sparse matrix as torch's embedding bags: bag `i` is the weighted sum of some rows."""
+
+    rows: Tensor
+    starts: Tensor
+    weights: Tensor
+
+    def multiply(self, matrix: Tensor) -> Tensor:
+        """Multiply by a dense matrix, fp32."""
+        return F.embedding_bag(
+            self.rows, matrix, self.starts, mode="sum", per_sample_weights=self.weights
+        )
+
+
+def _to_bags(matrix: SparseRows) -> tuple[_Bags, _Bags]:
+    """Return a sparse matrix and its transpose."""
+    order = np.argsort(matrix.columns, kind="stable")
+    lengths = np.bincount(matrix.columns, minlength=matrix.num_columns)
+    owners = np.repeat(np.arange(len(matrix)), np.diff(matrix.starts))
+    starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
+    return (
+        _Bags(*map(torch.from_numpy, (matrix.columns, matrix.starts[:-1], matrix.values))),
+        _Bags(*map(torch.from_numpy, (owners[order], starts, matrix.values[order]))),
+    )

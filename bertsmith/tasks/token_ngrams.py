@@ -1,0 +1,122 @@
+"""TF-IDF over tokens: which tokens, and which pairs of neighbours, a text has.
+
+The tokens of the model's vocabulary take the place of words, so that every language is treated
+alike, and a prediction needs no other file with words.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+
+Keys = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """A sparse matrix `[rows, columns]` by rows, as torch's and scipy's CSR.
+
+    Row `i` has the entries `starts[i]` to `starts[i + 1]`: `columns`, ascending, int64, and
+    `values`, fp32.
+    """
+
+    starts: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[np.float32]
+    num_columns: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def multiply(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Multiply by a dense matrix `[columns, outputs]`: fp32 `[rows, outputs]`."""
+        products = self.values[:, None] * matrix[self.columns]
+        sums = np.zeros((len(self), matrix.shape[1]), dtype=np.float32)
+        is_filled = np.diff(self.starts) > 0
+        if is_filled.any():  # reduceat gives an empty row the first entry of the next one
+            sums[is_filled] = np.add.reduceat(products, self.starts[:-1][is_filled], axis=0)
+        return sums
+
+    def select(self, rows: NDArray[np.int64]) -> Self:
+        """Return the rows at these indices, in their order."""
+        lengths = np.diff(self.starts)[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], lengths)
+        return type(self)(starts, self.columns[entries], self.values[entries], self.num_columns)
+
+
+@dataclass(frozen=True)
+class TokenNgrams:
+    """The n-grams that count, and how rare they are.
+
+    `keys`, ascending, int64 `[ngrams]`: the id of a token, or for two neighbours
+    `(first + 1) * vocab_size + second`. `idf`, fp32 `[ngrams]`, is ln((1 + texts) / (1 + texts with
+    the n-gram)) + 1, as in scikit-learn.
+    """
+
+    keys: Keys
+    idf: NDArray[np.float32]
+    vocab_size: int
+    special_ids: frozenset[int]
+
+    @classmethod
+    def fit(
+        cls,
+        texts: EncodedExamples,
+        vocab_size: int,
+        special_ids: Collection[int],
+        max_ngrams: int,
+    ) -> Self:
+        """Collect the n-grams of texts; of more than `max_ngrams`, those in the most texts."""
+        owners, keys = _ngrams(texts, vocab_size, special_ids)
+        pairs = np.unique(np.stack([keys, owners]), axis=1)
+        distinct, num_texts = np.unique(pairs[0], return_counts=True)
+        if len(distinct) > max_ngrams:
+            # A stable order: of n-grams in equally many texts, those with smaller keys are kept.
+            kept = np.sort(np.argsort(-num_texts, kind="stable")[:max_ngrams])
+            distinct, num_texts = distinct[kept], num_texts[kept]
+        idf = np.log((1 + len(texts)) / (1 + num_texts)) + 1
+        return cls(distinct, idf.astype(np.float32), vocab_size, frozenset(special_ids))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def transform(self, texts: EncodedExamples) -> SparseRows:
+        """Compute TF-IDF of texts: (1 + ln count) * idf, each row scaled to length 1."""
+        owners, keys = _ngrams(texts, self.vocab_size, self.special_ids)
+        columns = np.searchsorted(self.keys, keys)
+        is_known = np.zeros(len(keys), dtype=bool)
+        if len(self.keys):
+            is_known = self.keys[np.minimum(columns, len(self.keys) - 1)] == keys
+        width = max(len(self.keys), 1)
+        cells, counts = np.unique(owners[is_known] * width + columns[is_known], return_counts=True)
+        rows, columns = np.divmod(cells, width)
+        values = (1 + np.log(counts)) * self.idf[columns]
+        squares = np.bincount(rows, values**2, minlength=len(texts))
+        values /= np.sqrt(squares)[rows]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(texts)))])
+        return SparseRows(starts, columns, values.astype(np.float32), len(self.keys))
+
+
+def _ngrams(
+    texts: EncodedExamples, vocab_size: int, special_ids: Collection[int]
+) -> tuple[Keys, Keys]:
+    """Return the text's number and the key of each token and each pair of neighbours.
+
+    Special tokens count neither alone nor in pairs.
+    """
+    ids = texts.rows.ids.flat.astype(np.int64)
+    lengths = np.array(texts.rows.lengths, dtype=np.int64)
+    owners = np.repeat(texts.owners(), lengths)
+    is_word = ~np.isin(ids, list(special_ids))
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    is_pair = is_word[:-1] & is_word[1:] & (rows[:-1] == rows[1:])
+    pairs = (ids[:-1] + 1) * vocab_size + ids[1:]
+    return (
+        np.concatenate([owners[is_word], owners[:-1][is_pair]]),
+        np.concatenate([ids[is_word], pairs[is_pair]]),
+    )

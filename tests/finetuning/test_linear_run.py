@@ -1,0 +1,277 @@
+"""`finetune classify --head linear`: what it fits, what it saves, and what it refuses."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from folders import contents
+from refusals import refuses
+from tiny_models import BAD, GOOD, save_tiny, save_tiny_of, write_csv, write_reviews
+
+from bertsmith import TextClassifier
+from bertsmith.compression.compress import compress
+from bertsmith.compression.settings import CompressSettings, LayerSettings
+from bertsmith.distillation.run import distill
+from bertsmith.distillation.settings import DistillSettings
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.finetuning.linear_run import finetune_linear
+from bertsmith.finetuning.run import finetune
+from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.loading import load_model
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
+from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.linear_classification import LinearClassify, LinearMultiLabel
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.text_classification import Classify
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Settings of a run on reviews, with the model and both files."""
+    folder = tmp_path_factory.mktemp("linear")
+    return ClassifySettings(
+        model=save_tiny(folder / "model", "masked_lm"),
+        train=write_reviews(folder / "train.csv", 300),
+        eval=write_reviews(folder / "eval.csv", 60, seed=1),
+        out=folder / "out",
+        head="linear",
+        precision="fp32",
+        threads=1,
+    )
+
+
+@pytest.fixture
+def settings(base, tmp_path):
+    return replace(base, out=tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def whole(base):
+    return finetune_linear(Classify, base)
+
+
+def write_several(path: Path, count: int) -> Path:
+    """Write texts with the labels good, bad, both or none, by their words."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(count):
+        flags = rng.random(2) < 0.5
+        words = ["film", *(rng.choice(GOOD) for _ in range(int(flags[0])))]
+        words += [rng.choice(BAD) for _ in range(int(flags[1]))]
+        labels = [name for name, flag in zip(("good", "bad"), flags, strict=True) if flag]
+        rows.append((" ".join(rng.permutation(words)), ",".join(labels)))
+    return write_csv(path, ("text", "label"), *rows)
+
+
+def test_the_head_learns_and_its_scores_are_those_of_the_saved_folder(base, whole):
+    assert whole.evaluation.accuracy > 0.9
+    assert whole.cross_validation.accuracy > 0.9 and whole.cross_validation.num_folds == 5
+    predictor = load(base.out, device="cpu", precision="fp32")
+    assert isinstance(predictor.definition, LinearClassify)
+    assert predictor.labels == ("neg", "pos")
+    assert predictor.evaluate(str(base.eval)).accuracy == whole.evaluation.accuracy
+    assert predictor("a good film").label == "pos"
+    assert predictor("dull and awful").label == "neg"
+    assert load_predictor(base.out, device="cpu").definition == predictor.definition
+    assert isinstance(load(base.out, task="classify", device="cpu").definition, LinearClassify)
+    assert load(base.out, task="vectors").encode(["a good film"]).shape == (1, 24)
+    run = json.loads((base.out / "run.json").read_text())
+    assert run["result"]["cross_validation"]["c"] == whole.cross_validation.c
+    assert {each.key for each in whole.baselines} == {"majority"}
+    card = (base.out / "README.md").read_text()
+    assert "pipeline_tag: text-classification" in card and "library_name: bertsmith" in card
+    assert "linear head" in card and "optimistic" not in card
+
+
+def test_the_encoder_is_that_of_the_model_and_transformers_opens_it(base, whole):
+    transformers = pytest.importorskip("transformers")
+    before, after = load_model(base.model, heads=()), load_model(base.out)
+    for name, weight in after.state_dict().items():
+        assert torch.equal(weight, before.state_dict()[name]), name
+    theirs = transformers.AutoModel.from_pretrained(base.out)
+    words = theirs.get_input_embeddings().weight
+    assert torch.equal(words, before.embeddings.word.weight)
+
+
+def test_a_text_has_the_same_bytes_alone_and_among_others_and_by_one_row_or_several(base, whole):
+    predictor = load(base.out, device="cpu", precision="fp32")
+    texts = ["a good film", "dull", "the film was very bad . " * 12, "a", ""]
+    together = predictor.probabilities(texts)
+    assert predictor(texts[2]).num_windows > 1
+    for text, row in zip(texts, together, strict=True):
+        np.testing.assert_allclose(predictor.probabilities([text])[0], row, rtol=0, atol=1e-6)
+
+
+def test_probabilities_are_those_of_the_features_written_out(base, whole):
+    """Standardized vectors and TF-IDF, times the weights in the file."""
+    tensors = {
+        name: tensor.numpy().astype(np.float64)
+        for name, tensor in read_safetensors(base.out / LINEAR_HEAD_FILE).items()
+    }
+    predictor = load(base.out, device="cpu", precision="fp32")
+    texts = ["a good film", "dull and awful ."]
+    counted = predictor.definition.linear.ngrams.transform(
+        predictor.encode_examples([predictor.example({"text": text}) for text in texts])
+    )
+    logits = predictor.encode(texts) @ tensors["vector_weights"] + tensors["bias"]
+    for row in range(2):
+        entries = slice(counted.starts[row], counted.starts[row + 1])
+        logits[row] += counted.values[entries] @ tensors["ngram_weights"][counted.columns[entries]]
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(predictor.probabilities(texts), shares, atol=1e-5)
+
+
+def test_without_eval_examples_the_scores_are_those_of_cross_validation(settings):
+    result = finetune_linear(Classify, replace(settings, eval=Path()))
+    assert result.evaluation is None and result.baselines == ()
+    assert "cross-validation with 5 folds" in str(result)
+    assert load(settings.out, device="cpu")("a good film").label == "pos"
+
+
+def test_two_runs_are_equal(settings, base, whole):
+    finetune_linear(Classify, settings)
+    for name in (LINEAR_HEAD_FILE, "model.safetensors"):
+        assert (settings.out / name).read_bytes() == (base.out / name).read_bytes()
+
+
+def test_a_text_may_have_several_labels(settings, tmp_path):
+    files = [write_several(tmp_path / f"{name}.csv", 80) for name in ("train", "eval")]
+    several = replace(settings, train=files[0], eval=files[1], multi_label=True)
+    result = finetune_linear(Classify, several)
+    assert result.evaluation.micro_f1 > 0.95
+    predictor = load(settings.out, device="cpu", precision="fp32")
+    assert isinstance(predictor.definition, LinearMultiLabel)
+    assert isinstance(load(settings.out, task="multi_label").definition, LinearMultiLabel)
+    assert set(predictor("good bad film").labels) == {"good", "bad"}
+    assert predictor("film").labels == ()
+
+
+def test_pairs_are_read_as_pairs(settings, tmp_path):
+    rows = [(f"{word} film", "the story", "pos") for word in GOOD]
+    rows += [(f"{word} film", "the story", "neg") for word in BAD]
+    pairs = write_csv(tmp_path / "pairs.csv", ("text", "text_pair", "label"), *rows * 3)
+    finetune_linear(Classify, replace(settings, train=pairs, eval=Path()))
+    predictor = load(settings.out, device="cpu")
+    assert predictor.predict([("good film", "the story")])[0].label == "pos"
+
+
+@pytest.mark.parametrize("family", ["roberta", "albert", "electra", "modernbert"])
+def test_every_family_has_a_linear_head(settings, tmp_path, family):
+    model = save_tiny_of(tmp_path / "m", family)
+    result = finetune_linear(Classify, replace(settings, model=model))
+    assert result.evaluation.accuracy > 0.8
+    predictor = load(settings.out, device="cpu", precision="fp32")
+    assert predictor.evaluate(str(settings.eval)).accuracy == result.evaluation.accuracy
+
+
+def test_few_texts_have_fewer_folds_and_two_equal_ones_have_none(settings, tmp_path):
+    four = write_csv(
+        tmp_path / "four.csv", ("text", "label"),
+        ("good", "pos"), ("fine film", "pos"), ("bad", "neg"), ("dull", "neg"),
+    )  # fmt: skip
+    result = finetune_linear(Classify, replace(settings, train=four))
+    assert result.cross_validation.num_folds == 4
+    same = write_csv(tmp_path / "same.csv", ("text", "label"), ("film", "pos"), ("film", "neg"))
+    again = finetune_linear(Classify, replace(settings, train=same, overwrite=True))
+    assert again.cross_validation is None
+    shares = load(settings.out, device="cpu").probabilities(["film"])
+    np.testing.assert_allclose(shares, 0.5, atol=0.01)
+
+
+def test_another_model_in_the_folder_leaves_no_head_behind(settings):
+    finetune_linear(Classify, settings)
+    trained = replace(settings, head="fine-tuned", steps=2, overwrite=True, learning_rate=1e-3)
+    finetune(Classify, trained)
+    assert not (settings.out / LINEAR_HEAD_FILE).exists()
+    assert type(load(settings.out, device="cpu").definition) is Classify
+
+
+def test_a_linear_head_can_be_fitted_to_the_encoder_of_another_one(settings, base, whole):
+    result = finetune_linear(Classify, replace(settings, model=base.out))
+    assert result.evaluation.accuracy == whole.evaluation.accuracy
+
+
+def test_the_estimator_trains_on_all_its_examples(base):
+    texts = ["a good film", "fine story", "lovely", "bad film", "dull story", "awful"] * 3
+    labels = [1, 1, 1, 0, 0, 0] * 3
+    classifier = TextClassifier(base.model, head="linear", precision="fp32", verbose=0)
+    classifier.fit(texts, labels)
+    assert classifier.result_.num_train == 18
+    assert classifier.predict(["good", "awful"]).tolist() == [1, 0]
+    assert classifier.predict_proba(["good"]).sum() == pytest.approx(1)
+
+
+def test_options_of_a_training_are_refused(base):
+    with refuses(ConfigError, "--head linear", "--epochs", "--learning-rate"):
+        replace(base, epochs=2.0, learning_rate=1e-3)
+    with refuses(ConfigError, "--seeds"):
+        replace(base, seeds=3)
+    with refuses(ConfigError, "--head", "linear"):
+        replace(base, head="square")
+
+
+def test_an_occupied_folder_is_kept(base, whole):
+    before = contents(base.out)
+    with refuses(ConfigError, "holds an earlier run"):
+        finetune_linear(Classify, base)
+    assert contents(base.out) == before
+
+
+@pytest.fixture
+def damaged(settings):
+    """Return a function that changes tensors of a fitted head and loads the folder."""
+    finetune_linear(Classify, settings)
+
+    def load_with(**changes):
+        file = settings.out / LINEAR_HEAD_FILE
+        write_safetensors(file, {**read_safetensors(file), **changes})
+        return load(settings.out, device="cpu")
+
+    return load_with
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("bias", torch.zeros(3)),
+        ("bias", torch.full((2,), torch.nan)),
+        ("vector_weights", torch.zeros(23, 2)),
+        ("ngram_keys", torch.zeros(4, dtype=torch.int64)),
+        ("more", torch.zeros(1)),
+    ],
+)
+def test_a_head_that_does_not_fit_is_refused(damaged, name, tensor):
+    with refuses(CheckpointError, LINEAR_HEAD_FILE, worded=False):
+        damaged(**{name: tensor})
+
+
+def test_keys_out_of_order_are_refused(damaged, settings):
+    keys = read_safetensors(settings.out / LINEAR_HEAD_FILE)["ngram_keys"]
+    with refuses(CheckpointError, "not in ascending order"):
+        damaged(ngram_keys=keys.flip(0))
+
+
+def test_a_folder_without_its_labels_is_refused(settings):
+    finetune_linear(Classify, settings)
+    file = settings.out / "config.json"
+    config = json.loads(file.read_text())
+    del config["bertsmith"]["labels"]
+    file.write_text(json.dumps(config))
+    (settings.out / "SHA256SUMS").unlink()
+    with refuses(CheckpointError, "config.json", "does not name the labels"):
+        load(settings.out, device="cpu")
+
+
+def test_a_linear_head_neither_teaches_nor_is_made_smaller(settings, base, whole, tmp_path):
+    student = DistillSettings(teacher=base.out, student=base.model)
+    trained = replace(settings, head="fine-tuned", steps=2)
+    with refuses(CheckpointError, "has a linear head"):
+        distill(student, Classify, trained)
+    fewer = CompressSettings(
+        model=base.out, out=tmp_path / "small", layers=LayerSettings(num_layers=1)
+    )
+    with refuses(CheckpointError, "linear head", "whole model"):
+        compress(fewer)
