@@ -51,7 +51,7 @@ class BuildPlan:
         """Write the plan into the folder of units, or compare it with the one that is there.
 
         Raises:
-            CorpusError: the one there differs; names how.
+            CorpusError: the one there differs; the message says how.
         """
         path = folder / PLAN_NAME
         if not path.exists():
@@ -60,7 +60,7 @@ class BuildPlan:
                 copy = Path(temporary, PLAN_NAME)
                 copy.write_text(json.dumps(asdict(self)), encoding="utf-8")
                 copy.replace(path)
-        # Of two processes that found none, the later one's stays.
+        # If two processes found none at once, the plan that was written last stays.
         difference = self._difference(BuildPlan.read(folder))
         if difference:
             raise CorpusError(

@@ -119,8 +119,8 @@ class TagColumns:
     entities. Default: the last column; upos in conllu; the key entities."""
     split: Advanced[WordRule | None] = None
     """Word splitting of running text: words (a punctuation mark or Chinese character is a word of
-    its own), spaces (at white space alone), characters. Default: as in training, and there words.
-    """
+    its own), spaces (at white space alone), characters. Default: as in training; in training
+    itself, words."""
     scheme: Scheme | None = None
     """Label scheme. plain: each label stands for one word, as parts of speech do. Default: detected
     from the labels."""
@@ -129,7 +129,8 @@ class TagColumns:
     does not continue an entity begins one. Such sequences are counted in any case."""
     strict: Advanced[bool] = False
     """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
-    does. Default: a label that does not continue an entity begins one, as in conlleval."""
+    does (with one difference in IOB1, where a false B loses the whole entity). Default: a label
+    that does not continue an entity begins one, as in conlleval."""
     skip_incomplete: Advanced[bool] = False
     """Skip sentences with a row that does not fit and count them, instead of stopping."""
 

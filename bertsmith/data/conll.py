@@ -43,7 +43,7 @@ def iter_blocks(source_name: str, lines: Iterable[str]) -> Iterator[LineBlock]:
     """Yield the blocks between empty lines and `-DOCSTART-` lines.
 
     `-DOCSTART-` is an ordinary word if it has the label of an entity, or if the block already has a
-    row that is not a comment.
+    row that does not begin with `# `, as a comment does.
 
     Raises:
         InputError: a line of the file `source_name` has a carriage return inside, or a block has
@@ -109,9 +109,9 @@ class Shape:
 def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
     """Find the layout that most rows have; None if all look like comments.
 
-    Rows that begin with # count only if there are no others. A last column that is empty in all
-    rows of this layout is dropped, if a column remains for the word, and with `labelled` one for
-    the label.
+    Rows that begin with # count only if there are no others, and then only if no space follows. A
+    last column that is empty in all rows of this layout is dropped, if a column remains for the
+    word, and with `labelled` one for the label.
     """
     data_rows = [row for row in rows if not row[1].startswith("#")]
     data_rows = data_rows or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]

@@ -1,8 +1,8 @@
 """Build a corpus folder from texts, whole or not at all.
 
 An executor reads and encodes parts of the text; this process chooses the split and writes. The
-output depends on the text, the tokenizer and the settings only: not on the order of the paths, nor
-on the executor.
+output depends on the files, which are read in the order of their paths, on the tokenizer and on the
+settings, but not on the order in which the paths are given, nor on the executor.
 """
 
 import re
@@ -51,7 +51,7 @@ from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BLOCK_CHARS = 1 << 19
-"""Characters of the documents of a split that are written at once; a shard ends with them."""
+"""Least number of characters of a split that are written at once; a shard can end only there."""
 
 
 UNMERGED_DIR = "unmerged"
@@ -74,7 +74,7 @@ def build_corpus(
     """Build the corpus folder `out` from files, folders and globs, or from texts in memory.
 
     Args:
-        executor: who reads and encodes; None means a process for each core.
+        executor: what reads and encodes; None means `LocalProcesses()`.
         overwrite: whether an earlier corpus in `out` is replaced, once the new one is complete.
 
     Raises:

@@ -14,19 +14,17 @@ LOOKED_AT = 100
 
 
 def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
-    """Return whether blanks before quotes are no text: the first rows show that quotes are meant.
+    """Return whether blanks before quotes are to be skipped, because the quotes enclose cells.
 
-    They do if all rows are of one width only where the blanks are skipped, or if each cell that
-    begins with a blank and a quote ends in a quote.
-
-    Raises:
-        InputError: the file cannot be read.
+    The first rows show that if they have one number of cells only where the blanks are skipped; or
+    if they have in both cases, and each cell that begins with a blank and a quote ends in a quote.
+    False for standard input, which can be read once only, and for a file that cannot be read.
     """
     if path == STANDARD_INPUT:
         return False
     try:
         lines = list(islice(iter_lines(path), LOOKED_AT))
-    except InputError:  # the reader says what is wrong, where its turn comes
+    except InputError:  # the reader will raise it again
         return False
     if not any(re.search(rf'(^|{re.escape(delimiter)}) +"', line) for line in lines):
         return False

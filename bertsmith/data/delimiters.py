@@ -7,7 +7,7 @@ from bertsmith.errors import SettingError, option
 
 BORDERS = {"csv": ",", "tsv": "\t"}
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-"""Separators of columns, those of files with the wrong ending too."""
+"""Names of the characters that may separate columns, also in files with the wrong ending."""
 _TAB_NAMES = ("tab", "\\t")
 """Spellings of a tab on a command line."""
 

@@ -1,8 +1,9 @@
 """Stream the documents of text files, or of texts in memory, one at a time.
 
 Text files separate documents by empty lines; the other formats hold one document in each row.
-Memory is bounded: a document or line beyond a few megabytes is divided at the end of a sentence or
-word. Nothing is left out without being counted.
+Memory is bounded: a document, or a line of running text, beyond a few megabytes is divided at the
+end of a sentence or word. A row that is too large to be held is rejected. Documents, rows and files
+that are left out are counted, except blank lines of jsonl, csv and tsv files.
 """
 
 import csv
@@ -128,7 +129,10 @@ _ASCII_SPACE = " \t\r\n\v\f"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Text with its place: a file, and its number among the documents of what was read there."""
+    """Text with its place: a file, and its number among the documents read there, from 1.
+
+    For texts in memory `ordinal` is the index of the text.
+    """
 
     text: str
     source: SourcePath
@@ -383,7 +387,8 @@ class _RowLines:
     """Line source of a csv.reader that can give back the lines of a row.
 
     A quote that is never closed takes in all lines up to another quote, though they are rows of
-    their own. The kept lines are bounded: a row of more than `MAX_ROW_BYTES` is a csv.Error.
+    their own. The kept lines are bounded: a row whose characters, and `LINE_BYTES` for each line,
+    are more than `MAX_ROW_BYTES` is a csv.Error.
     """
 
     def __init__(self, lines: Lines) -> None:
@@ -417,7 +422,8 @@ class _RowLines:
 def _csv_problem(error: csv.Error) -> str:
     if str(error) == _TOO_LONG:
         return (
-            f"the row has more than {MAX_ROW_BYTES:,} characters; perhaps a quote is never closed"
+            f"the row is larger than {MAX_ROW_BYTES:,} characters, of which each of its lines "
+            f"counts {LINE_BYTES} more; perhaps a quote is never closed"
         )
     if "new-line character" in str(error):
         return "a carriage return (CR) within the row, outside of quotes"

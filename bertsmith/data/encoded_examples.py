@@ -76,7 +76,9 @@ class EncodedExamples:
 
     @cached_property
     def num_cut(self) -> list[int]:
-        """Number of tokens of each example that are in none of its rows."""
+        """Number of tokens of each example that were cut off; after `thinned` also those of removed
+        rows.
+        """
         return self._sums(self.rows.num_cut)
 
     def _sums(self, values: Sequence[int]) -> list[int]:

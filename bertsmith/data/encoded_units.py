@@ -139,7 +139,11 @@ def unit_folder(folder: Path, index: int) -> Path:
 
 
 def read_record(directory: Path, plan: str) -> UnitRecord | None:
-    """Read a completion marker; None if there is none of this plan, or a file's size differs."""
+    """Read a completion marker.
+
+    The result is None if there is none, if it is damaged or of another plan, or if one of the files
+    that it lists is missing or has another size.
+    """
     try:
         fields = json.loads(read_small_file(directory / MARKER_NAME))
         record = UnitRecord(**fields)

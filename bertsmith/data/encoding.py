@@ -29,8 +29,9 @@ _LOWER = "a-zß-öø-ÿа-яё"
 _CHINESE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 _TAG = r"br\s*+/?>"  # <br />, the line break that web text is full of
 
-# Words before a full stop that does not end a sentence: never; not before a number; and only
-# where the next word is one that often opens a sentence.
+# Words before a full stop that does not end a sentence: those of `_NEVER` wherever they stand, of
+# `_NOT_BEFORE_NUMBER` if a number follows, of `_SELDOM` unless the next word often opens a
+# sentence.
 _NEVER = re.compile(
     "mr|mrs|ms|mx|dr|prof|rev|hon|gen|col|maj|capt|cmdr|lt|sgt|cpl|pvt|adm|gov|sen|rep|pres|supt|"
     "fr|mme|mlle|mt|vs|v|cf|e\\.g|eg|i\\.e|ie|viz|al|ca|c|resp|incl|esp"
@@ -76,8 +77,9 @@ _END = re.compile(
 def split_sentences(text: str) -> list[str]:
     """Split a text into sentences, without white space at their ends.
 
-    A line end is always the end of a sentence. A full stop is none before a lower-case word
-    or behind an abbreviation or initial, unless a word follows that often opens a sentence.
+    A line end is always the end of a sentence. A full stop does not end one before a lower-case
+    word, after the number of a list item, or after an abbreviation such as `Dr.`; after other
+    abbreviations (`Inc.`) and initials only if the next word is one that often opens a sentence.
 
     >>> split_sentences('Dr. Wu paid 3.50 in the U.S. She left. "Why?" he asked.')
     ['Dr. Wu paid 3.50 in the U.S.', 'She left.', '"Why?" he asked.']
@@ -105,8 +107,8 @@ def _ends_sentence(text: str, start: int, dot: int, end: int) -> bool:
     """
     before = text[dot - 5 : dot]
     number_follows = text[end : end + 1].isdigit()
-    if before.isalpha() and before.islower() and not number_follows:
-        return True  # most full stops: no word on the other lists has five small letters
+    if before.isalpha() and before.islower() and before != "trans" and not number_follows:
+        return True  # most full stops: no other word of `_NEVER` or `_SELDOM` has five letters
     if text[dot + 1] in _STOP:
         return True
     word = text[max(start, dot - 20) : dot].rpartition(" ")[2].lstrip(_OPENING)

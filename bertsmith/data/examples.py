@@ -1,4 +1,4 @@
-"""Read labelled examples from csv, tsv and jsonl files, or rows in memory, in their order.
+"""Read labelled examples from a table, JSON objects or rows in memory, in their order.
 
 A label stays the string that it is in the file, so `1`, `positive` and `not_entailment` are treated
 alike. White space at the ends of labels in files is removed, with a warning. A row without a text
@@ -338,9 +338,9 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
 def check_header(
     reader: ExampleReader, first: Example, num_examples: int, *, comes_again: bool
 ) -> None:
-    """Refuse a first row whose label never recurs: it probably names the columns.
+    """Refuse a first row whose label does not come again, as it probably names the columns.
 
-    A number is taken for a label in any case.
+    A number is taken for a label in any case, and so is every label of fewer than ten examples.
 
     Raises:
         InputError: asks what the row is.

@@ -1,4 +1,4 @@
-"""Read and write Excel workbooks (.xlsx), a row at a time, by openpyxl."""
+"""Read Excel workbooks (.xlsx), a row at a time, by openpyxl."""
 
 import importlib
 import zipfile
@@ -38,9 +38,9 @@ def import_openpyxl(path: Path) -> ModuleType:
 def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows of the first sheet: their numbers, as Excel shows them, and cells.
 
-    All rows are as wide as the first one that holds something, but those with something beside;
-    rows without anything have no cells. Of formulas the stored results are read. A warning names
-    further sheets that hold something.
+    Rows are filled up with None to the width of the first row that is not empty; a row with cells
+    beyond that width is longer, and an empty row has no cells. Of formulas the stored results are
+    read. A warning names further sheets that are not empty.
 
     Raises:
         InputError: the file is damaged or no workbook, or has no sheet of cells.

@@ -12,7 +12,7 @@ from bertsmith.errors import InputError
 
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""JSON's escapes of surrogates; unescaped ones are no UTF-8."""
+"""JSON's escapes of surrogates, which in a UTF-8 file cannot stand unescaped."""
 JSON_TYPE_NAMES: Mapping[type, str] = {
     **{list: "a list", dict: "an object", str: "a string", bool: "true or false"},
     **{int: "a number", float: "a number", type(None): "null"},
@@ -22,7 +22,8 @@ JSON_TYPE_NAMES: Mapping[type, str] = {
 class CutText(str):
     """Text in which U+FFFD replaces half of a surrogate pair; `original` has that half.
 
-    As a text it is as good as any, but two labels may have become one.
+    As a text it is read like any other. As a label it is refused, because two labels that differ in
+    that half would become one.
     """
 
     __slots__ = ("original",)
@@ -45,7 +46,7 @@ def describe_cut_label(label: str) -> str:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object from pairs; JSON's readers keep the last of equal keys.
+    """Build an object from pairs, but refuse equal keys, of which Python's reader keeps the last.
 
     Raises:
         ValueError: a key stands there twice.

@@ -1,7 +1,8 @@
 """Stream a JSON file: the elements of its list, or the members of its one object.
 
-Only as much is held as the next element needs: a file of any size takes the memory of its largest
-element. Half a surrogate pair is read as U+FFFD.
+Only as much is held as the next element needs: a file of any size takes about the memory of its
+largest element, and an element of more than `MAX_VALUE` characters is refused. Half a surrogate
+pair is read as U+FFFD.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Read and write manifest.json: a corpus folder's counts, settings and checksums.
 
-The manifest is complete: counts can be shown without opening a shard, and a shard that was
-changed, cut short or mixed up with another corpus is found before anything is trained on it.
+Counts can be shown without opening a shard. By the checksums a shard that was changed, cut short or
+mixed up with another corpus is found before anything is trained on it (`Corpus.open`).
 """
 
 import json

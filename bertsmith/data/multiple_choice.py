@@ -1,7 +1,7 @@
-"""Read multiple-choice examples from csv, tsv and jsonl files, or rows in memory.
+"""Read multiple-choice examples from a table, JSON objects or rows in memory.
 
-Rows may have different numbers of choices: each choice is scored beside the prompt by itself, so
-nothing has to be filled up. In a csv or tsv file, empty cells at the end mean that there are fewer.
+Rows may have different numbers of choices, because the model scores each choice by itself, beside
+the prompt. In a csv, tsv or xlsx file, empty cells at the end mean that a row has fewer.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
     """Lazy reader of multiple-choice examples.
 
     Args:
-        source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
+        source: as for `RecordReader`.
         labelled: whether to look for the right choice.
         trained: the columns that the model was trained on.
         needs_prompt: whether a row must have one; where only labels are compared, it need not.

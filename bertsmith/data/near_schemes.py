@@ -55,7 +55,8 @@ class _Reading(NamedTuple):
 def find_near_label(labels: Collection[str]) -> NearLabel | None:
     """Find a label that nearly follows a scheme; None if the labels seem to be plain.
 
-    All labels must have the same form, so that `Hepatitis-B` beside `Influenza` stays plain.
+    All labels, except fillers and those for words outside of spans, must have the same form, so
+    that `Hepatitis-B` beside `Influenza` stays plain.
 
     >>> find_near_label(["O", "B_PER", "I_PER"])
     NearLabel(label='B_PER', written='B-PER')

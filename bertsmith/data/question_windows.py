@@ -110,8 +110,8 @@ def locate_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], NDArray[n
 def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> WindowLabels:
     """Compute the positions of each question's answer in its windows.
 
-    Of several answers the first that stands in the context is the label; training sets have only
-    one. The tokens of an answer are all that share a character with it.
+    Of several answers the first that stands in the context is the label; questions of SQuAD's
+    training set have at most one. The tokens of an answer are all that share a character with it.
     """
     positions = np.full((len(encoded.alignment), 2), NO_ANSWER, dtype=np.int64)
     num_cut = num_unreachable = 0

@@ -1,7 +1,7 @@
 """Texts in object stores and other file systems of fsspec: s3://, gs://, https://, memory://, …
 
-A remote file has the few methods of `pathlib.Path` that reading needs. Each store has a package of
-its own, which fsspec names where it is missing.
+A remote file has the few methods of `pathlib.Path` that reading needs. Most stores need a package
+of their own, such as s3fs, which fsspec's error names if it is missing.
 """
 
 import io

@@ -59,7 +59,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
     """Lazy reader of text pairs, triples or scored pairs.
 
     Args:
-        source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
+        source: as for `RecordReader`.
         kind: what is wanted; where not given, scored pairs if there is a column of scores.
         trained: the columns that the model was trained on.
     """

@@ -40,7 +40,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """Counts of an encoded shard, of those of the whole build."""
+    """Counts of a shard that was encoded; `all_units` counts the units of all shards."""
 
     units: int
     all_units: int

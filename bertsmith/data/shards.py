@@ -205,8 +205,8 @@ class Corpus:
         Sizes are always compared. A split without documents opens as an empty one.
 
         Raises:
-            CorpusError: the folder is not a corpus or of an unknown version, or a shard is
-                missing, truncated or altered.
+            CorpusError: the folder is not a corpus or of an unknown version, a shard is missing
+                or has another size, or, with `verify`, another checksum.
         """
         directory = Path(directory)
         manifest = Manifest.read(directory)

@@ -1,7 +1,7 @@
 """Read questions about passages from SQuAD's files and rows of objects, one at a time.
 
 SQuAD 1.1 and 2.0 are one format (Rajpurkar et al., 2016 and 2018). A question without answers is
-unanswerable; as in the official scorer, `is_impossible` has no influence. An answer with a blank
+unanswerable, whatever `is_impossible` says, as in the official scorer. An answer with a blank
 text does not count. A line of `.jsonl`, a row of `.parquet` or an object in the list of a `.json`
 is one question, as in the `datasets` library.
 

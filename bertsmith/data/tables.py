@@ -1,4 +1,4 @@
-"""Read rows of csv, tsv, Excel and text files, with their line numbers.
+"""Read rows of csv, tsv, Excel and text files, with the numbers of their lines or Excel rows.
 
 In a `.csv` file quotes follow RFC 4180; in a `.tsv` file they are plain characters, as in published
 data sets in that format.

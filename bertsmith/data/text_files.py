@@ -19,7 +19,7 @@ ExampleSource = Path | Iterable[Mapping[str, Any]]
 IN_MEMORY = Path("the rows given")
 """Place of rows or texts in memory, in messages."""
 STANDARD_INPUT = Path("-")
-"""Path of standard input, read as one text per line."""
+"""Path of standard input, which has one text per line, or for questions one JSON object."""
 WITHOUT_LINES = ("parquet", "json", "xlsx")
 """Endings of files whose rows are no lines."""
 CHUNK_BYTES = 1 << 16

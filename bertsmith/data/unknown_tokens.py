@@ -18,7 +18,7 @@ MANY_TOKENS = 100
 
 @dataclass
 class UnknownTokens:
-    """Counts tokens, special ones left out, and how many of them are unknown."""
+    """Counts tokens other than [CLS] and [SEP], and how many of them are unknown."""
 
     num_tokens: int = 0
     num_unknown: int = 0
