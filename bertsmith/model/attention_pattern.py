@@ -33,3 +33,4 @@ class AttentionPattern:
 
 
 FULL = AttentionPattern()
+CAUSAL = AttentionPattern(causal=True)

@@ -55,7 +55,7 @@ class PackedRow:
 
 @dataclass(frozen=True, eq=False)
 class PickedTokens:
-    """One token of each sequence of a packed row, such as the first.
+    """One token of each sequence of a packed row, such as the first or the last.
 
     `index`, int64 [sequences], are their places in that row; `row` is a packed row of these tokens.
     """
@@ -66,7 +66,19 @@ class PickedTokens:
     @classmethod
     def first(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
         """Pick the first token of each sequence; `pads` is that of their row."""
-        places = row.starts[:-1]
-        columns = None if row.columns is None else row.columns[places]
+        columns = None if row.columns is None else row.columns[row.starts[:-1]]
+        return cls._pick(row, row.starts[:-1], columns, pads)
+
+    @classmethod
+    def last(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
+        """Pick the last token of each sequence; `pads` is that of their row."""
+        places = row.starts[1:] - 1
+        columns = np.array(row.lengths) - 1 if row.columns is None else row.columns[places]
+        return cls._pick(row, places, columns, pads)
+
+    @classmethod
+    def _pick(
+        cls, row: PackedRow, places: np.ndarray, columns: np.ndarray | None, pads: bool
+    ) -> "PickedTokens":
         picked = PackedRow((1,) * len(row.lengths), row.device, columns, pads)
         return cls(send(torch.from_numpy(places), row.device), picked)

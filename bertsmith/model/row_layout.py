@@ -64,6 +64,10 @@ class RowLayout:
         # For a single query the fused kernel rounds differently in each thread.
         return PickedTokens.first(self.row, pads=self.by_length)
 
+    def pick_last_tokens(self) -> PickedTokens:
+        """Pick the last token of each sequence, which in causal attention sees all others."""
+        return PickedTokens.last(self.row, pads=self.by_length)
+
     @property
     def _span(self) -> int:
         """The most columns that a sequence can take."""

@@ -6,10 +6,10 @@ and heads were measured. On others, whose libraries have other kernels, they agr
 
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytest
+from measured_bytes import ARE_BYTES_MEASURED
 from tiny_models import BAD, GOOD, OTHER, save_tiny_of, tiny_tokenizer
 from torch_threads import threads
 
@@ -19,11 +19,6 @@ from bertsmith.model.int8 import can_quantize
 from bertsmith.tasks import inference
 from bertsmith.tasks.auto import load
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-
-CPU_INFO = Path("/proc/cpuinfo")
-FLAGS = set(CPU_INFO.read_text().split()) if CPU_INFO.exists() else set()
-NEWER = ("avx512f", "avx_vnni", "amx_tile")
-ARE_BYTES_MEASURED = "avx2" in FLAGS and FLAGS.isdisjoint(NEWER)
 
 NUM_POSITIONS = 400
 # A text is longer by special tokens. MKL sums over keys in blocks of 192, or in halves between 193
