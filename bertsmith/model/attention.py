@@ -1,6 +1,6 @@
-"""Multi-head self-attention over a packed row: [tokens, hidden] in and out.
+"""Multi-head attention over packed rows: [tokens, hidden] in and out.
 
-The projections take the packed row as it is. How queries find the keys of their sequence is left to
+The projections take a packed row as it is. How queries find the keys of their sequence is left to
 a view.
 """
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bertsmith.model.rotary import Rotary
 
 RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
-"""Receives a layer's attention weights, [sequences, heads, length, length] for each block, and
+"""Receives a layer's attention weights, [sequences, heads, queries, keys] for each block, and
 returns the weights that the layer then uses."""
 
 
@@ -70,5 +70,37 @@ class SelfAttention(nn.Module):
         query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
         if rotary is not None:
             query, key = rotary(query), rotary(key)
+        dropout_prob = self.dropout_prob if self.training else 0.0
+        return self.output(view.attend(query, key, value, dropout_prob, record_weights))
+
+
+class CrossAttention(nn.Module):
+    """Attention to the tokens of another sequence (Vaswani et al. 2017, section 3.2.3).
+
+    All vectors have the dtype of the layer's weights, fp32 or bf16.
+    """
+
+    def __init__(self, hidden_size: int, num_heads: int, dropout_prob: float) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout_prob = dropout_prob
+        self.query = nn.Linear(hidden_size, hidden_size)
+        self.key_value = nn.Linear(hidden_size, 2 * hidden_size)
+        self.output = nn.Linear(hidden_size, hidden_size)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        source: Tensor,
+        view: AttentionView,
+        record_weights: RecordWeights | None = None,
+    ) -> Tensor:
+        """Return new vectors [tokens, hidden] of the tokens in `hidden`.
+
+        `hidden`, [tokens, hidden], have the queries, `source`, [source tokens, hidden], the keys
+        and values; the view pairs their sequences. All may end in padding rows; see `fill_up`.
+        """
+        query = self.query(hidden).view(len(hidden), self.num_heads, -1)
+        key, value = self.key_value(source).view(len(source), 2, self.num_heads, -1).unbind(1)
         dropout_prob = self.dropout_prob if self.training else 0.0
         return self.output(view.attend(query, key, value, dropout_prob, record_weights))

@@ -1,7 +1,9 @@
 """Division of a packed row into blocks of neighbouring sequences of similar length."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from bertsmith.model.shape_buckets import rounded_up
 
@@ -17,7 +19,7 @@ MAX_SCORES = 2**19
 
 @lru_cache(maxsize=256)
 def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Divide sequences into blocks, as ranges `(first, end)`; `lengths` never rises.
+    """Divide sequences into blocks, as ranges `(first, end)`: few, if lengths never rise.
 
     A block takes the next sequence as long as its padding stays within `MAX_PADDING` of its cells
     or within `FREE_PADDING` cells, and its scores within `max_scores`.
@@ -26,39 +28,53 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
     [(0, 3), (3, 5)]
     """
     blocks = []
-    first = tokens = 0
+    first = tokens = longest = 0
     for i, length in enumerate(lengths):
-        longest = lengths[first]
+        longest = max(longest, length)
         cells = (i + 1 - first) * longest
         allowed = max(MAX_PADDING * cells, FREE_PADDING)
         if i > first and (cells - tokens - length > allowed or cells * longest > max_scores):
             blocks.append((first, i))
-            first = i
-            tokens = 0
+            first, tokens, longest = i, 0, length
         tokens += length
     return [*blocks, (first, len(lengths))]
 
 
 @lru_cache(maxsize=256)
 def cut_by_length(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Divide sequences into blocks of one padded length, as ranges `(first, end)`.
+    """Divide sequences into blocks of one padded length, as ranges: few, if lengths never rise.
 
-    `lengths` never rises. No sequence is padded to a longer neighbour, so the padded length of each
-    depends on its own length alone: with another one, sums over keys may be rounded differently. A
-    block's scores stay within `max_scores`, unless it holds a single sequence.
+    No sequence is padded to a longer neighbour, so the padded length of each depends on its own
+    length alone: with another one, sums over keys may be rounded differently. A block's scores stay
+    within `max_scores`, unless it holds a single sequence.
 
     >>> cut_by_length((128, 128, 120, 40, 7))
     [(0, 3), (3, 4), (4, 5)]
     """
     blocks = []
-    first = 0
+    first = longest = 0
     for i, length in enumerate(lengths):
-        longest = lengths[first]
-        is_full = i > first and (i + 1 - first) * longest**2 > max_scores
-        if is_full or padded_length(length) < padded_length(longest):
+        is_other = i > first and padded_length(length) != padded_length(longest)
+        longest = max(longest, length)
+        if is_other or (i > first and (i + 1 - first) * longest**2 > max_scores):
             blocks.append((first, i))
-            first = i
+            first, longest = i, length
     return [*blocks, (first, len(lengths))]
+
+
+def cut_both(
+    queries: Sequence[tuple[int, int]], keys: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Divide sequences wherever one of two divisions does.
+
+    If the scores of queries among themselves and of keys among themselves are within a limit, then
+    so are those of both.
+
+    >>> cut_both([(0, 3), (3, 5)], [(0, 2), (2, 5)])
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    ends = sorted({end for _, end in (*queries, *keys)})
+    return list(pairwise([0, *ends]))
 
 
 def padded_length(length: int) -> int:

@@ -46,4 +46,6 @@ class Block:
         The dtype stays. Each may be a part of a larger array, such as the queries in an array of
         queries, keys and values.
         """
-        return gather((query, key, value), (self.queries, self.keys, self.keys))
+        cells = self.queries, self.keys, self.keys
+        query, key, value = gather((query, key, value), cells)
+        return query, key, value

@@ -136,23 +136,20 @@ def to_bias(is_seen: np.ndarray, device: torch.device) -> Tensor:
     return send(torch.from_numpy(bias[:, None]), device)
 
 
-def gather(
-    rows: tuple[Tensor, Tensor, Tensor], cells: tuple[Cells, Cells, Cells]
-) -> tuple[Tensor, Tensor, Tensor]:
+def gather(rows: Sequence[Tensor], cells: Sequence[Cells]) -> tuple[Tensor, ...]:
     """Gather each [tokens, heads, size] of `rows` to [rows, heads, length, size] of its cells.
 
     The dtype stays. Each of `rows` may be a part of a larger array. In the backward pass cells
     without a token give no gradient.
     """
     if not torch.is_grad_enabled():
-        query, key, value = map(_gather, rows, cells)
-        return query, key, value
-    gathered: tuple[Tensor, Tensor, Tensor] = _ToCells.apply(cells, *rows)  # type: ignore[no-untyped-call]
+        return tuple(map(_gather, rows, cells))
+    gathered: tuple[Tensor, ...] = _ToCells.apply(cells, *rows)  # type: ignore[no-untyped-call]
     return gathered
 
 
 class _ToCells(torch.autograd.Function):
-    """Gather queries, keys and values of rows into cells, at once: each call has its price.
+    """Gather heads of rows into cells, several arrays at once: each call has its price.
 
     The backward pass gathers as well. torch would add up gradients one by one, since it does not
     know that each cell's gradient belongs to one token at most.

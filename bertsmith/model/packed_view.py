@@ -1,4 +1,4 @@
-"""Attention within the sequences of a packed row.
+"""Attention within the sequences of a packed row, or from those of one to those of another.
 
 On CUDA one kernel takes the whole row with the bounds of its sequences, if a trial found the kernel
 correct and faster. Otherwise the row is cut into blocks of neighbouring sequences of similar
@@ -16,7 +16,7 @@ from torch import Tensor
 from bertsmith.model import dense_attention
 from bertsmith.model.attention import RecordWeights
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
-from bertsmith.model.block_cuts import MAX_SCORES, cut_blocks, cut_by_length
+from bertsmith.model.block_cuts import MAX_SCORES, cut_blocks, cut_both, cut_by_length
 from bertsmith.model.blocks import Block, Heads
 from bertsmith.model.cells import Cells
 from bertsmith.model.packed_row import PackedRow
@@ -26,11 +26,12 @@ from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 
 @dataclass(frozen=True, eq=False)
 class PackedView:
-    """A packed row as self-attention with one pattern reads it.
+    """Queries of one packed row that see keys of another, sequence by sequence, with one pattern.
 
-    The lengths of `keys` never rise. `queries` are the same row, or tokens picked from it by their
-    places `picked`, int64 [sequences]. With `by_length` each block holds sequences of one padded
-    length (`cut_by_length`).
+    In self-attention both are the same row. Or `queries` are tokens picked from `keys`, by their
+    places `picked`, int64 [sequences]. In cross-attention they are two rows; blocks are few if the
+    lengths of neither rise. With `by_length` each block holds sequences of one padded length
+    (`cut_by_length`).
     """
 
     queries: PackedRow
@@ -43,7 +44,8 @@ class PackedView:
     def blocks(self) -> list[Block]:
         max_scores = MAX_SCORES if self.keys.device.type == "cpu" else math.inf
         cut = cut_by_length if self.by_length else cut_blocks
-        return [self._block(first, end) for first, end in cut(self.keys.lengths, max_scores)]
+        ranges = cut_both(*(cut(row.lengths, max_scores) for row in (self.queries, self.keys)))
+        return [self._block(first, end) for first, end in ranges]
 
     def _block(self, first: int, end: int) -> Block:
         queries, keys = self.queries.cells(first, end), self.keys.cells(first, end)
@@ -58,9 +60,10 @@ class PackedView:
         dropout_prob: float = 0.0,
         record_weights: RecordWeights | None = None,
     ) -> Tensor:
-        """Compute contexts as `AttentionView.attend` does, of all tokens or of the picked ones.
+        """Compute contexts as `AttentionView.attend` does, of all queries or of the picked ones.
 
-        All arguments are of all tokens. With `record_weights` no tokens may be picked.
+        `query` is of all tokens, where tokens are picked, too. With `record_weights` none may be
+        picked.
         """
         assert record_weights is None or self.picked is None
         if self.picked is not None:

@@ -1,0 +1,126 @@
+"""Keys and values kept from token to token, so that a new token is all that a step computes."""
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import send
+from bertsmith.model import dense_attention
+from bertsmith.model.attention import RecordWeights
+from bertsmith.model.attention_pattern import CAUSAL
+from bertsmith.model.block_cuts import padded_length
+from bertsmith.model.blocks import Block
+from bertsmith.model.cells import Cells, gather
+from bertsmith.model.shape_buckets import fill_up
+
+
+class NewTokens:
+    """A packed row of tokens, some for each sequence of a cache, in its order.
+
+    `before` are the tokens that the cache has of each sequence, `lengths` the new ones, at least
+    one.
+    """
+
+    def __init__(
+        self, before: tuple[int, ...], lengths: tuple[int, ...], device: torch.device
+    ) -> None:
+        self.before = before
+        self.lengths = lengths
+        self.device = device
+        self.totals = tuple(map(sum, zip(before, lengths, strict=True)))
+
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """The place of each token in its sequence, int64 [tokens]."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        return np.arange(sum(self.lengths)) + np.repeat(
+            np.array(self.before) - starts, self.lengths
+        )
+
+    @cached_property
+    def places(self) -> tuple[Tensor, Tensor]:
+        """Sequence and column of each token, two int64 [tokens] on the device."""
+        sequences = torch.from_numpy(np.repeat(np.arange(len(self.lengths)), self.lengths))
+        return send(sequences, self.device), send(torch.from_numpy(self.columns), self.device)
+
+    @cached_property
+    def block(self) -> Block:
+        """The new tokens as queries of all tokens of their sequences up to themselves."""
+        count, longest = len(self.lengths), max(self.totals)
+        length = padded_length(longest) if self.device.type == "cpu" else longest
+        return Block(
+            Cells(self.lengths, count, max(self.lengths), self.device, self.columns),
+            Cells(self.totals, count, length, self.device),
+            CAUSAL,
+        )
+
+
+class KeyValueCache:
+    """Keys and values of all tokens that a causal model has read, with a view for each layer.
+
+    Before each forward pass, `read` is told how many tokens are new. There are no gradients.
+    """
+
+    def __init__(self, num_layers: int, num_sequences: int, device: torch.device) -> None:
+        self.device = device
+        self.new = NewTokens((), (), device)
+        self.lengths = (0,) * num_sequences
+        self.views = [CachedView(self) for _ in range(num_layers)]
+
+    def read(self, lengths: tuple[int, ...]) -> NewTokens:
+        """Begin a forward pass over `lengths` new tokens of each sequence, at least one."""
+        self.new = NewTokens(self.lengths, lengths, self.device)
+        self.lengths = self.new.totals
+        return self.new
+
+
+class CachedView:
+    """New tokens that see all tokens up to themselves, with the kept keys and values of a layer."""
+
+    def __init__(self, cache: KeyValueCache) -> None:
+        self.cache = cache
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        dropout_prob: float = 0.0,
+        record_weights: RecordWeights | None = None,
+    ) -> Tensor:
+        """Compute contexts as `AttentionView.attend` does, without dropout and recorded weights.
+
+        All arguments are of the new tokens; keys and values are added to those of earlier ones.
+        """
+        assert not dropout_prob and record_weights is None and not torch.is_grad_enabled()
+        new = self.cache.new
+        block = new.block
+        keys = self.keys = _store(self.keys, key, new)
+        values = self.values = _store(self.values, value, new)
+        (query,) = gather((query,), (block.queries,))
+        length = block.keys.length
+        context = dense_attention.attend(
+            query, keys[:, :, :length], values[:, :, :length], block, dropout_prob
+        )
+        return fill_up(block.queries.put_back(context))
+
+
+def _store(stored: Tensor | None, heads: Tensor, new: NewTokens) -> Tensor:
+    """Write [tokens, heads, size] of new tokens into [sequences, heads, length, size].
+
+    Returns:
+        The array, a longer one if it was too short.
+    """
+    num_sequences, length = len(new.lengths), new.block.keys.length
+    if stored is None or stored.shape[2] < length:
+        longer = heads.new_zeros(num_sequences, heads.shape[1], length, heads.shape[2])
+        if stored is not None:
+            longer[:, :, : stored.shape[2]] = stored
+        stored = longer
+    sequences, columns = new.places
+    stored[sequences, :, columns] = heads[: len(sequences)]
+    return stored
