@@ -29,7 +29,7 @@ class EngineSettings(InferenceCompute):
     models: Mapping[str, Path]
     """Model folders by the names under which they are served."""
     threads: int | None = None
-    """Number of threads; None for one for each core."""
+    """Number of threads; None means one for each core that this process may use."""
     max_length: int | None = None
     pooling: Pooling | None = None
     """Pooling of vectors; None for that of the folder, and for the results of the model's head."""

@@ -1,7 +1,8 @@
 """Executor of the workers of a Dask scheduler, on one machine or many.
 
 Work and items travel to the workers, and small records back; data goes through files that all of
-them see. A lost worker's item is given to another one by the scheduler.
+them see. The scheduler gives the item of a worker that died to another one, until an item has been
+lost with several workers: then the work ends with an error.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ WORKERS_SECONDS = 30
 CHECK_SECONDS = 5
 """Seconds without a result after which the workers are looked at."""
 STUCK_SECONDS = 300
-"""Seconds without a result after which waiting for workers that do not work is given up."""
+"""Seconds without a result after which the work is given up, if all workers are paused or gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,14 @@ class DaskCluster:
     def map_in_order(
         self, work: Callable[[Item], Result], items: Iterable[Item]
     ) -> Generator[Result, None, None]:
-        """Yield `work(item)` for each item, in order; finished results are held, unlike items.
+        """Yield `work(item)` for each item, in order.
+
+        In memory are the items at work, one per thread of the workers, and results that are
+        finished before those of earlier items.
 
         Raises:
-            ConfigError: an item has killed its workers, the scheduler has ended, or no worker has
-                worked for minutes.
+            ConfigError: an item was at work in several workers that died, the scheduler has ended,
+                or for `STUCK_SECONDS` all workers were paused or gone.
         """
         same_version = _SameVersion(work, __version__)
         remaining = enumerate(items)
@@ -66,7 +70,8 @@ class DaskCluster:
         num_yielded = 0
         try:
             while True:
-                # One for each thread: an item that waits at a worker that dies is blamed for it.
+                # No more items than threads: Dask blames an item that only waits at a worker for
+                # that worker's death, too.
                 for index, item in islice(remaining, max(0, self._num_threads() - len(pending))):
                     pending[self._submit(partial(same_version, item))] = index, item
                 if not pending:
@@ -106,10 +111,11 @@ class DaskCluster:
                 self._check(time.monotonic() - began)
 
     def _check(self, seconds: float) -> None:
-        """Report workers that do not work.
+        """Warn of paused and lost workers, after `seconds` without a result.
 
         Raises:
-            ConfigError: the scheduler has ended, or none has worked for `STUCK_SECONDS`.
+            ConfigError: the scheduler has ended, or all workers are paused or gone and `seconds` is
+                above `STUCK_SECONDS`.
         """
         if self._client.status != "running":
             raise self._scheduler_ended()
@@ -155,7 +161,7 @@ class DaskCluster:
 
     @contextmanager
     def _reached(self) -> Iterator[None]:
-        """Say that the scheduler has ended, where it is asked and does not answer."""
+        """Raise `_scheduler_ended` in place of Dask's errors about a lost connection."""
         import distributed
 
         try:
@@ -176,8 +182,8 @@ def connect(address: str) -> Iterator[DaskCluster]:
     """Connect to the scheduler at `address`, such as tcp://192.168.1.10:8786.
 
     Raises:
-        ConfigError: dask is not installed, nobody answers, or there are no workers, or some without
-            bertsmith or with another version.
+        ConfigError: dask is not installed, nobody answers, there are no workers, or the scheduler
+            or a worker has no bertsmith or another version of it.
     """
     if not is_installed("distributed"):
         raise ConfigError(
@@ -230,7 +236,7 @@ def _check_workers(client: Any, address: str) -> None:
         ) from error
     versions = client.get_versions(packages=["bertsmith"])
     workers = {f"The worker {name}": each for name, each in versions["workers"].items()}
-    # The scheduler reads what is to be done, too.
+    # The scheduler unpickles the work before it sends it on, so it needs bertsmith, too.
     for name, installed in {f"The scheduler {address}": versions["scheduler"], **workers}.items():
         version = installed["packages"]["bertsmith"]
         if version is None:

@@ -30,7 +30,7 @@ class CommandStream:
     rich writes its colours past it, to the stream `rich_proxied_file`.
 
     Args:
-        has_controls: write control characters unchanged, as to a file.
+        has_controls: write control characters as they are, because the stream is a file or a pipe.
     """
 
     def __init__(self, stream: IO[str], *, has_controls: bool = False) -> None:
@@ -57,7 +57,8 @@ def unescaped(stream: Any) -> IO[str]:
 def command_streams() -> Iterator[None]:
     """Spell options as flags in what the block writes, and escape control characters.
 
-    Standard output is escaped only on a terminal: a file or another program gets results unchanged.
+    Characters on standard error are always escaped, those on standard output only if it is a
+    terminal: a file or another program gets the control characters of results as they are.
     """
     out = CommandStream(sys.stdout, has_controls=not sys.stdout.isatty())
     err = CommandStream(sys.stderr)

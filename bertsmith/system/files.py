@@ -1,7 +1,9 @@
 """Writes that happen whole or not at all, and checksums.
 
 A file is written under a temporary name beside its path and then renamed, so a reader never sees
-half of it, even after a crash or on a full disk. A folder is built in the same way.
+half of it, even after a crash or on a full disk. (A pipe or a device, which cannot be renamed, is
+written to directly.) A folder is built in the same way; while the new one takes the place of an old
+one, there is neither for a moment.
 """
 
 import contextlib
@@ -34,7 +36,7 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
             folder.
 
     Raises:
-        InputError: the disk is full or the folder cannot be written; `path` is as it was.
+        InputError: the disk is full or the folder cannot be written; a file at `path` is as it was.
     """
     path = Path(path)
     with writing(path):
@@ -53,7 +55,7 @@ PAGE_ENDINGS = (".html", ".htm")
 
 
 class _Local(threading.local):
-    """The folders and files that each thread has locked."""
+    """The real paths of the folders and files that this thread has locked."""
 
     def __init__(self) -> None:
         self.held: set[str] = set()
@@ -69,13 +71,16 @@ def is_held(path: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Lock a folder for the block, where folders can be locked; a thread's blocks may be nested.
+    """Lock a folder for the block.
+
+    Blocks of one thread may be nested. On systems and file systems without locks, and for a folder
+    that cannot be opened, this does nothing.
 
     Args:
-        shared: let others lock it that share it, too.
+        shared: allow other blocks with `shared` at the same time.
 
     Raises:
-        ConfigError: another process is in such a block.
+        ConfigError: another process or thread is in such a block.
     """
     with contextlib.ExitStack() as stack:
         if not is_held(folder) and not _take(stack, folder, os.O_RDONLY, shared):
@@ -90,14 +95,14 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 def hold_folder(
     folder: Path, check: Callable[[], object] = lambda: None, *, shared: bool = False
 ) -> Iterator[None]:
-    """Make a folder and lock it for the block; remove it if it is still empty afterwards.
+    """Lock a folder for the block. If it is missing, make it, and remove it if it remains empty.
 
     Args:
         check: raises an error if the folder's content is unsuitable.
-        shared: let others work there that share it, too, and use other files.
+        shared: allow other blocks with `shared` at the same time, which use other files.
 
     Raises:
-        ConfigError: there is a file of that name, or another process uses the folder.
+        ConfigError: there is a file of that name, or another process or thread uses the folder.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: a file, not a folder. Choose another {option('out')}.")
@@ -266,7 +271,10 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
 
 
 def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
-    """Remove temporary files that ended processes left, for files whose names match `name`."""
+    """Remove temporary files that ended processes left, for files whose names match `name`.
+
+    On Windows this does nothing.
+    """
     if sys.platform == "win32":  # where asking by a signal whether a process lives would end it
         return
     temporary = re.compile(rf"\.{name}\.(\d{{1,9}})\.tmp")

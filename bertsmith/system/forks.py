@@ -1,7 +1,7 @@
-"""Forked children: a forked process has only the thread that forked.
+"""Forked children: of its parent's threads, a forked process has only the one that forked.
 
-torch would wait for ever for its parent's other threads, so a forked process computes with one. A
-lock that another thread of the parent held would stay locked for ever.
+torch would wait for the others for ever, so a forked process computes with one thread. A lock that
+another thread of the parent held would stay locked for ever.
 """
 
 import os

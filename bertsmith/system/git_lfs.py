@@ -3,14 +3,18 @@
 from pathlib import Path
 
 POINTER_START = b"version https://git-lfs"
-"""First bytes of every pointer."""
+"""First bytes of a pointer."""
 
 MOST_BYTES = 1024
 """Largest size of a pointer."""
 
 
 def is_pointer(head: bytes) -> bool:
-    """Return whether a file is a pointer, by its first `MOST_BYTES` + 1 bytes or all of them."""
+    """Return whether a file is a pointer.
+
+    Args:
+        head: the first `MOST_BYTES` + 1 bytes of the file, or all of them if it is shorter.
+    """
     return head.startswith(POINTER_START) and len(head) <= MOST_BYTES
 
 

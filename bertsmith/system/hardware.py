@@ -122,7 +122,7 @@ def select_precision(name: str, device: torch.device) -> Precision:
 
 
 def count_trainers(device: torch.device) -> int:
-    """Count the processes that train together: on a CPU one for each of torch's threads.
+    """Count the processes that train together: one for each of torch's threads, on a GPU only one.
 
     Call within `compute_settings`, which may change the number of threads. Every process has its
     own gradients, which take memory and must be added up, so there are at most `MAX_TRAINERS`; with
@@ -135,8 +135,9 @@ def count_trainers(device: torch.device) -> int:
 def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precision]]:
     """Set threads and fp32 route for a block; yield device and precision.
 
-    Both are process-wide in torch, so they are restored afterwards. On a GPU the route is always
-    "highest": the others are TF32, whose errors are a thousand times as large.
+    Both are process-wide in torch, so they are restored afterwards. The route is measured for a
+    CPU; for other devices it is "highest", since on a GPU the others are TF32, whose errors are a
+    thousand times as large.
 
     Raises:
         ConfigError: this machine has no such device, or not as many cores as `threads` says.

@@ -1,8 +1,8 @@
 """Speed and error of this machine's matrix products, by which precision is chosen.
 
-bf16 is several times faster than fp32 on processors with AVX512-BF16 or AMX, and slower on others.
-torch's fp32 setting "medium" hands products to oneDNN, which is faster on some processors; on most
-the results are still true fp32, on some they are bf16 in disguise.
+bf16 is several times faster than fp32 on processors with AVX512-BF16 or AMX, and slower on x86
+processors without them. torch's fp32 setting "medium" hands products to oneDNN, which is faster on
+some processors; on most the results are still true fp32, on some they are bf16 in disguise.
 """
 
 import contextlib

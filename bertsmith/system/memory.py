@@ -1,6 +1,7 @@
-"""Memory of processes, as Linux counts it, and errors that say that memory is lacking.
+"""Memory of processes, mostly as Linux counts it, and errors that say that memory is lacking.
 
-Shared memory, such as a run's arrays and the code of libraries, counts once.
+In the sum over several processes, memory that they share, such as a run's arrays and the code of
+libraries, counts once.
 """
 
 import errno

@@ -26,17 +26,19 @@ from bertsmith.system.cores import available_cores
 from bertsmith.system.executor import Item, Result
 from bertsmith.system.stop_signal import SIGNALS, signals_held_back
 
-# The main process alone writes results; it cannot keep more than this many workers busy, and each
-# takes memory.
+# Default number of workers on a computer with many cores. The main process alone writes results; it
+# cannot keep more workers busy, and each takes memory.
 MAX_PROCESSES = 16
 MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
 
 def num_processes(asked: int | None = None) -> int:
-    """Return the requested number, by default one for each available core.
+    """Return the requested number of processes.
+
+    By default it is one for each core that this process may use, but at most `MAX_PROCESSES`.
 
     Raises:
-        ConfigError: fewer than one.
+        ConfigError: it is below 1 or far too large.
     """
     if asked is None:
         return min(available_cores(), MAX_PROCESSES)
@@ -71,7 +73,7 @@ def without_script() -> Iterator[None]:
 
 
 class LocalProcesses:
-    """Executor with `processes` on this machine; by default one for each core.
+    """Executor with a number of processes on this machine; the default is that of `num_processes`.
 
     Each process has its own copy of `work`, which keeps its state. This process itself does the
     work if there is one item or one process, or if it belongs to a `multiprocessing.Pool`, whose

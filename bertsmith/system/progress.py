@@ -24,7 +24,7 @@ WHOLE_SECONDS = 60.0
 """Seconds between two lines about work whose parts print lines, too."""
 
 MEASURED_SECONDS = 10.0
-"""Seconds after which the remaining time is shown: first steps say little about later ones."""
+"""Seconds after which the remaining time is shown: the first steps say little about later ones."""
 
 LineWriter = Callable[[str], None]
 """A function that receives lines about progress instead of standard error."""
@@ -87,7 +87,7 @@ class Bar:
 
 
 class _Screen:
-    """Shows all bars in one live display, as a terminal can have only one."""
+    """Shows all bars in one live display of rich, which allows one per terminal."""
 
     def __init__(self) -> None:
         self._progress: Any = None

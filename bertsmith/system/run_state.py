@@ -14,10 +14,10 @@ PRETRAINING = ("pretrain", "distill pretraining")
 
 
 def check_finished(files: SmallFiles) -> None:
-    """Refuse a folder whose run has not reached its end, except to the run itself.
+    """Refuse a folder whose run has not reached its end, unless this thread is that run.
 
     Raises:
-        CheckpointError: the run was stopped or is still at work; says how to go on.
+        CheckpointError: the run was stopped or is still at work; the message says how to go on.
     """
     directory = files.directory
     if is_held(directory):
@@ -62,7 +62,11 @@ def _note_checkpoint(directory: Path) -> None:
 
 
 def read_run(files: SmallFiles) -> Mapping[str, Any]:
-    """Read run.json; empty if there is none, or if another program wrote it."""
+    """Read run.json.
+
+    The result is empty if there is no such file, if it is damaged, of which a warning tells, or if
+    it is not an object and so was written by another program.
+    """
     try:
         run = json.loads(files.read("run.json"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -52,7 +52,7 @@ class SmallFiles:
     """Small files of a folder, each read once.
 
     With an `outer` folder, `OUTER_FILES` and files in subfolders (names with a slash) are read from
-    it, all others from `directory`.
+    it, and all other files from `directory`.
     """
 
     def __init__(self, directory: Path, outer: Path | None = None) -> None:
@@ -67,8 +67,8 @@ class SmallFiles:
     def has(self, name: str) -> bool:
         """Return whether there is such a file.
 
-        There is none of a name that the system refuses, such as one that is too long, and a folder
-        is none.
+        False also for a folder of this name, and for a name that the system refuses, for example
+        because it is too long.
         """
         path = self.path(name)
         is_there = os.path.exists(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112

@@ -12,7 +12,8 @@ from typing import Any, Self
 HANG_UP = getattr(signal, "SIGHUP", None)
 """Sent when the terminal is gone; Windows has none."""
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANG_UP)))
-"""Stop signals, which the main process handles, even if its whole process group gets them."""
+"""Stop signals. If the whole process group gets one, only the main process acts on it: the workers
+ignore them."""
 REPEAT_SECONDS = 2.0
 """A signal this soon after another is the same request: a key was pressed twice, or a job's end was
 signalled to the process group and to each of its processes."""
@@ -100,8 +101,9 @@ def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
 class StopSignal:
     """A context in which the first stop signal sets `requested`; a later one has its usual effect.
 
-    A second signal within `REPEAT_SECONDS` counts as the first. Signals that were ignored stay
-    ignored, as under nohup, or in the background of a script.
+    A signal that repeats the request (`REPEAT_SECONDS`) has no effect, nor has any after
+    `ignore_more`. Signals that were ignored before stay ignored, as under nohup, or in the
+    background of a script.
 
     Python delivers signals only to the main thread; in other threads this does nothing.
     """

@@ -1,7 +1,8 @@
 """Standard streams of the command line, which may be closed, break or lack characters.
 
 A note that cannot be written must not end hours of work, so standard error is discarded if it
-breaks. If standard output breaks, the command fails.
+breaks. If standard output cannot be written, the command fails; but if it is a pipe whose reader
+has ended (`head`, `less`), the command ends without an error.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Checksums of the small files of a folder, in the format of `sha256sum`.
 
-Weights are not among them, since their files have their own checksum. A file that differs causes a
-warning but is used, since users may edit config.json.
+Weights are not among them, since bertsmith writes a checksum into model.safetensors itself. A file
+that differs causes a warning but is used, since users may edit config.json.
 """
 
 import contextlib
@@ -33,7 +33,8 @@ SUMMED_FILES = frozenset(
         "1_Pooling/config.json",
     }
 )
-"""Files that, besides weights, determine what a model computes; others are not checked."""
+"""Files that, besides weights, determine what a model computes. Of other files that `SUMS_FILE`
+lists, only the existence is checked."""
 
 
 @contextlib.contextmanager
@@ -61,7 +62,11 @@ def has_sum(files: SmallFiles, name: str) -> bool:
 
 
 def check_sums(files: SmallFiles, only: str | None = None) -> None:
-    """Warn about files that differ from their sums, or only about the file named `only`."""
+    """Warn about files that differ from their sums or are missing, and about malformed lines.
+
+    Args:
+        only: name of a file; if given, the warning is about that file alone.
+    """
     sums, malformed_lines = _read_sums(files)
     if only is not None:
         sums = {name: sums[name] for name in sums if name == only}

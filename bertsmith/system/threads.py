@@ -28,8 +28,8 @@ Result = TypeVar("Result")
 def usable_threads() -> int:
     """Return the number of torch's threads, but at most the container's cores.
 
-    By default torch has a thread for each core of the machine. A number set in the environment is
-    not reduced.
+    Without this, torch would have a thread for each core of the machine, even in a container that
+    may use fewer. A number that is set in the environment is not reduced.
     """
     limit = _thread_limit()
     threads = torch.get_num_threads()

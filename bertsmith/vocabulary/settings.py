@@ -35,7 +35,8 @@ class LearningSettings:
     """Lines or rows that cannot be read: stop at the first (strict), or skip and count them
     (skip)."""
     processes: Advanced[int | None] = None
-    """Number of processes that count words; by default one for each core."""
+    """Number of processes that count words; by default one for each core that this process may use,
+    at most 16."""
 
     def __post_init__(self) -> None:
         check_all_largest(self)

@@ -34,7 +34,7 @@ class Settings:
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     processes: int | None = None
     """Number of processes that split sentences and encode; by default one for each core that this
-    process may use."""
+    process may use, at most 16."""
     scheduler: str | None = None
     """Dask scheduler whose workers encode, such as tcp://192.168.1.10:8786. They need bertsmith,
     and must see the texts and the folder under the same paths."""
