@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bertsmith._version import __version__
 from bertsmith.serving.call import answer_json
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
 from bertsmith.serving.contracts.open_inference.routes import open_inference_routes
 from bertsmith.serving.contracts.openai import is_openai_path, openai_routes, problem_json
@@ -202,9 +203,10 @@ def _label_ids(model: ModelInfo) -> dict[str, Any]:
 
 async def _unknown_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    path = clip_text(request.url.path)
     sentences = {
-        404: f"there is no route {request.url.path} here. GET /openapi.json lists the routes.",
-        405: f"{request.url.path} does not take {request.method}.",
+        404: f"there is no route {path} here. GET /openapi.json lists the routes.",
+        405: f"{path} does not take {request.method}.",
     }
     problem = Problem(
         error.status_code, "Validation", sentences.get(error.status_code, str(error.detail))

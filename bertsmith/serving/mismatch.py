@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
+from bertsmith.serving.client_text import clip_text
+
 WORDS = {
     "str": "a string",
     "int": "a whole number",
@@ -20,6 +22,8 @@ WORDS = {
     "array": "a list",
 }
 """Names of the types of JSON, by msgspec's names."""
+PATH_MARK = " - at `$"
+"""What msgspec writes before the path of a value."""
 
 
 def describe_mismatch(error: msgspec.ValidationError, kind: type[Any], within: str = "") -> str:
@@ -29,23 +33,34 @@ def describe_mismatch(error: msgspec.ValidationError, kind: type[Any], within: s
         kind: the type to which msgspec should have converted the JSON.
         within: the field of the body that was converted; empty for the whole body.
     """
-    what, path = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", str(error), re.DOTALL).groups("")  # type: ignore[union-attr]
-    full_path = ".".join(filter(None, [within, path]))
+    what, path = _split_path(str(error))
+    full_path = ".".join(filter(None, [within, clip_text(path)]))
     where = full_path or "the body"
     fields = f"The fields of {where} are {', '.join(_fields_at(kind, path))}."
     if match := re.fullmatch(r"Object missing required field `(.*)`", what):
         return f"{_join(full_path, match[1])}: this field is missing. {fields}"
-    if match := re.fullmatch(r"Object contains unknown field `(.*)`", what):
-        return f"{_join(full_path, match[1])}: there is no such field. {fields}"
+    if match := re.fullmatch(r"Object contains unknown field `(.*)`", what, re.DOTALL):
+        return f"{_join(full_path, clip_text(match[1]))}: there is no such field. {fields}"
     if match := re.fullmatch(r"Expected `(.*)`, got `(.*)`", what):
         allowed = [WORDS[name] for name in match[1].split(" | ") if name in WORDS]
         found = WORDS.get(match[2], match[2])
         return f"{where}: found {found}. Send {_join_or(allowed)}."
-    if match := re.fullmatch(r"Invalid enum value (.*)", what):
-        return f"{where}: found {match[1]}. Send {_join_or(_choices_at(kind, path))}."
+    if match := re.fullmatch(r"Invalid enum value (.*)", what, re.DOTALL):
+        return f"{where}: found {clip_text(match[1])}. Send {_join_or(_choices_at(kind, path))}."
     if match := re.fullmatch(r"Expected `int` >= (\d+)", what):
         return f"{where}: found a number below {match[1]}. Send {match[1]} or more."
-    return f"{where}: {what}."
+    return f"{where}: {clip_text(what)}."
+
+
+def _split_path(message: str) -> tuple[str, str]:
+    """Divide msgspec's message into what is wrong and the path of the value, such as `inputs[0]`.
+
+    The message may hold a name that the client chose, so that its length and its form are open.
+    """
+    what, mark, path = message.rpartition(PATH_MARK)
+    if not mark or not re.fullmatch(r"[\w.\[\]]*`", path):
+        return message, ""
+    return what, path.removeprefix(".").removesuffix("`")
 
 
 def _join(path: str, name: str) -> str:
@@ -78,7 +93,7 @@ def _choices_at(kind: type[Any], path: str) -> list[str]:
 def _types_at(kind: Any, path: str) -> list[Any]:
     """Return the types that a value may have, at a path such as `inputs[0].text`."""
     types = list(_alternatives(kind))
-    for name, index in re.findall(r"(\w+)|(\[[^\]]*\])", path):
+    for name, index in re.findall(r"(\w+)|(\[[^\[\]]*\])", path):
         inner = []
         for type_ in types:
             if index and get_origin(type_) in (list, tuple):

@@ -17,7 +17,7 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
 
     Args:
         status: the status of HTTP.
-        message: a sentence for the user; it may name fields as `bertsmith.errors.option` does.
+        message: a sentence for the user.
         headers: further headers of the response.
     """
 
@@ -31,7 +31,7 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
         super().__init__(message)
         self.status = status
         self.error_type = error_type
-        self.message = as_fields(message)
+        self.message = message
         self.headers = dict(headers or {})
 
     def to_json(self) -> dict[str, Any]:
@@ -65,6 +65,5 @@ def of_refusal(refusal: Refusal, field: str) -> Problem:
         field: the field of the request that has the texts.
     """
     where = "" if refusal.index is None else f"{field}[{refusal.index}]: "
-    if refusal.is_backend:
-        return Problem(424, "Backend", where + refusal.message)
-    return invalid(where + refusal.message)
+    message = where + as_fields(refusal.message)
+    return Problem(424, "Backend", message) if refusal.is_backend else invalid(message)

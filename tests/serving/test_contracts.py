@@ -3,6 +3,7 @@
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -316,6 +317,26 @@ def test_mistakes_are_told_in_sentences(refused, path, content, status, parts):
     found, message = refused(path, content)
     assert found == status, message
     check_message(message, *parts)
+
+
+MARKED = "\ue0f0truncate\ue0f1int x\ue0f2"
+"""The characters by which messages mark their options, around a value that is no number."""
+
+
+@pytest.mark.parametrize("path, content, status", [
+    ("vectors/embed", {"inputs": TEXT, MARKED: 1}, 422),
+    ("vectors", {"inputs": TEXT, "parameters": {MARKED: 1}}, 422),
+    ("embed/embed", {"inputs": TEXT, "prompt_name": MARKED}, 422),
+    ("vectors/embed", {"inputs": TEXT, "truncation_direction": MARKED}, 422),
+    ("masked_lm", {"inputs": MARKED}, 422),
+    ("masked_lm", {"inputs": "[MASK]", "parameters": {"targets": MARKED}}, 422),
+    (f"{quote(MARKED)}/embed", {"inputs": TEXT}, 404),
+    (f"/{quote(MARKED)}", {"inputs": TEXT}, 404),
+    ("/v2/models/tag/infer", {"inputs": [], MARKED: 1}, 422),
+])  # fmt: skip
+def test_the_marks_of_messages_mean_nothing_in_texts_of_clients(server, path, content, status):
+    path = path if path.startswith("/") else f"/models/{path}"
+    assert server.post(path, content).status == status
 
 
 @pytest.mark.parametrize("path", ["/models/vectors/embed", "/models/tag"])

@@ -1,6 +1,7 @@
 """Whatever JSON a route is sent, the message names a field and what to send, in a sentence."""
 
 import re
+import time
 from copy import deepcopy
 from typing import Annotated, Literal
 
@@ -66,6 +67,18 @@ def test_an_object_within_the_body_is_named():
         "parameters.name: this field is missing. The fields of parameters are name, side, sizes."
     )
     assert message([], Inner, "parameters") == "parameters: found a list. Send an object."
+
+
+@pytest.mark.parametrize("name", [
+    "[" * 200_000, " - at `$" * 30_000, f"x` - at `${'[a' * 100_000}", "a\n" * 100_000,
+    "inputs" + "[0]" * 60_000,
+])  # fmt: skip
+def test_a_long_name_takes_no_time_and_is_shortened(name):
+    started_at = time.process_time()
+    sentence = message({name: 1})
+    # Work that grows with the square of the length takes minutes here.
+    assert time.process_time() - started_at < 5
+    assert len(sentence) < 300
 
 
 JSON = st.recursive(

@@ -162,6 +162,7 @@ def test_damaged_binary_tensors_are_refused(server):
     assert "is not UTF-8" in error(sent=data[:-1] + b"\xff")
     assert "is the number of bytes of the JSON" in error(length="100000")
     assert "is the number of bytes of the JSON" in error(length="-1")
+    assert "is the number of bytes of the JSON" in error(length="9" * 5000)
 
 
 def test_the_server_describes_itself_and_its_models(server):

@@ -8,7 +8,7 @@ from browser import FAULTS
 from model_server import serving
 from tiny_models import save_tiny
 
-from bertsmith.serving.page import page_html
+from bertsmith.serving.page import content_policy, page_html, page_response
 
 LABEL = "<b>good</b>"
 EVIL = "the <b>good</b> film <script>document.title = 'changed'</script>"
@@ -254,6 +254,12 @@ def test_a_server_that_was_stopped_is_told(open_page, tmp_path):
     page.click("#form button.main")
     page.wait_for_selector("#problem:not([hidden])")
     assert page.inner_text("#problem") == "The server does not answer. Perhaps it was stopped."
+
+
+def test_pages_of_many_addresses_are_not_kept():
+    for number in range(20):
+        page_response(f"<style>a {{}}</style> http://host-{number}")
+    assert content_policy.cache_info().currsize <= 4
 
 
 def test_the_policy_allows_only_the_scripts_of_the_page(server):

@@ -42,7 +42,7 @@ async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBod
         model,
         [*source, *sentences],
         prompt_name=parameters.prompt_name,
-        normalize=model.similarity == "cosine",
+        normalize=True if model.similarity == "cosine" else None,  # as the folder says
         direction=parameters.truncation_direction,
         may_cut=parameters.truncate is not False,
     )

@@ -18,22 +18,26 @@ async def compute_vectors(
     texts: Sequence[str],
     *,
     prompt_name: str | None = None,
-    normalize: bool = True,
+    normalize: bool | None = True,
     direction: str = "right",
     may_cut: bool = True,
     field: str = "inputs",
 ) -> Answers:
     """Compute a vector for each text.
 
+    Args:
+        normalize: whether vectors are scaled to length 1; None for what the model's folder says.
+
     Raises:
         Problem: as `Service.compute`.
     """
     texts = with_prompt(model, texts, prompt_name)
+    scaling = {} if normalize is None else {"normalize": normalize}
     return await call.compute(
         model,
         "vectors",
         [{"text": text} for text in texts],
-        options={"normalize": normalize, "truncation_side": direction.lower()},
+        options={**scaling, "truncation_side": direction.lower()},
         may_cut=may_cut,
         field=field,
     )

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from bertsmith.serving.call import Call
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
@@ -74,19 +75,20 @@ def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> set[int]:
     """
     ids = set()
     for word in [targets] if isinstance(targets, str) else targets:
+        where = f"parameters.targets: '{clip_text(word)}'"
         id_ = tokenizer.token_to_id(word)
         if id_ is None:
             parts = tokenizer.encode_ids(word)
             if len(parts) != 1:
                 raise invalid(
-                    f"parameters.targets: '{word}' is {len(parts)} tokens of this model, and a "
-                    "mask stands for one. Choose a word that the vocabulary has."
+                    f"{where} is {len(parts)} tokens of this model, and a mask "
+                    "stands for one. Choose a word that the vocabulary has."
                 )
             id_ = parts[0]
         if id_ in tokenizer.special_ids:
             raise invalid(
-                f"parameters.targets: '{word}' is {tokenizer.id_to_token(id_)} to this model, a "
-                "special token, which is never proposed. Choose a word that the vocabulary has."
+                f"{where} is {tokenizer.id_to_token(id_)} to this model, a special "
+                "token, which is never proposed. Choose a word that the vocabulary has."
             )
         ids.add(id_)
     return ids

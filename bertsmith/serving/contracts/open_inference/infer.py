@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from bertsmith.serving.call import Call, parse
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.hugging_face.body import convert
 from bertsmith.serving.contracts.hugging_face.routes import HANDLERS
 from bertsmith.serving.contracts.open_inference.metadata import VERSION, named_model
@@ -87,7 +88,8 @@ async def infer(call: Call) -> Response:
     for one in requested:
         if one.name not in by_name:
             raise invalid(
-                f"outputs: found '{one.name}'; '{model.name}' gives {' and '.join(by_name)}."
+                f"outputs: found '{clip_text(one.name)}'; '{model.name}' gives "
+                f"{' and '.join(by_name)}."
             )
     is_binary = bool(sent.get("binary_data_output"))
     content, headers = write_body(

@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from bertsmith._version import __version__
 from bertsmith.serving.call import Call, answer_json
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.open_inference.tensor_names import (
     describe_input_tensors,
     describe_output_tensors,
@@ -26,7 +27,8 @@ def named_model(call: Call) -> ModelInfo:
         raise Problem(
             404,
             "Validation",
-            f"there is no version '{version}' of '{call.model.name}'; its version is {VERSION}.",
+            f"there is no version '{clip_text(version)}' of '{call.model.name}'; its version is "
+            f"{VERSION}.",
         )
     return call.model
 

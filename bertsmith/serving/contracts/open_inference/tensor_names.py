@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.open_inference.tensors import Strings
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
@@ -48,7 +49,7 @@ def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, 
     for name in tensors:
         if name not in allowed:
             raise invalid(
-                f"inputs: found a tensor '{name}'. The tensors of '{model.name}' are "
+                f"inputs: found a tensor '{clip_text(name)}'. The tensors of '{model.name}' are "
                 f"{', '.join(allowed)}."
             )
     texts: dict[str, list[Any]] = {}

@@ -14,10 +14,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from bertsmith.data.json_rows import json_type
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.problems import invalid
 
 HEADER = "Inference-Header-Content-Length"
 """The header that says where the JSON ends and binary tensors begin."""
+MOST_DIGITS = 20
+"""Digits of `HEADER`; Python refuses to read a number of several thousand."""
 DATATYPES = {"FP32": "<f4", "FP64": "<f8"}
 
 
@@ -70,10 +73,11 @@ def split_body(body: bytes, header: str | None) -> tuple[bytes, bytes]:
     """
     if header is None:
         return body, b""
-    if not (header.isascii() and header.isdecimal() and int(header) <= len(body)):
+    is_number = header.isascii() and header.isdecimal() and len(header) < MOST_DIGITS
+    if not is_number or int(header) > len(body):
         raise invalid(
-            f"{HEADER}: found '{header}'; it is the number of bytes of the JSON, and the body has "
-            f"{len(body):,}."
+            f"{HEADER}: found '{clip_text(header)}'; it is the number of bytes of the JSON, and "
+            f"the body has {len(body):,}."
         )
     return body[: int(header)], body[int(header) :]
 
@@ -87,11 +91,13 @@ def read_strings(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, Str
     strings: dict[str, Strings] = {}
     begin = 0
     for tensor in tensors:
-        where = f"inputs '{tensor.name}'"
+        where = f"inputs '{clip_text(tensor.name)}'"
         if tensor.name in strings:
             raise invalid(f"{where}: there are two of this name.")
         if tensor.datatype != "BYTES":
-            raise invalid(f"{where}: found datatype {tensor.datatype}; texts have BYTES.")
+            raise invalid(
+                f"{where}: found datatype {clip_text(tensor.datatype)}; texts have BYTES."
+            )
         size = (tensor.parameters or {}).get("binary_data_size")
         if size is None:
             values = list(_flatten(tensor.data, where))
