@@ -10,13 +10,15 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from bertsmith.serving.beside_loop import run_beside_loop
 from bertsmith.serving.heads import NEEDED, wrong_head
 from bertsmith.serving.messages import Answers, Kind, ModelInfo
 from bertsmith.serving.mismatch import describe_mismatch
-from bertsmith.serving.problems import Problem, invalid
+from bertsmith.serving.problems import Problem, invalid, too_many_texts
 from bertsmith.serving.service import Service, count_characters
 
 Body = TypeVar("Body", bound=msgspec.Struct)
+Result = TypeVar("Result")
 MOST_DISCARDED = 16
 """Number of times that a body may be larger than allowed and is still read to its end."""
 
@@ -145,6 +147,25 @@ class Call:
         )
         self.service.metrics.counters.add(f"{name}_success", len(records))
         return self.answers
+
+    async def work_on_texts(
+        self, function: Callable[..., Result], texts: Sequence[Any], *args: Any, field: str
+    ) -> Result:
+        """Call a function with texts, or with lists of ids, in the thread beside the event loop.
+
+        The texts take places in the queue, as those that the engine computes.
+
+        Raises:
+            Problem: 413 if there are too many, or 429 if there are too few places now.
+        """
+        if len(texts) > self.service.limits.max_texts:
+            raise too_many_texts(len(texts), self.service.limits.max_texts, field)
+        num_characters = sum(map(len, texts))
+        self.service.places.take(len(texts), num_characters)
+        try:
+            return await run_beside_loop(function, texts, *args)
+        finally:
+            self.service.places.give_back(len(texts), num_characters)
 
     def headers(self) -> dict[str, str]:
         """Describe what the request took, under the names of text-embeddings-inference."""

@@ -50,7 +50,7 @@ ERRORS: Mapping[int, str] = {
 """For each status of HTTP, what is wrong and what to do."""
 
 OF_TEXTS = (400, 404, 408, 413, 422, 424, 429, 503)
-OF_TOKENS = (400, 404, 408, 413, 422, 503)
+OF_TOKENS = (400, 404, 408, 413, 422, 429, 503)
 
 
 @dataclass(frozen=True)

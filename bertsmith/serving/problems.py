@@ -48,6 +48,15 @@ def empty(message: str) -> Problem:
     return Problem(400, "Empty", message)
 
 
+def too_many_texts(count: int, limit: int, field: str) -> Problem:
+    """Build the problem of a request with more texts than the server takes."""
+    return invalid(
+        f"{field}: found {count:,} texts; this server takes at most {limit:,} in one request. "
+        "Divide it.",
+        status=413,
+    )
+
+
 def overloaded(message: str) -> Problem:
     """Build the problem of a request that may be answered if it is sent again later."""
     return Problem(429, "Overloaded", message, {"Retry-After": "1"})

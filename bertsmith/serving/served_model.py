@@ -11,6 +11,7 @@ import torch
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.serving.mask_ids import MaskIds
 from bertsmith.serving.messages import Kind, ModelInfo
 from bertsmith.serving.token_vectors import TokenVectors
 from bertsmith.system.threads import usable_threads
@@ -76,7 +77,8 @@ class ServedModel:
             vectors = TextVectors.restore(loaded, pooling=pooling)
             definitions |= {"vectors": vectors, "token_vectors": token_vectors_of(vectors)}
         if not isinstance(definition, TextVectors | Embed):
-            definitions["predict"] = definition
+            is_for_masks = isinstance(definition, FillMask)
+            definitions["predict"] = MaskIds(definition.tokenizer) if is_for_masks else definition
         return cls(loaded, definitions, model_info(name, path, loaded, definition, definitions))
 
     def definition(self, kind: Kind, options: tuple[tuple[str, Any], ...]) -> Definition:

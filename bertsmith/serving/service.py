@@ -19,7 +19,13 @@ from bertsmith.serving.engine_process import EngineProcess
 from bertsmith.serving.messages import Answers, Cancel, Kind, Message, ModelInfo, Refusal, Work
 from bertsmith.serving.metrics import Metrics
 from bertsmith.serving.places import Places
-from bertsmith.serving.problems import Problem, invalid, of_refusal, unhealthy
+from bertsmith.serving.problems import (
+    Problem,
+    invalid,
+    of_refusal,
+    too_many_texts,
+    unhealthy,
+)
 from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -172,11 +178,7 @@ class Service:
             reason = "is stopping" if self.is_stopping else "is loading its models again"
             raise unhealthy(f"the server {reason}. Send the request again in a moment.")
         if len(records) > self.limits.max_texts:
-            raise invalid(
-                f"{field}: found {len(records):,} texts; this server takes at most "
-                f"{self.limits.max_texts:,} in one request. Divide it.",
-                status=413,
-            )
+            raise too_many_texts(len(records), self.limits.max_texts, field)
         num_characters = count_characters(records)
         self.places.take(len(records), num_characters)
         number = next(self._numbers)

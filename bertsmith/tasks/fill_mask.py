@@ -119,7 +119,6 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     def _fill(self, word_embedding: Tensor, model: BertModel, batch: Batch) -> Tensor:
         """Return ids and probabilities of each mask's likeliest tokens, fp32 `[masks, top, 2]`."""
         masks = batch.input_ids == self.tokenizer.mask_id
-        special = torch.tensor(sorted(self.tokenizer.special_ids), device=masks.device)
         best = []
         for hidden in torch.split(
             model.encode(batch)[masks].float(), MAX_LOGITS // len(word_embedding)
@@ -128,10 +127,18 @@ class FillMask(InferenceTask[Example, FilledMasks]):
                 lambda vectors: model.heads["masked_lm"](vectors, word_embedding), hidden
             )
             # An embedding may have spare rows beyond the vocabulary, which stand for no token.
-            probabilities = logits[:, : self.tokenizer.vocab_size].softmax(-1)
-            # -1 is below any probability, so a special token is never among the best.
-            values, ids = probabilities.index_fill_(1, special, -1.0).topk(
-                min(self.top, probabilities.shape[1] - len(special))
-            )
-            best.append(torch.stack((ids.float(), values), -1))
+            best.append(self.likeliest(logits[:, : self.tokenizer.vocab_size].softmax(-1)))
         return torch.cat(best)
+
+    def likeliest(self, probabilities: Tensor) -> Tensor:
+        """Return ids and probabilities of the likeliest tokens, fp32 `[masks, top, 2]`.
+
+        Args:
+            probabilities: of each token of the vocabulary, fp32 `[masks, vocabulary]`.
+        """
+        special = torch.tensor(sorted(self.tokenizer.special_ids), device=probabilities.device)
+        # -1 is below any probability, so a special token is never among the best.
+        values, ids = probabilities.index_fill_(1, special, -1.0).topk(
+            min(self.top, probabilities.shape[1] - len(special))
+        )
+        return torch.stack((ids.float(), values), -1)

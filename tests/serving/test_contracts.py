@@ -155,6 +155,13 @@ def test_ids_become_text_again(post):
     assert post("classify/decode", content) == ["[CLS] a good film [SEP]", "a good film"]
 
 
+def test_the_text_with_a_token_ends_where_the_model_stops_reading(post):
+    (best,) = post("masked_lm", {"inputs": "a [MASK] " + LONG, "parameters": {"top_k": 1}})
+    read = " ".join(LONG.split()[:33])  # beside "a", the mask and two special tokens
+    assert best["sequence"].endswith(read.replace(" .", "."))
+    assert len(best["sequence"]) < len(read) + 20
+
+
 def test_choices_are_ranked(post, local):
     record = {"text": "the film was", "choices": ["good", "bad", "very dull"]}
     expected = local("choose")(record)
@@ -301,6 +308,12 @@ def test_figures_have_the_names_that_dashboards_know(server):
      ["inputs[1]: the text has 74 tokens", "at most 37", '"truncate": true']),
     ("masked_lm", {"inputs": ["[MASK]", "a"]}, 422, ["inputs[1]: ", "found no [MASK]"]),
     ("masked_lm", {"inputs": LONG + "[MASK]"}, 422, ["found 0 of its 1 [MASK]"]),
+    ("masked_lm", {"inputs": "[MASK] " * 1000}, 422,
+     ["parameters.top_k: found 5 tokens for each of 1,000 masks", "at most 4,000"]),
+    ("masked_lm", {"inputs": "[MASK] " + "film " * 300_000, "parameters": {"top_k": 15}}, 422,
+     ["the answer would have 22,500,105 characters", "at most 20,000,000"]),
+    ("masked_lm", {"inputs": "[MASK]", "parameters": {"targets": ["good"] * 4001}}, 422,
+     ["parameters.targets: found 4,001 words", "at most 4,000"]),
     ("masked_lm", {"inputs": "[MASK]", "parameters": {"top": 3}}, 422,
      ["parameters.top: ", "The fields of parameters are top_k, targets"]),
     ("answer", {"inputs": {"question": "a"}}, 422, ["inputs.context: this field is missing"]),
@@ -385,6 +398,9 @@ def test_the_limits_of_a_server_are_told(strict_server):
 
     status, message = send("/predict", {"inputs": [["a"]] * 5})
     assert (status, "5 texts" in message, "at most 4" in message) == (413, True, True)
+    for path, content in (("/tokenize", {"inputs": ["a"] * 5}), ("/decode", {"ids": [[5]] * 5})):
+        status, message = send(path, content)
+        assert (status, "found 5 texts" in message, "at most 4" in message) == (413, True, True)
     status, message = send("/predict", {"inputs": "a " * 300})
     assert (status, "more than 500 bytes" in message) == (413, True)
     status, message = send("/predict", {"inputs": "a " * 120})

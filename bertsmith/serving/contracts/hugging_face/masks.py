@@ -1,11 +1,13 @@
 """Mask filling."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
+from bertsmith.serving.beside_loop import run_beside_loop
 from bertsmith.serving.call import Call
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
@@ -14,6 +16,11 @@ from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
 from bertsmith.tasks.mask_prediction import spell_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
+
+MOST_PROPOSED = 4_000
+"""Tokens of an answer."""
+MOST_SPELLED = 20_000_000
+"""Characters of an answer: each token comes with its whole text."""
 
 
 class FillParameters(Struct, forbid_unknown_fields=True, frozen=True):
@@ -35,71 +42,122 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
     """Return the likeliest tokens of each mask; with several masks, a list for each."""
     body: FillBody = convert(content, FillBody)
     tokenizer = call.service.tokenizer(model.name)
-    if body.parameters.targets == []:
-        raise empty("parameters.targets: found none. Send at least one word, or leave it out.")
     texts = [spell_masks(text, tokenizer.mask_token) for text in check_texts(body.inputs)]
-    targets = body.parameters.targets
-    target_ids = None if targets is None else _target_ids(tokenizer, targets)
-    top = body.parameters.top_k or 5
-    max_top_k = tokenizer.vocab_size - len(tokenizer.special_ids)
+    top = min(body.parameters.top_k or 5, tokenizer.vocab_size - len(tokenizer.special_ids))
+    options: dict[str, Any] = {}
+    if body.parameters.targets is not None:
+        ids = await run_beside_loop(_target_ids, tokenizer, body.parameters.targets)
+        top = min(top, len(ids))
+        options["target_ids"] = ids
+    _check_number(texts, tokenizer.mask_token, top)
     answers = await call.compute(
         model,
         "predict",
         [{"text": text} for text in texts],
-        options={"top": max_top_k if target_ids is not None else min(top, max_top_k)},
+        options={"top": top, **options},
     )
-    rows = []
-    for text, masks in zip(texts, answers.raw, strict=True):
-        of_masks = [
-            [
-                {
-                    "score": float(score),
-                    "token": int(id_),
-                    "token_str": tokenizer.decode([int(id_)]),
-                    "sequence": _fill(tokenizer, text, number, int(id_)),
-                }
-                for id_, score in words
-                if target_ids is None or int(id_) in target_ids
-            ][:top]
-            for number, words in enumerate(masks)
-        ]
-        rows.append(of_masks[0] if len(of_masks) == 1 else of_masks)
+    rows = await run_beside_loop(_spell_all, tokenizer, texts, answers.raw, model.max_length)
     return rows[0] if isinstance(body.inputs, str) else rows
 
 
-def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> set[int]:
-    """Return the ids of target words.
+def _check_number(texts: Sequence[str], mask: str, top: int) -> None:
+    """Check that a request does not ask for too many tokens, or for too many long texts with them.
 
     Raises:
-        Problem: 422 if a word is not one token.
+        Problem: 422 if it does.
     """
-    ids = set()
-    for word in [targets] if isinstance(targets, str) else targets:
-        where = f"parameters.targets: '{clip_text(word)}'"
-        id_ = tokenizer.token_to_id(word)
-        if id_ is None:
-            parts = tokenizer.encode_ids(word)
-            if len(parts) != 1:
-                raise invalid(
-                    f"{where} is {len(parts)} tokens of this model, and a mask "
-                    "stands for one. Choose a word that the vocabulary has."
-                )
-            id_ = parts[0]
-        if id_ in tokenizer.special_ids:
+    counts = [text.count(mask) for text in texts]
+    if sum(counts) * top > MOST_PROPOSED:
+        raise invalid(
+            f"parameters.top_k: found {top:,} tokens for each of {sum(counts):,} masks, and this "
+            f"server gives at most {MOST_PROPOSED:,} in one request. Ask for fewer, or divide the "
+            "request."
+        )
+    num_characters = sum(count * top * len(text) for count, text in zip(counts, texts, strict=True))
+    if num_characters > MOST_SPELLED:
+        raise invalid(
+            f"inputs: the answer would have {num_characters:,} characters, since each token comes "
+            f"with its text, and this server writes at most {MOST_SPELLED:,}. Shorten the texts, "
+            "or ask for fewer tokens."
+        )
+
+
+def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> tuple[int, ...]:
+    """Return the ids of target words, each once.
+
+    Raises:
+        Problem: 400 if there is no word, or 422 if there are too many or one is not one token.
+    """
+    words = [targets] if isinstance(targets, str) else targets
+    if not words:
+        raise empty("parameters.targets: found none. Send at least one word, or leave it out.")
+    if len(words) > MOST_PROPOSED:
+        raise invalid(
+            f"parameters.targets: found {len(words):,} words, and this server takes at most "
+            f"{MOST_PROPOSED:,} in one request. Divide it."
+        )
+    return tuple(sorted({_target_id(tokenizer, word) for word in words}))
+
+
+def _target_id(tokenizer: Tokenizer, word: str) -> int:
+    where = f"parameters.targets: '{clip_text(word)}'"
+    id_ = tokenizer.token_to_id(word)
+    if id_ is None:
+        parts = tokenizer.encode_ids(word)
+        if len(parts) != 1:
             raise invalid(
-                f"{where} is {tokenizer.id_to_token(id_)} to this model, a special "
-                "token, which is never proposed. Choose a word that the vocabulary has."
+                f"{where} is {len(parts)} tokens of this model, and a mask stands for one. Choose "
+                "a word that the vocabulary has."
             )
-        ids.add(id_)
-    return ids
+        id_ = parts[0]
+    if id_ in tokenizer.special_ids:
+        raise invalid(
+            f"{where} is {tokenizer.id_to_token(id_)} to this model, a special token, which is "
+            "never proposed. Choose a word that the vocabulary has."
+        )
+    return id_
 
 
-def _fill(tokenizer: Tokenizer, text: str, number: int, id_: int) -> str:
-    """Return the text with a token in place of mask `number`, as the tokenizer spells it.
+def _spell_all(
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    outputs: Sequence[NDArray[np.float32]],
+    max_length: int,
+) -> list[Any]:
+    rows = []
+    for text, of_text in zip(texts, outputs, strict=True):
+        masks = _spell_masks_of(
+            tokenizer, tokenizer.encode(text, max_length=max_length).ids, of_text
+        )
+        rows.append(masks[0] if len(masks) == 1 else masks)
+    return rows
+
+
+def _spell_masks_of(
+    tokenizer: Tokenizer, ids: Sequence[int], masks: NDArray[np.float32]
+) -> list[list[dict[str, Any]]]:
+    """Return for each mask of a text its tokens, each with the text as the tokenizer spells it.
 
     With several masks the special tokens stay, among them the other masks, as in transformers.
+
+    Args:
+        ids: of the text, as far as the model reads it.
+        masks: ids of tokens and their probabilities, `[masks, top, 2]`.
     """
-    ids = np.array(tokenizer.encode(text).ids)
-    masks = np.flatnonzero(ids == tokenizer.mask_id)
-    ids[masks[number]] = id_
-    return str(tokenizer.decode(ids.tolist(), skip_special_tokens=len(masks) == 1))
+    places = [place for place, id_ in enumerate(ids) if id_ == tokenizer.mask_id]
+    rows = []
+    for place, words in zip(places, masks.tolist(), strict=True):
+        filled_ids = list(ids)
+        row = []
+        for number, score in words:
+            filled_ids[place] = int(number)
+            row.append(
+                {
+                    "score": score,
+                    "token": int(number),
+                    "token_str": tokenizer.decode([int(number)]),
+                    "sequence": tokenizer.decode(filled_ids, skip_special_tokens=len(masks) == 1),
+                }
+            )
+        rows.append(row)
+    return rows
