@@ -6,7 +6,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 
 class ScoredLabel(Struct, forbid_unknown_fields=True):
-    """A label, and its probability; for a model of numbers the number."""
+    """A label, and its probability; for a model of numbers the number, with raw_scores the
+    logit."""
 
     score: float
     label: str
@@ -21,7 +22,7 @@ class RankedText(Struct, forbid_unknown_fields=True):
 
 
 class TextToken(Struct, forbid_unknown_fields=True):
-    """A token; `start` and `stop` count characters of the text."""
+    """A token; `start` and `stop` count characters of the text, and are null for special tokens."""
 
     id: int
     text: str

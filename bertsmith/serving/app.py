@@ -20,17 +20,11 @@ from bertsmith.serving.contracts.open_inference.routes import open_inference_rou
 from bertsmith.serving.contracts.openai import is_openai_path, openai_routes, problem_json
 from bertsmith.serving.contracts.tei.routes import tei_routes
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.open_paths import needs_key
 from bertsmith.serving.openapi import description_routes
 from bertsmith.serving.page import answer_page
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
-
-OPEN_PATHS = frozenset(
-    {"/", "/health", "/ping", "/metrics", "/docs", "/openapi.json", "/v2/health/live",
-     "/v2/health/ready"}
-)  # fmt: skip
-"""Paths that can be read without the key: probes and Prometheus have none, the page asks for it,
-and the description tells of routes, not of models."""
 
 
 def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
@@ -65,14 +59,14 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
 
 
 class KeyCheck:
-    """Lets only requests with the right key pass."""
+    """Lets requests pass that have the right key, or that need none (`needs_key`)."""
 
     def __init__(self, app: ASGIApp, api_key: str) -> None:
         self.app = app
         self._expected = f"Bearer {api_key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not _is_open(scope["method"], scope["path"]):
+        if scope["type"] == "http" and needs_key(scope["method"], scope["path"]):
             sent = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(sent, self._expected):
                 problem = Problem(
@@ -85,11 +79,6 @@ class KeyCheck:
                 await response(scope, receive, send)
                 return
         await self.app(scope, receive, send)
-
-
-def _is_open(method: str, path: str) -> bool:
-    is_page_of_model = path.startswith("/models/") and path.count("/") == 2
-    return method in ("GET", "HEAD") and (path in OPEN_PATHS or is_page_of_model)
 
 
 def own_routes(service: Service) -> list[Route]:

@@ -1,4 +1,4 @@
-"""The application for other servers of ASGI, such as granian, which call it without arguments."""
+"""The application for other servers of ASGI, such as granian, which call a factory of it."""
 
 import os
 import shlex

@@ -118,12 +118,15 @@ def measure_server(
     api_key: str | None = None,
     on_load: OnLoad = lambda name, result: None,
 ) -> BenchResult:
-    """Measure a running server; this takes six to ten times `seconds`.
+    """Measure a running server.
+
+    This takes six to nine times `seconds`; longer if answers come late (`PATIENCE`).
 
     Args:
         url: the address that the requests go to, with its path.
         bodies: JSON; each request has one of them, drawn at random.
-        seconds: length of each load.
+        seconds: time for which requests are sent at each rate; loads of callers that wait take half
+            as long or a fifth.
         seed: decides the times of requests and the order of bodies.
         api_key: the key that the server asks for.
         on_load: called with the name and result of each load.

@@ -1,8 +1,8 @@
 """The engine: computes the texts of all requests, in batches of real tokens.
 
 It is one loop. Between two batches it reads the requests that have arrived and encodes their texts;
-no other thread of Python computes meanwhile, since it would take the interpreter's lock from the
-forward pass.
+no other thread of Python does such work, since it would take the interpreter's lock from the
+forward pass. (A second thread only receives the messages.)
 """
 
 import time
@@ -59,7 +59,8 @@ class Engine:
     Args:
         models: by name.
         sender: receives `Answers` and `Refusal`.
-        max_batch_tokens: number of tokens that are computed together.
+        max_batch_tokens: largest number of tokens that are computed together; a longer text is
+            computed alone.
         max_text_tokens: largest number of tokens of one text, over all its windows.
     """
 

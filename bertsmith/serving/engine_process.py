@@ -17,7 +17,7 @@ from bertsmith.system.processes import without_script
 from bertsmith.system.stop_signal import signals_held_back
 
 STOP_SECONDS = 10.0
-"""Seconds that the process may take to end after its last answer."""
+"""Seconds that the process has to finish its requests and to end; then it is killed."""
 
 
 class EngineProcess:
@@ -83,7 +83,7 @@ class EngineProcess:
         self._outbox.put(message)
 
     async def stop(self) -> None:
-        """Let the engine finish its requests, and wait for its end."""
+        """Let the engine finish its requests, and wait for its end, at most `STOP_SECONDS`."""
         self._is_stopping = True
         if self._process is None:
             return

@@ -25,7 +25,7 @@ def named_folders(models: Sequence[str]) -> dict[str, Path]:
     """Return the folders by the names under which they are served.
 
     Raises:
-        ConfigError: two have the same name.
+        ConfigError: two have the same name, or one names no folder.
     """
     folders: dict[str, Path] = {}
     for text in models:

@@ -206,7 +206,7 @@ class HttpClient:
         """Send the bytes of a request and return the response.
 
         A server may close an idle connection just when a request is on its way. Such a request is
-        sent again on a new connection, as browsers do.
+        sent again on another connection, as browsers do.
 
         Raises:
             OSError: the server cannot be reached, or closed the connection.

@@ -4,8 +4,8 @@ In an open loop, requests are due at the times of a Poisson process, like those 
 people, whether or not the server has answered earlier ones. Latency counts from the time at which
 a request was due, so it includes waiting behind a slow request. In a closed loop, a caller waits
 for each answer. It sends less while the server stalls, and so leaves out the worst times
-("coordinated omission", G. Tene, How NOT to Measure Latency, 2013). So a closed loop only measures
-throughput here.
+("coordinated omission", G. Tene, How NOT to Measure Latency, 2013). So closed loops measure
+throughput here; their latency is shown only for one caller, who never finds a queue.
 """
 
 import asyncio

@@ -103,7 +103,8 @@ class Answers:
     queue_seconds: float
     compute_seconds: float
     waiting_seconds: float
-    """Seconds that the texts of other requests take which wait in the engine."""
+    """Seconds that the engine will need, at its mean speed, for the texts of other requests that
+    wait in it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Figures for Prometheus, under the names of text-embeddings-inference: dashboards know them."""
+"""Figures for Prometheus, under the names of text-embeddings-inference, so that its dashboards
+work.
+
+Those that it counts for each batch are counted here for each request.
+"""
 
 from collections import Counter
 from collections.abc import Iterator

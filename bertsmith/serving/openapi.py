@@ -15,6 +15,7 @@ from bertsmith._version import __version__
 from bertsmith.pages.page import render_page
 from bertsmith.serving.answer_types import ProblemAnswer
 from bertsmith.serving.call import answer_json
+from bertsmith.serving.open_paths import needs_key
 from bertsmith.serving.operations import (
     EMBED,
     ERRORS,
@@ -52,7 +53,7 @@ def description_routes(routes: Sequence[Route], *, has_key: bool) -> list[Route]
 
 
 def described(routes: Sequence[Route]) -> Iterator[tuple[str, str, Operation]]:
-    """Yield method, path and operation of each route."""
+    """Yield method, path and operation of each route that `OPERATIONS` describes."""
     for route in routes:
         for method in sorted((route.methods or set()) - {"HEAD"}):
             operation = OPERATIONS.get((method, canonical_path(route.path)))
@@ -72,7 +73,9 @@ def describe_routes(routes: Sequence[Route], *, has_key: bool) -> dict[str, Any]
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for method, path, operation in described(routes):
-        paths[path][method.lower()] = _describe(method, path, operation, schema_of, has_key)
+        paths[path][method.lower()] = _describe(
+            method, path, operation, schema_of, has_key=has_key and needs_key(method, path)
+        )
     description: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -94,6 +97,7 @@ def _describe(
     path: str,
     operation: Operation,
     schema_of: Mapping[Any, Mapping[str, Any]],
+    *,
     has_key: bool,
 ) -> dict[str, Any]:
     words = re.findall(r"\w+", path)
@@ -118,8 +122,8 @@ def _describe(
             "examples": {one.name: {"value": one.request} for one in examples},
         }
         result["requestBody"] = {"required": True, "content": {"application/json": content}}
-        if has_key:
-            result["security"] = [{"key": []}]
+    if has_key:
+        result["security"] = [{"key": []}]
     if parameters := re.findall(r"\{(\w+)\}", path):
         result["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -131,7 +135,7 @@ def _describe(
 def _errors(
     operation: Operation, schema_of: Mapping[Any, Mapping[str, Any]], *, has_key: bool
 ) -> dict[str, Any]:
-    statuses = {*operation.errors} | ({401} if has_key and operation.examples else set())
+    statuses = {*operation.errors} | ({401} if has_key else set())
     retry = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait"}}
     return {
         str(status): {

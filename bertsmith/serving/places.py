@@ -9,7 +9,7 @@ class Places:
     Args:
         limit: number of texts, 1 or more.
         max_characters: number of characters of all these texts.
-        max_seconds: seconds that the texts may take which are computed before a new one.
+        max_seconds: largest time for which a new text may have to wait for earlier ones.
     """
 
     def __init__(self, limit: int, max_characters: int, max_seconds: float) -> None:
@@ -19,13 +19,15 @@ class Places:
         self.num_taken = 0
         self.num_characters = 0
         self.waiting_seconds = 0.0
-        """Seconds that waiting texts take, as the engine said with its latest answer."""
+        """Seconds that the texts that wait will take, as the engine said with its latest answer."""
 
     def take(self, count: int, num_characters: int) -> None:
         """Take places for the texts of a request.
 
         Raises:
-            Problem: 413 if there are never so many places, or 429 if there are too few now.
+            Problem: 413 if the server has fewer places in all; 429 if too few are free now, or if
+            the
+                texts that wait take longer than `max_seconds`.
         """
         if count > self.limit or num_characters > self.max_characters:
             raise invalid(

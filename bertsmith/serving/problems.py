@@ -1,4 +1,4 @@
-"""Problems that a client is told: a status of HTTP, a kind, and a sentence."""
+"""Problems that the server reports to a client: a status of HTTP, a kind, and a sentence."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -39,7 +39,7 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
 
 
 def invalid(message: str, status: int = 422) -> Problem:
-    """Build the problem of a request that can never be answered as it is."""
+    """Build the problem of a request that the client has to change, or with 408 to send again."""
     return Problem(status, "Validation", message)
 
 

@@ -86,9 +86,10 @@ class ServedModel:
         return _with_options(self.definitions[kind], options)
 
     def warm_up(self, max_tokens: int) -> None:
-        """Compute single texts of several lengths and one full batch, so that no request is slow.
+        """Compute single texts of several lengths and one full batch of short ones.
 
-        oneDNN compiles a kernel for each new shape, and threads start with the first batch.
+        Otherwise the first requests would be slow: oneDNN compiles a kernel for each new shape, and
+        threads start with the first batch.
         """
         length = SHORTEST_WARM_UP
         while length < self.info.max_length:

@@ -1,7 +1,7 @@
 """What every contract asks for: models by name, and the answers to texts.
 
-The service takes places in the queue, sends texts to the engine, and waits for the answers, but no
-longer than the client does.
+The service takes places in the queue, sends texts to the engine, and waits for the answers until
+the client hangs up or the time is over.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ WAITING_SHARE = 1 / 3
 at once (429), not when its time is over (503)."""
 FolderState = tuple[tuple[str, int, int], ...]
 RESTARTS = 3
-"""Number of times that an engine which died is started again before the server gives up."""
+"""Number of times that an engine which died is started again; then the server refuses requests."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Service:
         self.is_ready = True
 
     async def stop(self) -> None:
-        """Refuse new requests, finish those that run, and stop the engine."""
+        """Refuse new requests, let the engine finish those that run, and stop it."""
         self.is_stopping = True
         self.is_ready = False
         if self._restart is not None:
@@ -172,7 +172,7 @@ class Service:
             wait_for_hang_up: returns when the client has closed the connection.
 
         Raises:
-            Problem: 413, 422, 424, 429 or 503.
+            Problem: 413, 422, 424, 429 or 503; 499 if the client has hung up.
         """
         if self.is_stopping or not self.is_ready:
             reason = "is stopping" if self.is_stopping else "is loading its models again"

@@ -8,6 +8,7 @@ import pytest
 
 from bertsmith.serving.app import create_app
 from bertsmith.serving.engine_main import EngineSettings
+from bertsmith.serving.open_paths import needs_key
 from bertsmith.serving.openapi import describe_routes, describe_type, fields_of, render_docs
 from bertsmith.serving.operations import ERRORS, OPERATIONS
 from bertsmith.serving.service import Service
@@ -59,11 +60,12 @@ def test_references_lead_to_schemas_and_parameters_are_declared(routes):
     assert references <= set(schemas)
     assert text.count('"$ref":"#/components/schemas/') == text.count('"$ref"')
     for path, methods in description["paths"].items():
-        for operation in methods.values():
+        for method, operation in methods.items():
+            assert ("security" in operation) == ("401" in operation["responses"])
+            assert ("security" in operation) == needs_key(method.upper(), path)
             declared = [one["name"] for one in operation.get("parameters", ())]
             assert declared == re.findall(r"{(\w+)}", path)
             assert set(operation["responses"]) <= {"200", *map(str, ERRORS)}
-            assert ("security" in operation) == ("requestBody" in operation)
 
 
 @pytest.mark.parametrize("path, example", EXAMPLES)

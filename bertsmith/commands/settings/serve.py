@@ -57,13 +57,14 @@ class Settings(InferenceCompute):
     timeout: Advanced[float] = 60.0
     """Seconds after which a request that is not computed is given up (503)."""
     bench: str | None = None
-    """Measure the server that runs at this URL, instead of serving: its throughput, and its latency
-    under half, most and twice of that load."""
+    """Measure the server that runs at this URL, instead of serving: its throughput, its latency at
+    50 % and 80 % of that rate, and what it does at 200 %."""
     texts: Advanced[Path | None] = None
     """Texts that --bench sends, one per line, or as .jsonl one body of a request per line.
     Default: sentences of 5 to 200 words that come with bertsmith."""
     seconds: Advanced[float] = 10.0
-    """Seconds of each load of --bench; the whole takes six to ten times as long."""
+    """Seconds for which --bench sends requests at each rate; the whole takes six to nine times as
+    long."""
     json: Advanced[bool] = False
     """Print the result of --bench as one JSON object."""
 

@@ -1,6 +1,7 @@
 """OpenAI's embeddings, for its client and those of others.
 
-The client asks for base64 where the caller asks for nothing: little-endian fp32 numbers.
+If its caller names no encoding, OpenAI's client asks for base64, that is the bytes of little-endian
+fp32 numbers.
 """
 
 import base64

@@ -21,7 +21,11 @@ class QuestionAndContext(Struct, forbid_unknown_fields=True):
 
 
 class AnswerParameters(Struct, forbid_unknown_fields=True, frozen=True):
-    """Parameters of question answering; windows and alignment are those of training."""
+    """Parameters of question answering.
+
+    `align_to_words`, `doc_stride`, `max_question_len` and `max_seq_len` are ignored: windows and
+    alignment are those of training.
+    """
 
     top_k: TopK = None
     max_answer_len: Annotated[int, Meta(ge=1)] | None = None

@@ -14,11 +14,11 @@ TopK = Annotated[int, Meta(ge=1)] | None
 
 
 class HubOptions(Struct):
-    """Options of the hub's own servers, such as wait_for_model; they mean nothing here."""
+    """Options of the hub's own servers, such as wait_for_model, which are ignored here."""
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """Read a body that is an object with the field `inputs`; fields of null count as absent.
+    """Read a body that is an object; fields that are null count as absent.
 
     Raises:
         Problem: 400 if it is no JSON, or 422 if it is no object.

@@ -31,7 +31,7 @@ RESERVED = frozenset(
     {"binary_data_output", "content_type", "headers", "priority", "timeout", "sequence_id",
      "sequence_start", "sequence_end"}
 )  # fmt: skip
-"""Parameters that clients add by themselves, and that mean nothing to a model of texts."""
+"""Parameters that clients add by themselves, and that are not for the model."""
 
 
 class RequestedOutput(Struct, forbid_unknown_fields=True):

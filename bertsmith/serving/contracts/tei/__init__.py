@@ -1,6 +1,7 @@
 """The routes of text-embeddings-inference, a file for each kind.
 
-Bodies, answers, headers and errors are those of its version 1.9, except that a request with too
-many texts is a 413, as its OpenAPI says, and that token ids in place of texts are refused: ids of
-another tokenizer would give wrong vectors without a word.
+Bodies, answers, headers and errors are those of its version 1.9, with three exceptions. A request
+with too many texts gets the status 413, as its OpenAPI says. Token ids in place of texts are
+refused, because ids of another tokenizer would give wrong vectors without an error. And texts for a
+head are not cut at their beginning (`check_right`).
 """
