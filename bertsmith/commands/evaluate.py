@@ -66,9 +66,9 @@ def check_flags(settings: Settings) -> None:
     """
     are_pairs = settings.minimal_pairs is not None
     if are_pairs == bool(settings.data):
-        found = "Both --data and" if are_pairs else "Neither --data nor"
+        subject = "Both --data and" if are_pairs else "Neither --data nor"
         raise ConfigError(
-            f"{found} --minimal-pairs is given. Give --data FILE to score a fine-tuned model, or "
+            f"{subject} --minimal-pairs is given. Give --data FILE to score a fine-tuned model, or "
             "--minimal-pairs FILE to score a pre-trained one."
         )
     flag = "--data"

@@ -25,7 +25,7 @@ class InferenceCompute:
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
     fastest on processors with VNNI), or auto: bf16 if a CPU multiplies in it at least 1.3 times as
-    fast as in fp32, or if a GPU has it; else fp32."""
+    fast as in fp32, or if a CUDA GPU has it; else fp32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Compute(InferenceCompute):
 
     precision: Advanced[Literal["auto", "fp32", "bf16"]] = "auto"
     """Number format of the computation: fp32, bf16, or auto: bf16 if a CPU multiplies in it at
-    least 1.3 times as fast as in fp32, or if a GPU has it; else fp32."""
+    least 1.3 times as fast as in fp32, or if a CUDA GPU has it; else fp32."""
     threads: Advanced[int | None] = field(default=None, metadata=FREE)
     """Number of processor threads, at most one for each core that this process may use. By default
     that of torch: one for each core, unless OMP_NUM_THREADS is set."""

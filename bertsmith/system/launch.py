@@ -108,9 +108,9 @@ def first_host(nodes: str) -> str:
 def _number(values: Mapping[str, str], name: str) -> int:
     text = values[name]
     if not text.isdecimal():
-        found = repr(text) if text else "empty"
+        value = repr(text) if text else "empty"
         raise ConfigError(
-            f"The environment variable {name} is {found}; a launched process needs a whole number "
+            f"The environment variable {name} is {value}; a launched process needs a whole number "
             "there. Launch with torchrun, srun or mpirun, which set it, or unset it together with "
             "the launcher's other variables."
         )
