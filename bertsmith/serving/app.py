@@ -19,6 +19,7 @@ from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
 from bertsmith.serving.contracts.open_inference.routes import open_inference_routes
 from bertsmith.serving.contracts.openai import is_openai_path, openai_routes, problem_json
 from bertsmith.serving.contracts.tei.routes import tei_routes
+from bertsmith.serving.heads import is_reranker
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.open_paths import needs_key
 from bertsmith.serving.openapi import description_routes
@@ -173,7 +174,7 @@ def _mask_token(service: Service, model: ModelInfo) -> str | None:
 
 
 def _model_type(model: ModelInfo) -> dict[str, Any]:
-    if model.is_number:
+    if is_reranker(model):
         return {"reranker": _label_ids(model)}
     if model.task == "text-classification":
         return {"classifier": _label_ids(model)}

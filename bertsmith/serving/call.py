@@ -12,10 +12,11 @@ from starlette.responses import Response
 
 from bertsmith.serving.beside_loop import run_beside_loop
 from bertsmith.serving.heads import NEEDED, wrong_head
+from bertsmith.serving.json_body import parse
 from bertsmith.serving.messages import Answers, Kind, ModelInfo
-from bertsmith.serving.mismatch import describe_mismatch
 from bertsmith.serving.problems import Problem, invalid, too_many_texts
 from bertsmith.serving.service import Service, count_characters
+from bertsmith.serving.text_field import TextField
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
@@ -44,6 +45,11 @@ class Call:
             Problem: 404 if there is none of this name.
         """
         return self.service.model(self.request.path_params.get("model"))
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens that the model has read for this request."""
+        return 0 if self.answers is None else sum(self.answers.num_tokens)
 
     async def read(self) -> bytes:
         """Read the whole body.
@@ -130,7 +136,7 @@ class Call:
         *,
         options: Mapping[str, Any] | None = None,
         may_cut: bool = True,
-        field: str = "inputs",
+        field: str | TextField = "inputs",
     ) -> Answers:
         """Compute texts, as `Service.compute` does, until the client hangs up."""
         name = "te_embed" if kind != "predict" else "te_predict"
@@ -182,7 +188,7 @@ class Call:
             "x-compute-type": self.service.compute_type,
             "x-compute-time": f"{milliseconds['x-total-time'] * 1000:.0f}",
             "x-compute-characters": str(self.num_characters),
-            "x-compute-tokens": str(sum(answers.num_tokens)),
+            "x-compute-tokens": str(self.num_tokens),
             **{name: f"{seconds * 1000:.0f}" for name, seconds in milliseconds.items()},
         }
 
@@ -192,31 +198,6 @@ def too_large(limit: int) -> Problem:
         f"the body has more than {limit:,} bytes, the limit of this server. Divide the request.",
         status=413,
     )
-
-
-def parse(body: bytes, kind: type[Body]) -> Body:
-    """Read JSON as `kind`.
-
-    Raises:
-        Problem: 400 if it is no JSON, or 422 if a field is missing, unknown or of another type.
-    """
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        raise invalid(describe_mismatch(error, kind)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise no_json(body) from None
-
-
-def no_json(body: bytes) -> Problem:
-    """Say why a body is no JSON; orjson describes it better than msgspec."""
-    if not body.strip():
-        return invalid('the body is empty. Send JSON, such as {"inputs": "a text"}.', status=400)
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        return invalid(f"the body cannot be read as JSON: {error}.", status=400)
-    return invalid("the body cannot be read as JSON: it is nested too deeply.", status=400)
 
 
 def answer_json(content: Any, headers: Mapping[str, str] | None = None) -> Response:

@@ -19,6 +19,11 @@ ROUTES = {
 """For each task, a sentence that says which routes answer it."""
 
 
+def is_reranker(model: ModelInfo) -> bool:
+    """Return whether a model gives a number for a pair of texts, as far as is known."""
+    return model.is_number and model.reads_pairs is not False
+
+
 def wrong_head(model: ModelInfo, route: str, needed: str, *, is_first: bool) -> Problem:
     """Build the problem of a route that the model's head cannot answer; name those that can.
 
@@ -30,7 +35,7 @@ def wrong_head(model: ModelInfo, route: str, needed: str, *, is_first: bool) -> 
     names = ("embed", "embed_all", "similarity", "predict", "rerank")
     paths = {name: f"{prefix}/{name}" for name in names} | {"task": prefix or "/"}
     sentence = ROUTES[model.task]
-    if model.is_number:
+    if is_reranker(model):
         sentence = "Its routes are {rerank}, for a query and texts, and {predict}."
     return Problem(
         424,

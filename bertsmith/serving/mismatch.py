@@ -73,11 +73,12 @@ def _join_or(words: list[str]) -> str:
 
 
 def _fields_at(kind: type[Any], path: str) -> list[str]:
+    """Return the names of fields, those first without which there is no request."""
     return [
         field.encode_name
         for type_ in _types_at(kind, path)
         if _is_struct(type_)
-        for field in msgspec.structs.fields(type_)
+        for field in sorted(msgspec.structs.fields(type_), key=lambda field: not field.required)
     ]
 
 

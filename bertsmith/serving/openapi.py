@@ -196,11 +196,13 @@ def curl_line(address: str, example: RouteExample, *, has_key: bool) -> str:
 
 
 def fields_of(body: type[Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, type and default of each field of a body."""
+    """Yield name, type and default of each field of a body, those first that are required."""
     (schema,), components = msgspec.json.schema_components([body], ref_template="{name}")
     object_schema = components[schema["$ref"]]
-    for name, field in object_schema["properties"].items():
-        if name in object_schema["required"]:
+    required = object_schema["required"]
+    fields = sorted(object_schema["properties"].items(), key=lambda item: item[0] not in required)
+    for name, field in fields:
+        if name in required:
             default = "required"
         else:
             value = field.get("default")

@@ -1,10 +1,13 @@
 """Problems that the server reports to a client: a status of HTTP, a kind, and a sentence."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from bertsmith.errors import as_fields
 from bertsmith.serving.messages import Refusal
+from bertsmith.serving.text_field import TextField
 
 ProblemType = Literal[
     "Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty", "Unauthorized"
@@ -38,6 +41,16 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
         return {"error": self.message, "error_type": self.error_type}
 
 
+@contextmanager
+def with_inputs_called(name: str) -> Iterator[None]:
+    """Let problems call the field `inputs` by the name that it has in another contract."""
+    try:
+        yield
+    except Problem as problem:
+        problem.message = re.sub(r"(?<![\w.])inputs\b", name, problem.message)
+        raise
+
+
 def invalid(message: str, status: int = 422) -> Problem:
     """Build the problem of a request that the client has to change, or with 408 to send again."""
     return Problem(status, "Validation", message)
@@ -48,7 +61,7 @@ def empty(message: str) -> Problem:
     return Problem(400, "Empty", message)
 
 
-def too_many_texts(count: int, limit: int, field: str) -> Problem:
+def too_many_texts(count: int, limit: int, field: str | TextField) -> Problem:
     """Build the problem of a request with more texts than the server takes."""
     return invalid(
         f"{field}: found {count:,} texts; this server takes at most {limit:,} in one request. "
@@ -67,12 +80,13 @@ def unhealthy(message: str) -> Problem:
     return Problem(503, "Unhealthy", message, {"Retry-After": "5"})
 
 
-def of_refusal(refusal: Refusal, field: str) -> Problem:
+def of_refusal(refusal: Refusal, field: str | TextField) -> Problem:
     """Build the problem of a request that the engine refused.
 
     Args:
         field: the field of the request that has the texts.
     """
-    where = "" if refusal.index is None else f"{field}[{refusal.index}]: "
+    field = TextField(field) if isinstance(field, str) else field
+    where = "" if refusal.index is None else f"{field.of_text(refusal.index)}: "
     message = where + as_fields(refusal.message)
     return Problem(424, "Backend", message) if refusal.is_backend else invalid(message)

@@ -26,6 +26,7 @@ from bertsmith.serving.problems import (
     too_many_texts,
     unhealthy,
 )
+from bertsmith.serving.text_field import TextField
 from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -159,7 +160,7 @@ class Service:
         *,
         options: Mapping[str, Any] | None = None,
         may_cut: bool = True,
-        field: str = "inputs",
+        field: str | TextField = "inputs",
         wait_for_hang_up: Callable[[], Awaitable[Any]] | None = None,
     ) -> Answers:
         """Compute the texts of a request.

@@ -73,6 +73,27 @@ def test_options_of_the_task_may_stand_in_parameters(post, local):
     assert post("tag", {"inputs": TEXT, "parameters": None}) == near(post("tag", {"inputs": TEXT}))
 
 
+def test_null_is_not_given(server, post):
+    plain = post("embed/embed", {"inputs": TEXT})
+    options = {"truncation_direction": None, "normalize": None, "dimensions": None}
+    assert_close(post("embed/embed", {"inputs": TEXT, **options}), plain)
+    assert_close(post("embed", {"inputs": TEXT, "parameters": options}), plain)
+    body = {"input": TEXT, "model": "embed", "encoding_format": None, "dimensions": None}
+    assert server.post("/v1/embeddings", body).json["data"][0]["embedding"] == close(plain[0])
+    labels = {"aggregation_strategy": None, "ignore_labels": None}
+    assert post("tag", {"inputs": TEXT, "parameters": labels}) == near(
+        post("tag", {"inputs": TEXT})
+    )
+    rows = post("classify/predict", {"inputs": TEXT, "raw_scores": None})
+    assert rows == near(post("classify/predict", {"inputs": TEXT}))
+
+
+def test_labels_without_training_for_several_texts(post):
+    labels = {"candidate_labels": ["good", "bad"]}
+    one = [post("nli", {"inputs": text, "parameters": labels}) for text in TEXTS]
+    assert post("nli", {"inputs": TEXTS, "parameters": labels}) == near(one)
+
+
 def test_a_prompt_stands_before_the_text(post, local):
     content = {"inputs": TEXT, "prompt_name": "query", "normalize": False}
     assert_close(post("embed/embed", content), local("embed").encode(["the film " + TEXT]))
@@ -225,6 +246,7 @@ def test_the_server_tells_about_itself(server):
     }  # fmt: skip
     assert (info["max_input_length"], info["max_client_batch_size"]) == (37, 1024)
     assert "reranker" in server.get("/models/regress/info").json["model_type"]
+    assert "classifier" in server.get("/models/number/info").json["model_type"]
     for path in ("/health", "/ping", "/models/tag/health"):
         assert (server.get(path).status, server.get(path).body) == (200, b"")
 
@@ -289,6 +311,8 @@ def test_figures_have_the_names_that_dashboards_know(server):
     ("nli", {"inputs": "a", "parameters": {"candidate_labels": []}}, 400, ["candidate_labels: "]),
     ("regress/rerank", {"query": "", "texts": TEXTS}, 400, ["query: the text is empty"]),
     ("regress/rerank", {"query": "a", "texts": []}, 400, ["texts: found no text"]),
+    ("nli", {"inputs": "a", "parameters": {"candidate_labels": ["a", ""]}}, 400,
+     ["parameters.candidate_labels[1]: the text is empty"]),
     ("vectors/decode", {"ids": []}, 400, ["ids: found none"]),
     ("vectors/embed", {"inputs": [5, 6]}, 422, ["token ids", "check_embedding_ctx_length=False"]),
     ("vectors/embed", {"inputs": [[5, 6]]}, 422, ["token ids"]),
@@ -299,6 +323,32 @@ def test_figures_have_the_names_that_dashboards_know(server):
     ("vectors/embed", {"input": "a"}, 422, ["input: there is no such field", "are inputs, "]),
     ("vectors/embed", {}, 422, ["inputs: this field is missing"]),
     ("vectors/embed", ["a"], 422, ["the body: found a list. Send an object"]),
+    ("embed", {"inputs": {"source_sentence": "a", "sentences": TEXTS}, "normalize": False}, 422,
+     ["normalize: there is no such field", "are inputs, parameters, options"]),
+    ("embed", {"inputs": {"source_sentence": "a", "sentences": TEXTS}, "prompt_name": "query"}, 422,
+     ["prompt_name: there is no such field"]),
+    ("vectors", {"inputs": LONG, "truncate": False}, 422, ["inputs: the text has 74 tokens"]),
+    ("vectors/embed", {"inputs": LONG, "truncate": False}, 422, ["inputs: the text has"]),
+    ("vectors/embed_all", {"inputs": LONG, "truncate": False}, 422, ["inputs: the text has"]),
+    ("vectors/similarity", {"inputs": {"source_sentence": LONG, "sentences": ["a"]},
+                            "parameters": {"truncate": False}}, 422,
+     ["inputs.source_sentence: the text has"]),
+    ("vectors/similarity", {"inputs": {"source_sentence": "a", "sentences": ["a", LONG]},
+                            "parameters": {"truncate": False}}, 422,
+     ["inputs.sentences[1]: the text has"]),
+    ("masked_lm", {"inputs": "a"}, 422, ["inputs: ", "found no [MASK]"]),
+    ("choose", {"inputs": [{"text": "a", "choices": ["b"]}]}, 422, ["inputs[0]: "]),
+    ("paired", {"inputs": "a"}, 422,
+     ["inputs: found a single text", '{"text": TEXT, "text_pair": TEXT}']),
+    ("paired/predict", {"inputs": "a"}, 422, ["inputs: found a single text", "[[TEXT, TEXT]]"]),
+    ("paired/predict", {"inputs": [TEXTS, ["a"]]}, 422, ["inputs[1]: found a single text"]),
+    ("single", {"inputs": ["a", {"text": "a", "text_pair": "b"}]}, 422,
+     ["inputs[1]: found a pair of texts", "Send TEXT for each"]),
+    ("single/predict", {"inputs": [TEXTS]}, 422, ["inputs[0]: found a pair", "Send [TEXT]"]),
+    ("single/rerank", {"query": "a", "texts": TEXTS}, 424, ["one score"]),
+    ("number/rerank", {"query": "a", "texts": TEXTS}, 424,
+     ["/rerank needs", "Its route is /models/number/predict."]),
+    ("number/embed", {"inputs": TEXT}, 424, ["Its route is /models/number/predict."]),
     ("vectors/embed", {"inputs": "a", "dimensions": 0}, 422, ["dimensions: ", "1 or more"]),
     ("vectors/embed", {"inputs": "a", "dimensions": 25}, 422, ["dimensions: found 25", "24"]),
     ("vectors/embed", {"inputs": "a", "truncation_direction": "up"}, 422, ["'left', 'right'"]),

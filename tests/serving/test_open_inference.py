@@ -97,6 +97,14 @@ def test_parameters_reach_the_task(server):
     assert np.shape(vectors.json["predictions"]) == (2, 3)
 
 
+def test_labels_without_training_are_scored(server):
+    parameters = {"candidate_labels": ["good", "bad"]}
+    expected = server.post("/models/nli", {"inputs": TEXTS, "parameters": parameters}).json
+    content = {"instances": TEXTS, "parameters": parameters}
+    found = server.post("/v1/models/nli:predict", content).json
+    assert found == {"predictions": near(expected)}
+
+
 def binary(*texts):
     encoded = [text.encode() for text in texts]
     return b"".join(len(text).to_bytes(4, "little") + text for text in encoded)
@@ -160,6 +168,7 @@ def test_damaged_binary_tensors_are_refused(server):
     assert "end within a string" in error(size=len(data) - 1)
     assert "found 2 strings, and the shape is [3]" in error(shape=(3,))
     assert "is not UTF-8" in error(sent=data[:-1] + b"\xff")
+    assert "4 bytes are left behind those of the tensors" in error(sent=data + b"rest")
     assert "is the number of bytes of the JSON" in error(length="100000")
     assert "is the number of bytes of the JSON" in error(length="-1")
     assert "is the number of bytes of the JSON" in error(length="9" * 5000)
@@ -219,6 +228,18 @@ def test_what_is_no_tensor_of_the_model_is_refused(server, model, inputs, status
 def test_other_mistakes_are_refused(server):
     for content, part in (
         ({"outputs": [{"name": "vectors"}]}, "'classify' gives label and probabilities"),
+        (
+            {"outputs": [{"name": "label", "parameters": {"classification": 3}}]},
+            "outputs[0].parameters.classification: there is no such field",
+        ),
+        (
+            {"inputs": [tensor("text", TEXTS) | {"parameters": {"shared_memory_region": "a"}}]},
+            "inputs[0].parameters.shared_memory_region: there is no such field",
+        ),
+        (
+            {"inputs": [tensor("text", TEXTS) | {"parameters": {"binary_data_size": 0}}]},
+            "found data beside binary_data_size",
+        ),
         ({"parameters": {"top": 2}}, "parameters.top: there is no such field"),
         ({"texts": []}, "texts: there is no such field"),
     ):
@@ -227,5 +248,16 @@ def test_other_mistakes_are_refused(server):
         )
         assert (answer.status, part in answer.error) == (422, True), answer.error
     assert server.post("/v2/models/classify/infer", b"{").status == 400
+    for model, instances, parameters, part in (
+        ("vectors", TEXTS, {"inputs": ["b"]}, "parameters.inputs: there is no such field"),
+        ("vectors", ["a", 5], {}, "instances: found token ids"),
+        ("masked_lm", ["[MASK]", "a"], {}, "instances[1]: "),
+        ("tag", [{"text": "a"}], {}, "instances[0]: found an object"),
+    ):
+        content = {"instances": instances, "parameters": parameters}
+        answer = server.post(f"/v1/models/{model}:predict", content)
+        assert (answer.status, part in answer.error) == (422, True), answer.error
+    answer = server.post("/v2/models/masked_lm/infer", {"inputs": [tensor("text", ["a"])]})
+    assert (answer.status, "text[0]: " in answer.error) == (422, True), answer.error
     for content, status in (({"instances": []}, 400), ({"instances": [""]}, 400), ({}, 422)):
         assert server.post("/v1/models/classify:predict", content).status == status

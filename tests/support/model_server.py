@@ -76,8 +76,9 @@ class ModelServer:
 def save_one_of_each_head(directory: Path) -> dict[str, Path]:
     """Write a random tiny model for every head; gives their folders by the name of the head.
 
-    The model `vectors` has no head; `nli` is a classifier of entailment, and `single` one that was
-    trained on single texts.
+    The model `vectors` has no head, and `nli` is a classifier of entailment. Of the classifiers
+    `single` and `paired`, one was trained on single texts and one on pairs; `number`, a model of
+    numbers, on single texts.
     """
     folders = {}
     for head, (labels, _, _) in RECORDS.items():
@@ -89,10 +90,16 @@ def save_one_of_each_head(directory: Path) -> dict[str, Path]:
     prompts = {"prompts": {"query": "the film "}}
     (folders["embed"] / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     folders["nli"] = save_tiny(directory / "nli", "classify", labels=NLI_LABELS, seed=3)
-    folders["single"] = save_tiny(directory / "single", "classify", labels=("neg", "pos"))
-    config = json.loads((folders["single"] / "config.json").read_text())
-    config[TASK_SETTINGS] = {"task": "classify", "pairs": False}
-    (folders["single"] / "config.json").write_text(json.dumps(config))
+    for name, head, labels, pairs in (
+        ("single", "classify", ("neg", "pos"), False),
+        ("paired", "classify", ("neg", "pos"), True),
+        ("number", "regress", RECORDS["regress"][0], False),
+    ):
+        folders[name] = save_tiny(directory / name, head, labels=labels)
+        config = json.loads((folders[name] / "config.json").read_text())
+        settings = config.get(TASK_SETTINGS, {"task": head})
+        config[TASK_SETTINGS] = {**settings, "pairs": pairs}
+        (folders[name] / "config.json").write_text(json.dumps(config))
     return folders
 
 

@@ -14,9 +14,10 @@ from starlette.routing import Route
 
 from bertsmith.serving.call import Call, answer_json, endpoint
 from bertsmith.serving.contracts.texts import Input, check_texts
-from bertsmith.serving.contracts.vectors import compute_vectors, cut_vectors, stack_vectors
+from bertsmith.serving.contracts.vectors import VectorOptions, embed_texts
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
+from bertsmith.serving.text_field import TextField
 
 
 class EmbeddingsBody(Struct, forbid_unknown_fields=True):
@@ -58,8 +59,9 @@ async def embeddings(call: Call) -> Response:
     model = call.named_model(body.model)
     call.check_kind(model, "vectors", "/v1/embeddings")
     texts = check_texts(body.input, "input")
-    answers = await compute_vectors(call, model, texts, field="input")
-    vectors = cut_vectors(stack_vectors(answers), body.dimensions, normalize=True)
+    options = VectorOptions(dimensions=body.dimensions)
+    field = TextField.of("input", body.input)
+    vectors = await embed_texts(call, model, texts, options, field)
     if body.encoding_format == "base64":
         rows: list[Any] = [
             base64.b64encode(np.ascontiguousarray(vector, dtype="<f4").tobytes()).decode("ascii")
@@ -67,7 +69,7 @@ async def embeddings(call: Call) -> Response:
         ]
     else:
         rows = list(vectors)
-    num_tokens = sum(answers.num_tokens)
+    num_tokens = call.num_tokens
     return answer_json(
         {
             "object": "list",

@@ -7,6 +7,7 @@ from bertsmith.serving.contracts.tei.truncation import TruncationDirection
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.contracts.vectors import compute_vectors, stack_vectors
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.similarity import compute_similarity
 
 
@@ -45,6 +46,11 @@ async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBod
         normalize=True if model.similarity == "cosine" else None,  # as the folder says
         direction=parameters.truncation_direction,
         may_cut=parameters.truncate is not False,
+        field=TextField("inputs", _place_of),
     )
     vectors = stack_vectors(answers)
     return compute_similarity(vectors[:1], vectors[1:], model.similarity)[0].tolist()  # type: ignore[arg-type]
+
+
+def _place_of(index: int) -> str:
+    return "inputs.source_sentence" if index == 0 else f"inputs.sentences[{index - 1}]"

@@ -1,15 +1,56 @@
 """Vectors of a request's texts, for all contracts."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from bertsmith.metrics.retrieval import unit_length
 from bertsmith.serving.call import Call
+from bertsmith.serving.contracts.tei.truncation import TruncationDirection
 from bertsmith.serving.messages import Answers, ModelInfo
 from bertsmith.serving.problems import invalid
 from bertsmith.serving.service import with_prompt
+from bertsmith.serving.text_field import TextField
+
+
+class VectorOptions(Struct, forbid_unknown_fields=True):
+    """How texts become vectors."""
+
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection = "right"
+    prompt_name: str | None = None
+    normalize: bool | None = None
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+
+
+async def embed_texts(
+    call: Call,
+    model: ModelInfo,
+    texts: Sequence[str],
+    options: VectorOptions,
+    field: str | TextField = "inputs",
+) -> NDArray[np.float32]:
+    """Compute vectors, fp32 `[texts, hidden]`, or with `dimensions` that many numbers of each.
+
+    Raises:
+        Problem: as `Service.compute`, or 422 if the vectors have fewer numbers.
+    """
+    _check_dimensions(model, options.dimensions)
+    normalize = options.normalize is not False
+    answers = await compute_vectors(
+        call,
+        model,
+        texts,
+        prompt_name=options.prompt_name,
+        normalize=normalize,
+        direction=options.truncation_direction,
+        may_cut=options.truncate is not False,
+        field=field,
+    )
+    return _cut_vectors(stack_vectors(answers), options.dimensions, normalize=normalize)
 
 
 async def compute_vectors(
@@ -21,7 +62,7 @@ async def compute_vectors(
     normalize: bool | None = True,
     direction: str = "right",
     may_cut: bool = True,
-    field: str = "inputs",
+    field: str | TextField = "inputs",
 ) -> Answers:
     """Compute a vector for each text.
 
@@ -48,20 +89,24 @@ def stack_vectors(answers: Answers) -> NDArray[np.float32]:
     return np.stack([prediction.vector for prediction in answers.predictions])
 
 
-def cut_vectors(
-    vectors: NDArray[np.float32], dimensions: int | None, *, normalize: bool
-) -> NDArray[np.float32]:
-    """Keep the first numbers of each vector, for models that were trained for that (Matryoshka).
+def _check_dimensions(model: ModelInfo, dimensions: int | None) -> None:
+    """Check that vectors have as many numbers as are asked for.
 
     Raises:
-        Problem: 422 if the vectors have fewer numbers.
+        Problem: 422 if they have fewer.
     """
-    if dimensions is None or dimensions == vectors.shape[1]:
-        return vectors
-    if dimensions > vectors.shape[1]:
+    if dimensions is not None and dimensions > model.hidden_size:
         raise invalid(
             f"dimensions: found {dimensions:,}, and the vectors of this model have "
-            f"{vectors.shape[1]:,} numbers."
+            f"{model.hidden_size:,} numbers."
         )
+
+
+def _cut_vectors(
+    vectors: NDArray[np.float32], dimensions: int | None, *, normalize: bool
+) -> NDArray[np.float32]:
+    """Keep the first numbers of each vector, for models that were trained for that (Matryoshka)."""
+    if dimensions is None or dimensions == vectors.shape[1]:
+        return vectors
     shorter = np.ascontiguousarray(vectors[:, :dimensions])
     return unit_length(shorter) if normalize else shorter

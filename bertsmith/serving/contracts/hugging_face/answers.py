@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from bertsmith.serving.call import Call
-from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
+from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, as_rows
 from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.json_body import convert
 from bertsmith.serving.messages import ModelInfo
-from bertsmith.serving.problems import empty
 from bertsmith.tasks.answer_prediction import AnswerPrediction
 
 
@@ -45,22 +45,17 @@ class AnswerBody(Struct, forbid_unknown_fields=True):
 
 
 async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
-    body: AnswerBody = convert(content, AnswerBody)
+    body = convert(content, AnswerBody)
     parameters = body.parameters
-    inputs = body.inputs
-    questions = [inputs] if isinstance(inputs, QuestionAndContext) else inputs
-    records = []
-    for index, one in enumerate(questions):
-        where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
-        check_texts(one.question, f"{where}.question")
-        check_texts(one.context, f"{where}.context")
-        records.append({"question": one.question, "context": one.context})
-    if not records:
-        raise empty("inputs: found no question. Send at least one.")
+    rows, field = as_rows(body.inputs)
+    for index, row in enumerate(rows):
+        check_texts(row.question, f"{field.of_text(index)}.question")
+        check_texts(row.context, f"{field.of_text(index)}.context")
+    records = [{"question": row.question, "context": row.context} for row in rows]
     options: dict[str, Any] = {}
     if parameters.max_answer_len is not None:
         options["max_answer_length"] = parameters.max_answer_len
-    answers = await call.compute(model, "predict", records, options=options)
+    answers = await call.compute(model, "predict", records, options=options, field=field)
     count = parameters.top_k or 1
     answered: list[Any] = [
         answer_rows(prediction, count, may_abstain=parameters.handle_impossible_answer)
@@ -68,7 +63,7 @@ async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
     ]
     if count == 1:
         answered = [rows[0] for rows in answered]
-    return answered if isinstance(inputs, list) else answered[0]
+    return answered if isinstance(body.inputs, list) else answered[0]
 
 
 def answer_rows(

@@ -1,14 +1,12 @@
 """Bodies: an object whose fields are checked once the task is known."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
-from bertsmith.serving.call import no_json
-from bertsmith.serving.mismatch import describe_mismatch
-from bertsmith.serving.problems import invalid
+from bertsmith.serving.json_body import read_json
+from bertsmith.serving.problems import empty, invalid
+from bertsmith.serving.text_field import TextField
 
 TopK = Annotated[int, Meta(ge=1)] | None
 
@@ -18,27 +16,24 @@ class HubOptions(Struct):
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """Read a body that is an object; fields that are null count as absent.
+    """Read a body that is an object.
 
     Raises:
         Problem: 400 if it is no JSON, or 422 if it is no object.
     """
-    try:
-        content = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise no_json(body) from None
+    content = read_json(body)
     if not isinstance(content, dict):
         raise invalid('the body is no object. Send {"inputs": "a text"}.')
-    return {name: value for name, value in content.items() if value is not None}
+    return content
 
 
-def convert(content: Mapping[str, Any], kind: type[Any], within: str = "") -> Any:
-    """Check the fields of a body, or of an object within it.
+def as_rows(inputs: Any) -> tuple[list[Any], TextField]:
+    """Return one or several inputs as a list, and the field that has them.
 
     Raises:
-        Problem: 422 if one is missing, unknown or of another type.
+        Problem: 400 if there is none.
     """
-    try:
-        return msgspec.convert(content, type=kind)
-    except msgspec.ValidationError as error:
-        raise invalid(describe_mismatch(error, kind, within)) from None
+    rows = inputs if isinstance(inputs, list) else [inputs]
+    if not rows:
+        raise empty("inputs: found none. Send at least one.")
+    return rows, TextField.of("inputs", inputs)

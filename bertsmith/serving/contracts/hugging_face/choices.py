@@ -8,10 +8,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from bertsmith.serving.call import Call
-from bertsmith.serving.contracts.hugging_face.body import HubOptions, convert
+from bertsmith.serving.contracts.hugging_face.body import HubOptions, as_rows
 from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.json_body import convert
 from bertsmith.serving.messages import ModelInfo
-from bertsmith.serving.problems import empty
 
 
 class Choices(Struct, forbid_unknown_fields=True):
@@ -29,23 +29,18 @@ class ChoiceBody(Struct, forbid_unknown_fields=True):
 
 
 async def choices(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
-    body: ChoiceBody = convert(content, ChoiceBody)
-    inputs = body.inputs
-    rows = [inputs] if isinstance(inputs, Choices) else inputs
-    records = []
-    for index, one in enumerate(rows):
-        where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
-        check_texts(one.text, f"{where}.text")
-        check_texts(one.choices, f"{where}.choices")
-        records.append({"text": one.text, "choices": one.choices})
-    if not records:
-        raise empty("inputs: found no text. Send at least one.")
-    answers = await call.compute(model, "predict", records)
+    body = convert(content, ChoiceBody)
+    rows, field = as_rows(body.inputs)
+    for index, row in enumerate(rows):
+        check_texts(row.text, f"{field.of_text(index)}.text")
+        check_texts(row.choices, f"{field.of_text(index)}.choices")
+    records = [{"text": row.text, "choices": row.choices} for row in rows]
+    answers = await call.compute(model, "predict", records, field=field)
     ranked = [
-        choice_rows(record["choices"], np.array(prediction.probabilities))
-        for record, prediction in zip(records, answers.predictions, strict=True)
+        choice_rows(row.choices, np.array(prediction.probabilities))
+        for row, prediction in zip(rows, answers.predictions, strict=True)
     ]
-    return ranked if isinstance(inputs, list) else ranked[0]
+    return ranked if isinstance(body.inputs, list) else ranked[0]
 
 
 def choice_rows(texts: Sequence[str], scores: NDArray[np.float64]) -> list[dict[str, Any]]:

@@ -7,11 +7,13 @@ import numpy as np
 from msgspec import Struct
 
 from bertsmith.serving.call import Call
-from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
+from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, as_rows
 from bertsmith.serving.contracts.label_scores import label_scores
+from bertsmith.serving.contracts.pairs import check_pairs
 from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.json_body import convert
 from bertsmith.serving.messages import ModelInfo
-from bertsmith.serving.problems import empty
+from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.probabilities import sigmoid, softmax64
 
 
@@ -37,18 +39,15 @@ class ClassBody(Struct, forbid_unknown_fields=True):
     options: HubOptions | None = None
 
 
-def text_records(inputs: str | TextPair | list[str | TextPair]) -> list[dict[str, str]]:
+def text_records(rows: list[str | TextPair], field: TextField) -> list[dict[str, str]]:
     """Return a record for each text or pair.
 
     Raises:
-        Problem: 400 without a text.
+        Problem: 400 if a text is empty.
     """
-    rows = inputs if isinstance(inputs, list) else [inputs]
-    if not rows:
-        raise empty("inputs: found no text. Send at least one.")
     records = []
     for index, row in enumerate(rows):
-        where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
+        where = field.of_text(index)
         if isinstance(row, str):
             check_texts(row, where)
             records.append({"text": row})
@@ -64,14 +63,16 @@ def text_records(inputs: str | TextPair | list[str | TextPair]) -> list[dict[str
 
 async def classes(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     """Return the labels of each text, best first, and a list of lists also for one text."""
-    body: ClassBody = convert(content, ClassBody)
-    records = text_records(body.inputs)
-    answers = await call.compute(model, "predict", records)
+    body = convert(content, ClassBody)
+    rows, field = as_rows(body.inputs)
+    records = text_records(rows, field)
+    check_pairs(model, records, field, single="TEXT", pair='{"text": TEXT, "text_pair": TEXT}')
+    answers = await call.compute(model, "predict", records, field=field)
     apply = body.parameters.function_to_apply
-    rows = label_scores(model, answers, raw=apply is not None)
+    scored = label_scores(model, answers, raw=apply is not None)
     if apply in ("softmax", "sigmoid"):
         function = softmax64 if apply == "softmax" else sigmoid
-        rows = [
+        scored = [
             list(
                 zip(
                     (label for label, _ in row),
@@ -79,9 +80,9 @@ async def classes(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> A
                     strict=True,
                 )
             )
-            for row in rows
+            for row in scored
         ]
     return [
         [{"label": label, "score": score} for label, score in row[: body.parameters.top_k]]
-        for row in rows
+        for row in scored
     ]

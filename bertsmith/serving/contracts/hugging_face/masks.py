@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from bertsmith.serving.beside_loop import run_beside_loop
 from bertsmith.serving.call import Call
 from bertsmith.serving.client_text import clip_text
-from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
+from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK
 from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.json_body import convert
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
+from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.mask_prediction import spell_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -40,7 +42,7 @@ class FillBody(Struct, forbid_unknown_fields=True):
 
 async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     """Return the likeliest tokens of each mask; with several masks, a list for each."""
-    body: FillBody = convert(content, FillBody)
+    body = convert(content, FillBody)
     tokenizer = call.service.tokenizer(model.name)
     texts = [spell_masks(text, tokenizer.mask_token) for text in check_texts(body.inputs)]
     top = min(body.parameters.top_k or 5, tokenizer.vocab_size - len(tokenizer.special_ids))
@@ -55,6 +57,7 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
         "predict",
         [{"text": text} for text in texts],
         options={"top": top, **options},
+        field=TextField.of("inputs", body.inputs),
     )
     rows = await run_beside_loop(_spell_all, tokenizer, texts, answers.raw, model.max_length)
     return rows[0] if isinstance(body.inputs, str) else rows

@@ -1,32 +1,13 @@
-"""The routes, and the choice of the task by the model's head."""
-
-from collections.abc import Mapping
-from typing import Any
+"""The list of routes."""
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from bertsmith.serving.call import Call, answer_json, endpoint
-from bertsmith.serving.contracts.hugging_face.answers import answers_in
-from bertsmith.serving.contracts.hugging_face.body import convert, read_object
-from bertsmith.serving.contracts.hugging_face.choices import choices
-from bertsmith.serving.contracts.hugging_face.classes import classes
-from bertsmith.serving.contracts.hugging_face.masks import filled
-from bertsmith.serving.contracts.hugging_face.tags import tags
-from bertsmith.serving.contracts.hugging_face.vectors import vectors
-from bertsmith.serving.contracts.hugging_face.zero_shot import ZeroShotBody, zero_shot
+from bertsmith.serving.contracts.hugging_face.body import read_object
+from bertsmith.serving.contracts.hugging_face.dispatch import answer_task
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
-
-HANDLERS = {
-    "feature-extraction": vectors,
-    "text-classification": classes,
-    "token-classification": tags,
-    "question-answering": answers_in,
-    "fill-mask": filled,
-    "multiple-choice": choices,
-}
-"""The handler of each task, by the tag of its pipeline."""
 
 
 def hugging_face_routes(service: Service) -> list[Route]:
@@ -39,13 +20,4 @@ def hugging_face_routes(service: Service) -> list[Route]:
 async def answer(call: Call) -> Response:
     """Answer by the model's head."""
     content = read_object(await call.read())
-    model = call.model
-    if model.task == "text-classification" and "candidate_labels" in _parameters(content):
-        return answer_json(await zero_shot(call, model, convert(content, ZeroShotBody)))
-    handler = HANDLERS[model.task]
-    return answer_json(await handler(call, model, content))
-
-
-def _parameters(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    parameters = content.get("parameters")
-    return parameters if isinstance(parameters, dict) else {}
+    return answer_json(await answer_task(call, call.model, content))

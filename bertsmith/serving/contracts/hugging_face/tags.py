@@ -6,9 +6,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from bertsmith.serving.call import Call
-from bertsmith.serving.contracts.hugging_face.body import HubOptions, convert
+from bertsmith.serving.contracts.hugging_face.body import HubOptions
 from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.json_body import convert
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.tag_prediction import TagPrediction
 
 
@@ -33,9 +35,14 @@ class TagBody(Struct, forbid_unknown_fields=True):
 
 
 async def tags(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
-    body: TagBody = convert(content, TagBody)
+    body = convert(content, TagBody)
     texts = check_texts(body.inputs)
-    answers = await call.compute(model, "predict", [{"text": text} for text in texts])
+    answers = await call.compute(
+        model,
+        "predict",
+        [{"text": text} for text in texts],
+        field=TextField.of("inputs", body.inputs),
+    )
     write = labelled_words if body.parameters.aggregation_strategy == "none" else labelled_entities
     rows = [write(prediction, body.parameters.ignore_labels) for prediction in answers.predictions]
     return rows[0] if isinstance(body.inputs, str) else rows

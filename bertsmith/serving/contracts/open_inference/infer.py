@@ -1,19 +1,21 @@
 """/v2/models/NAME/infer: tensors of texts to tensors of answers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import orjson
-from msgspec import Meta, Struct
+from msgspec import Struct
 from starlette.responses import Response
 
-from bertsmith.serving.call import Call, parse
+from bertsmith.serving.call import Call
 from bertsmith.serving.client_text import clip_text
-from bertsmith.serving.contracts.hugging_face.body import convert
-from bertsmith.serving.contracts.hugging_face.routes import HANDLERS
+from bertsmith.serving.contracts.hugging_face.dispatch import answer_task
 from bertsmith.serving.contracts.open_inference.metadata import VERSION, named_model
-from bertsmith.serving.contracts.open_inference.tensor_names import check_inputs
+from bertsmith.serving.contracts.open_inference.tensor_names import (
+    check_inputs,
+    describe_output_tensors,
+)
 from bertsmith.serving.contracts.open_inference.tensors import (
     HEADER,
     InputTensor,
@@ -22,10 +24,10 @@ from bertsmith.serving.contracts.open_inference.tensors import (
     split_body,
     write_body,
 )
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection
-from bertsmith.serving.contracts.vectors import compute_vectors, cut_vectors, stack_vectors
+from bertsmith.serving.contracts.vectors import VectorOptions, embed_texts
+from bertsmith.serving.json_body import convert, parse
 from bertsmith.serving.messages import ModelInfo
-from bertsmith.serving.problems import invalid
+from bertsmith.serving.problems import invalid, with_inputs_called
 
 RESERVED = frozenset(
     {"binary_data_output", "content_type", "headers", "priority", "timeout", "sequence_id",
@@ -34,11 +36,17 @@ RESERVED = frozenset(
 """Parameters that clients add by themselves, and that are not for the model."""
 
 
+class OutputParameters(Struct, forbid_unknown_fields=True):
+    """Parameters of a tensor that the client wants."""
+
+    binary_data: bool | None = None
+
+
 class RequestedOutput(Struct, forbid_unknown_fields=True):
     """A tensor that the client wants."""
 
     name: str
-    parameters: dict[str, Any] | None = None
+    parameters: OutputParameters | None = None
 
 
 class InferBody(Struct, forbid_unknown_fields=True):
@@ -48,16 +56,6 @@ class InferBody(Struct, forbid_unknown_fields=True):
     id: str | None = None
     parameters: dict[str, Any] | None = None
     outputs: list[RequestedOutput] | None = None
-
-
-class VectorParameters(Struct, forbid_unknown_fields=True):
-    """Parameters of a model for vectors."""
-
-    normalize: bool = True
-    dimensions: Annotated[int, Meta(ge=1)] | None = None
-    prompt_name: str | None = None
-    truncate: bool = True
-    truncation_direction: TruncationDirection = "right"
 
 
 class TextParameters(Struct, forbid_unknown_fields=True):
@@ -71,11 +69,12 @@ async def infer(call: Call) -> Response:
     json, binary = split_body(await call.read(), call.request.headers.get(HEADER))
     body = parse(json, InferBody)
     texts = check_inputs(model, read_strings(body.inputs, binary))
+    requested = check_outputs(model, body.outputs)
     sent = body.parameters or {}
     parameters = {name: value for name, value in sent.items() if name not in RESERVED}
     if "predict" not in model.kinds:
         outputs = await _infer_vectors(
-            call, model, texts, convert(parameters, VectorParameters, "parameters")
+            call, model, texts, convert(parameters, VectorOptions, "parameters")
         )
     elif model.task == "text-classification":
         outputs = await _infer_classes(
@@ -83,14 +82,7 @@ async def infer(call: Call) -> Response:
         )
     else:
         outputs = await _infer_others(call, model, texts, parameters)
-    requested = body.outputs or [RequestedOutput(output.name, sent) for output in outputs]
     by_name = {output.name: output for output in outputs}
-    for one in requested:
-        if one.name not in by_name:
-            raise invalid(
-                f"outputs: found '{clip_text(one.name)}'; '{model.name}' gives "
-                f"{' and '.join(by_name)}."
-            )
     is_binary = bool(sent.get("binary_data_output"))
     content, headers = write_body(
         {
@@ -98,30 +90,40 @@ async def infer(call: Call) -> Response:
             "model_version": VERSION,
             **({} if body.id is None else {"id": body.id}),
         },
-        [by_name[one.name] for one in requested],
+        [by_name[name] for name in requested],
         frozenset(
-            one.name for one in requested if (one.parameters or {}).get("binary_data", is_binary)
+            name for name, wants in requested.items() if (is_binary if wants is None else wants)
         ),
     )
     return Response(content, headers=headers)
 
 
+def check_outputs(
+    model: ModelInfo, outputs: Sequence[RequestedOutput] | None
+) -> dict[str, bool | None]:
+    """Return for each tensor that is wanted whether it is wanted in binary form, if that is said.
+
+    Raises:
+        Problem: 422 if the model has no such tensor.
+    """
+    names = [tensor["name"] for tensor in describe_output_tensors(model)]
+    if not outputs:
+        return dict.fromkeys(names)
+    for one in outputs:
+        if one.name not in names:
+            raise invalid(
+                f"outputs: found '{clip_text(one.name)}'; '{model.name}' gives "
+                f"{' and '.join(names)}."
+            )
+    return {
+        one.name: None if one.parameters is None else one.parameters.binary_data for one in outputs
+    }
+
+
 async def _infer_vectors(
-    call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: VectorParameters
+    call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], options: VectorOptions
 ) -> list[OutputTensor]:
-    answers = await compute_vectors(
-        call,
-        model,
-        texts["text"],
-        prompt_name=parameters.prompt_name,
-        normalize=parameters.normalize,
-        direction=parameters.truncation_direction,
-        may_cut=parameters.truncate,
-        field="text",
-    )
-    vectors = cut_vectors(
-        stack_vectors(answers), parameters.dimensions, normalize=parameters.normalize
-    )
+    vectors = await embed_texts(call, model, texts["text"], options, "text")
     return [OutputTensor("vectors", "FP32", vectors.shape, vectors)]
 
 
@@ -156,7 +158,8 @@ async def _infer_others(
     content = {"inputs": inputs, "parameters": dict(parameters)}
     if not parameters:
         del content["parameters"]
-    rows = await HANDLERS[model.task](call, model, content)
+    with with_inputs_called(next(iter(texts))):
+        rows = await answer_task(call, model, content)
     return [
         OutputTensor("result", "BYTES", (len(rows),), [orjson.dumps(row).decode() for row in rows])
     ]

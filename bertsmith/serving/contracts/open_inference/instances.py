@@ -5,10 +5,11 @@ from typing import Any
 from msgspec import Struct
 from starlette.responses import Response
 
-from bertsmith.serving.call import Call, answer_json, parse
-from bertsmith.serving.contracts.hugging_face.routes import HANDLERS
+from bertsmith.serving.call import Call, answer_json
+from bertsmith.serving.contracts.hugging_face.dispatch import answer_task
 from bertsmith.serving.contracts.texts import check_texts
-from bertsmith.serving.problems import empty
+from bertsmith.serving.json_body import parse
+from bertsmith.serving.problems import empty, with_inputs_called
 
 
 class InstancesBody(Struct, forbid_unknown_fields=True):
@@ -42,8 +43,8 @@ async def predict_instances(call: Call) -> Response:
     if all(isinstance(one, str) for one in body.instances):
         check_texts(body.instances, "instances")
     content: dict[str, Any] = {"inputs": body.instances}
-    if "predict" not in model.kinds:
-        content |= body.parameters or {}
-    elif body.parameters:
+    if body.parameters:
         content["parameters"] = body.parameters
-    return answer_json({"predictions": await HANDLERS[model.task](call, model, content)})
+    with with_inputs_called("instances"):
+        predictions = await answer_task(call, model, content)
+    return answer_json({"predictions": predictions})

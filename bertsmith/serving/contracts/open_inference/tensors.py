@@ -24,6 +24,14 @@ MOST_DIGITS = 20
 DATATYPES = {"FP32": "<f4", "FP64": "<f8"}
 
 
+class InputParameters(Struct, forbid_unknown_fields=True):
+    """Parameters of a tensor of a request."""
+
+    binary_data_size: int | None = None
+    content_type: str | None = None
+    """How the client writes its strings, which means nothing here."""
+
+
 class InputTensor(Struct, forbid_unknown_fields=True):
     """A tensor of a request."""
 
@@ -31,7 +39,7 @@ class InputTensor(Struct, forbid_unknown_fields=True):
     shape: list[int]
     datatype: str
     data: Any = None
-    parameters: dict[str, Any] | None = None
+    parameters: InputParameters | None = None
 
 
 @dataclass(frozen=True)
@@ -98,11 +106,13 @@ def read_strings(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, Str
             raise invalid(
                 f"{where}: found datatype {clip_text(tensor.datatype)}; texts have BYTES."
             )
-        size = (tensor.parameters or {}).get("binary_data_size")
+        size = None if tensor.parameters is None else tensor.parameters.binary_data_size
+        if size is not None and tensor.data is not None:
+            raise invalid(f"{where}: found data beside binary_data_size. Send one of them.")
         if size is None:
             values = list(_flatten(tensor.data, where))
         else:
-            if not isinstance(size, int) or not 0 <= size <= len(binary) - begin:
+            if not 0 <= size <= len(binary) - begin:
                 raise invalid(
                     f"{where}: binary_data_size is {size}, and {len(binary) - begin:,} bytes are "
                     "left behind the JSON."
@@ -114,6 +124,11 @@ def read_strings(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, Str
                 f"{where}: found {len(values):,} strings, and the shape is {tensor.shape}."
             )
         strings[tensor.name] = Strings(tuple(tensor.shape), values)
+    if begin < len(binary):
+        raise invalid(
+            f"inputs: {len(binary) - begin:,} bytes are left behind those of the tensors. The "
+            "binary_data_size of each tensor is the number of its bytes."
+        )
     return strings
 
 

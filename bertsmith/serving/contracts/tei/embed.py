@@ -1,27 +1,21 @@
 """/embed, /embed_all and /similarity: vectors of texts and of tokens, and their comparison."""
 
-from typing import Annotated
-
-from msgspec import Meta, Struct
+from msgspec import Struct
 from starlette.responses import Response
 
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.similarities import SimilarityBody, compute_similarities
 from bertsmith.serving.contracts.tei.truncation import TruncationDirection
 from bertsmith.serving.contracts.texts import Input, check_texts
-from bertsmith.serving.contracts.vectors import compute_vectors, cut_vectors, stack_vectors
+from bertsmith.serving.contracts.vectors import VectorOptions, embed_texts
 from bertsmith.serving.service import with_prompt
+from bertsmith.serving.text_field import TextField
 
 
-class EmbedBody(Struct, forbid_unknown_fields=True):
+class EmbedBody(VectorOptions, forbid_unknown_fields=True, kw_only=True):
     """Body of /embed."""
 
     inputs: Input
-    truncate: bool | None = None
-    truncation_direction: TruncationDirection = "right"
-    prompt_name: str | None = None
-    normalize: bool | None = None
-    dimensions: Annotated[int, Meta(ge=1)] | None = None
 
 
 class EmbedAllBody(Struct, forbid_unknown_fields=True):
@@ -36,18 +30,8 @@ class EmbedAllBody(Struct, forbid_unknown_fields=True):
 async def answer_embed(call: Call) -> Response:
     model = call.need("vectors", "/embed")
     body = await call.body(EmbedBody)
-    normalize = body.normalize is not False
-    answers = await compute_vectors(
-        call,
-        model,
-        check_texts(body.inputs),
-        prompt_name=body.prompt_name,
-        normalize=normalize,
-        direction=body.truncation_direction,
-        may_cut=body.truncate is not False,
-    )
-    vectors = cut_vectors(stack_vectors(answers), body.dimensions, normalize=normalize)
-    return answer_json(vectors)
+    field = TextField.of("inputs", body.inputs)
+    return answer_json(await embed_texts(call, model, check_texts(body.inputs), body, field))
 
 
 async def answer_embed_all(call: Call) -> Response:
@@ -60,6 +44,7 @@ async def answer_embed_all(call: Call) -> Response:
         [{"text": text} for text in texts],
         options={"truncation_side": body.truncation_direction.lower()},
         may_cut=body.truncate is not False,
+        field=TextField.of("inputs", body.inputs),
     )
     return answer_json(list(answers.predictions))
 

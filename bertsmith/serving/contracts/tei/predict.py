@@ -7,9 +7,11 @@ from starlette.responses import Response
 
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.label_scores import label_scores
+from bertsmith.serving.contracts.pairs import check_pairs
 from bertsmith.serving.contracts.tei.truncation import TruncationDirection, check_right
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
+from bertsmith.serving.text_field import TextField
 
 Pair = str | list[str]
 """A text, a list with one text, or a pair of texts."""
@@ -36,8 +38,12 @@ async def predict(call: Call) -> Response:
     rows: Sequence[Pair] = [body.inputs] if is_flat else body.inputs  # type: ignore[list-item]
     if not rows:
         raise empty("inputs: found no text. Send at least one.")
-    records = [_record(row, f"inputs[{index}]") for index, row in enumerate(rows)]
-    answers = await call.compute(model, "predict", records, may_cut=body.truncate is not False)
+    field = TextField.of("inputs", "" if is_flat else rows)
+    records = [_record(row, field.of_text(index)) for index, row in enumerate(rows)]
+    check_pairs(model, records, field, single="[TEXT]", pair="[[TEXT, TEXT]]")
+    answers = await call.compute(
+        model, "predict", records, may_cut=body.truncate is not False, field=field
+    )
     scored = [
         [{"score": score, "label": label} for label, score in scores]
         for scores in label_scores(model, answers, raw=body.raw_scores)

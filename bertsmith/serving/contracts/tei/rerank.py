@@ -8,6 +8,7 @@ from starlette.responses import Response
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.tei.truncation import TruncationDirection, check_right
 from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.heads import is_reranker
 from bertsmith.serving.messages import Answers
 
 
@@ -24,7 +25,7 @@ class RerankBody(Struct, forbid_unknown_fields=True):
 
 async def rerank(call: Call) -> Response:
     model = call.model
-    if not model.is_number:
+    if not is_reranker(model):
         needed = "a model that gives one score for a pair of texts"
         raise call.wrong_head(model, "/rerank", needed)
     body = await call.body(RerankBody)

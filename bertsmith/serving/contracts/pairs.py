@@ -1,0 +1,37 @@
+"""Single texts and pairs of texts, of which a model may read one kind alone."""
+
+from collections.abc import Mapping, Sequence
+
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import invalid
+from bertsmith.serving.text_field import TextField
+
+
+def check_pairs(
+    model: ModelInfo,
+    records: Sequence[Mapping[str, str]],
+    field: TextField,
+    *,
+    single: str,
+    pair: str,
+) -> None:
+    """Check that a model reads texts of this kind, if it is known what it was trained on.
+
+    Args:
+        single: how the route writes a text, with TEXT for the text itself.
+        pair: how the route writes a pair of texts.
+
+    Raises:
+        Problem: 422 if the model reads the other kind alone.
+    """
+    for index, record in enumerate(records):
+        if model.reads_pairs is False and "pair" in record:
+            raise invalid(
+                f"{field.of_text(index)}: found a pair of texts, and '{model.name}' was trained on "
+                f"single texts. Send {single} for each of them."
+            )
+        if model.reads_pairs and "pair" not in record:
+            raise invalid(
+                f"{field.of_text(index)}: found a single text, and '{model.name}' was trained on "
+                f"pairs of texts. Send {pair}."
+            )

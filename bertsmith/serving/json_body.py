@@ -1,0 +1,65 @@
+"""Bodies of requests: JSON to the fields of a route."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+
+from bertsmith.serving.mismatch import describe_mismatch
+from bertsmith.serving.problems import Problem, invalid
+
+Fields = TypeVar("Fields", bound=msgspec.Struct)
+
+
+def read_json(body: bytes) -> Any:
+    """Read a body; fields of null count as not given, also those of its field `parameters`.
+
+    Raises:
+        Problem: 400 if it is no JSON.
+    """
+    try:
+        content = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _no_json(body) from None
+    if not isinstance(content, dict):
+        return content
+    if isinstance(content.get("parameters"), dict):
+        content["parameters"] = _without_nulls(content["parameters"])
+    return _without_nulls(content)
+
+
+def parse(body: bytes, kind: type[Fields]) -> Fields:
+    """Read a body as `kind`.
+
+    Raises:
+        Problem: 400 if it is no JSON, or 422 if a field is missing, unknown or of another type.
+    """
+    return convert(read_json(body), kind)
+
+
+def convert(content: Any, kind: type[Fields], within: str = "") -> Fields:
+    """Check the fields of a body, or of an object within it.
+
+    Raises:
+        Problem: 422 if one is missing, unknown or of another type.
+    """
+    try:
+        return msgspec.convert(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise invalid(describe_mismatch(error, kind, within)) from None
+
+
+def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _no_json(body: bytes) -> Problem:
+    """Say why a body is no JSON; orjson describes it better than msgspec."""
+    if not body.strip():
+        return invalid('the body is empty. Send JSON, such as {"inputs": "a text"}.', status=400)
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return invalid(f"the body cannot be read as JSON: {error}.", status=400)
+    return invalid("the body cannot be read as JSON: it is nested too deeply.", status=400)

@@ -1,0 +1,29 @@
+"""Where the texts of a request are, for messages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TextField:
+    """The field of a request that has its texts, and the place of each text in it.
+
+    Args:
+        name: the field, such as `inputs`.
+        place_of: gives the place of a text by its index; None for `inputs[0]` and so on.
+    """
+
+    name: str
+    place_of: Callable[[int], str] | None = None
+
+    @classmethod
+    def of(cls, name: str, value: object) -> "TextField":
+        """Return the field of one text, or of a list of texts."""
+        return cls(name) if isinstance(value, list) else cls(name, lambda index: name)
+
+    def of_text(self, index: int) -> str:
+        """Return the place of a text."""
+        return f"{self.name}[{index}]" if self.place_of is None else self.place_of(index)
+
+    def __str__(self) -> str:
+        return self.name
