@@ -1,5 +1,6 @@
 """Keys and values kept from token to token, so that a new token is all that a step computes."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -75,6 +76,13 @@ class KeyValueCache:
         self.lengths = self.new.totals
         return self.new
 
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep these sequences alone, in this order."""
+        self.lengths = tuple(self.lengths[row] for row in rows)
+        index = torch.tensor(rows, device=self.device)
+        for view in self.views:
+            view.keep(index)
+
 
 class CachedView:
     """New tokens that see all tokens up to themselves, with the kept keys and values of a layer."""
@@ -83,6 +91,11 @@ class CachedView:
         self.cache = cache
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
+
+    def keep(self, index: Tensor) -> None:
+        """Keep the sequences of `index`, int64, alone."""
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = (x.index_select(0, index) for x in (self.keys, self.values))
 
     def attend(
         self,

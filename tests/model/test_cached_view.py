@@ -49,3 +49,19 @@ def test_each_step_equals_a_pass_over_all_tokens(path, monkeypatch):
             wanted = torch.cat(wanted)
             torch.testing.assert_close(hidden[: len(wanted)], wanted, atol=1e-6, rtol=1e-5)
     assert list(cache.lengths) == TOTALS
+
+
+def test_sequences_that_are_kept_go_on_alone():
+    torch.manual_seed(0)
+    layer = SelfAttention(HIDDEN, HEADS, 0.0)
+    sequences = [torch.randn(length, HIDDEN) for length in (4, 9, 6)]
+    cache = KeyValueCache(1, len(sequences), CPU)
+    with torch.no_grad():
+        cache.read((3, 8, 5))
+        layer(torch.cat([each[:-1] for each in sequences]), cache.views[0])
+        cache.keep([1, 2])
+        assert cache.lengths == (8, 5)
+        cache.read((1, 1))
+        hidden = layer(torch.stack([each[-1] for each in sequences[1:]]), cache.views[0])[:2]
+        expected = torch.stack([attend_alone(layer, each)[-1] for each in sequences[1:]])
+    torch.testing.assert_close(hidden, expected, atol=1e-6, rtol=1e-5)

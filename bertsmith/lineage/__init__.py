@@ -1,0 +1,1 @@
+"""Systems beside BERT: each has a file for its model, which reads like its paper."""

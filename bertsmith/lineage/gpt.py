@@ -1,0 +1,219 @@
+"""GPT-2 (Radford et al. 2019): token ids in, the logits of each next token out.
+
+It is a stack of decoder layers (Vaswani et al. 2017) without attention to a source: each token sees
+those before it and itself. LayerNorm stands before attention and feed-forward, and once more after
+the last layer; the output layer has the weights of the word embedding. Inside, a batch is one
+packed row of real tokens, as in BERT.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.model.activations import ACTIVATIONS
+from bertsmith.model.attention import AttentionView, SelfAttention
+from bertsmith.model.attention_pattern import CAUSAL
+from bertsmith.model.cached_view import KeyValueCache
+from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.padding import PaddedBatch, check_tensor, number_columns
+from bertsmith.model.row_layout import RowLayout
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.system.bounds import check_choice
+
+SIZES = ("vocab_size", "n_embd", "n_layer", "n_head", "n_positions")
+"""Fields that are whole numbers above 0."""
+
+
+@dataclass(frozen=True)
+class GptConfig:
+    """The shape of a GPT; every field has the name that transformers gives it in `gpt2`.
+
+    Raises:
+        ConfigError: a value has the wrong type, is out of range, or contradicts another field.
+    """
+
+    vocab_size: int
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    n_positions: int = 1024
+    n_inner: int | None = None
+    """Width of the feed-forward layer; None for four times `n_embd`."""
+    activation_function: str = "gelu_new"
+    resid_pdrop: float = 0.1
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    layer_norm_epsilon: float = 1e-5
+    initializer_range: float = 0.02
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    pad_token_id: int | None = None
+    """Kept for other programs. Padding is what a mask says, so this may be the end token's id."""
+
+    def __post_init__(self) -> None:
+        sizes = SIZES if self.n_inner is None else (*SIZES, "n_inner")
+        for name in sizes:
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
+        for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
+        for name in ("layer_norm_epsilon", "initializer_range"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 < value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be above 0 and below 1.")
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number, or null.")
+        if self.n_embd % self.n_head:
+            raise ConfigError(
+                f"n_embd is {self.n_embd} with n_head {self.n_head}. Choose a multiple of "
+                f"{self.n_head}."
+            )
+        check_choice("activation_function", self.activation_function, ACTIVATIONS)
+
+
+class GptLayer(nn.Module):
+    """Causal self-attention, then feed-forward; each reads normalized vectors, and is added."""
+
+    def __init__(self, config: GptConfig) -> None:
+        super().__init__()
+        size, inner = config.n_embd, config.n_inner or 4 * config.n_embd
+        self.attention_norm = nn.LayerNorm(size, eps=config.layer_norm_epsilon)
+        self.attention = SelfAttention(size, config.n_head, config.attn_pdrop)
+        self.feed_forward_norm = nn.LayerNorm(size, eps=config.layer_norm_epsilon)
+        self.up = nn.Linear(size, inner)
+        self.down = nn.Linear(inner, size)
+        self.activation = ACTIVATIONS[config.activation_function]
+        self.dropout_prob = config.resid_pdrop
+
+    def forward(self, hidden: Tensor, view: AttentionView) -> Tensor:
+        """Return new vectors `[tokens, hidden]`; they may end in padding rows, see `fill_up`."""
+        attended = self.attention(self.attention_norm(hidden), view)
+        hidden = hidden + dropout(attended, self.dropout_prob, self.training)
+        inner = self.activation(self.up(self.feed_forward_norm(hidden)))
+        return hidden + dropout(self.down(inner), self.dropout_prob, self.training)
+
+
+@dataclass(frozen=True)
+class GptOutput:
+    """Outputs of `Gpt.forward`.
+
+    `logits` [batch, length, vocabulary] are zero at padding; `loss` is a scalar, or None without
+    labels.
+    """
+
+    logits: Tensor
+    loss: Tensor | None = None
+
+
+class Gpt(TrainableModel):
+    """A language model of the shape of GPT-2."""
+
+    def __init__(self, config: GptConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.word = nn.Embedding(config.vocab_size, config.n_embd)
+        self.position = nn.Embedding(config.n_positions, config.n_embd)
+        self.layers = nn.ModuleList(GptLayer(config) for _ in range(config.n_layer))
+        self.final_norm = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.apply(self.initialize)
+
+    def initialize(self, module: nn.Module) -> None:
+        """Draw a module's weights; narrower where a matrix adds to the residual stream.
+
+        Source: Radford et al. 2019, section 2.3.
+        """
+        std = self.config.initializer_range
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=std)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+        if isinstance(module, GptLayer):
+            for added in (module.attention.output, module.down):
+                nn.init.normal_(added.weight, std=std / math.sqrt(2 * self.config.n_layer))
+
+    def encode(self, batch: Batch) -> Tensor:
+        """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`."""
+        follow(batch.lengths, batch.places)
+        layout = RowLayout(batch.lengths, batch.input_ids.device, columns=batch.columns)
+        views = [layout.view(CAUSAL)] * len(self.layers)
+        return self._encode(batch.input_ids, batch.position_ids, views)
+
+    def encode_new(
+        self, input_ids: Tensor, lengths: tuple[int, ...], cache: KeyValueCache
+    ) -> Tensor:
+        """Encode tokens that follow those of `cache`, to `[tokens, hidden]`, and keep them there.
+
+        Args:
+            input_ids: int64 [tokens], `lengths` of each of the cache's sequences, in its order.
+        """
+        new = cache.read(lengths)
+        positions = torch.from_numpy(new.columns).to(input_ids.device)
+        return self._encode(input_ids, positions, cache.views)
+
+    def _encode(
+        self, input_ids: Tensor, position_ids: Tensor, views: Sequence[AttentionView]
+    ) -> Tensor:
+        embedded = self.word(input_ids) + self.position(position_ids)
+        hidden = fill_up(dropout(embedded, self.config.embd_pdrop, self.training))
+        for layer, view in zip(self.layers, views, strict=True):
+            hidden = layer(hidden, view)
+        return self.final_norm(hidden)[: len(input_ids)]
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the token after each, `[tokens, vocabulary]`."""
+        return F.linear(hidden, self.word.weight)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> GptOutput:
+        """Run the model on padded integer tensors `[batch, length]`.
+
+        `attention_mask` is 1 at real tokens and 0 at padding. A token's position is its column, as
+        in transformers. Each token is a label for the one before it: `labels` are not shifted, and
+        -100 where nothing is to be learned. Labels after padding are not learned. The loss is the
+        mean cross entropy, in fp32.
+
+        Raises:
+            InputError: shapes, types or values that the model cannot read; names the place.
+        """
+        border = PaddedBatch.pack(
+            input_ids, attention_mask, None, self.config.n_positions, number_columns
+        )
+        border.check_range("input_ids", border.batch.input_ids, self.config.vocab_size)
+        logits = border.unpack(self.compute_logits(self.encode(border.batch)))
+        loss = None
+        if labels is not None:
+            is_real = border.unpack(torch.ones_like(border.cells, dtype=torch.bool))
+            targets = self._check_labels(labels, input_ids)[:, 1:]
+            targets = targets.masked_fill(~is_real[:, :-1], IGNORE_INDEX).flatten()
+            predicted = logits[:, :-1].flatten(0, 1).float()
+            loss = F.cross_entropy(predicted, targets, ignore_index=IGNORE_INDEX)
+        return GptOutput(logits, loss)
+
+    def _check_labels(self, labels: Tensor, input_ids: Tensor) -> Tensor:
+        check_tensor("labels", labels, input_ids.shape)
+        labels = labels.long()
+        wrong = ((labels < 0) & (labels != IGNORE_INDEX)) | (labels >= self.config.vocab_size)
+        if wrong.any():
+            row, column = wrong.nonzero()[0].tolist()
+            raise InputError(
+                f"labels, row {row}, column {column}: found {int(labels[row, column])}. This model "
+                f"takes 0 to {self.config.vocab_size - 1}, and {IGNORE_INDEX} is ignored."
+            )
+        return labels
