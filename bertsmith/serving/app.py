@@ -51,11 +51,12 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
         *open_inference_routes(service),
         *hugging_face_routes(service),
     ]
-    app: ASGIApp = Starlette(
+    app = Starlette(
         routes=[*routes, *description_routes(routes, has_key=api_key is not None)],
         lifespan=lifespan,
         exception_handlers={HTTPException: _unknown_route, Exception: _fault},
     )
+    app.router.redirect_slashes = False  # a client would follow with GET, or not at all
     return app if api_key is None else KeyCheck(app, api_key)
 
 
@@ -64,12 +65,14 @@ class KeyCheck:
 
     def __init__(self, app: ASGIApp, api_key: str) -> None:
         self.app = app
-        self._expected = f"Bearer {api_key}".encode()
+        self._key = api_key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and needs_key(scope["method"], scope["path"]):
             sent = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(sent, self._expected):
+            scheme, _, key = sent.partition(b" ")
+            is_right = hmac.compare_digest(key.lstrip(b" "), self._key)
+            if scheme.lower() != b"bearer" or not is_right:
                 problem = Problem(
                     401,
                     "Unauthorized",
@@ -216,8 +219,5 @@ def _answer_problem(
 
 async def _fault(request: Request, error: Exception) -> Response:
     """Answer where this program has a fault; the server prints the traceback."""
-    response = answer_json(
-        Problem(500, "Backend", "the server has a fault, which it has printed.").to_json()
-    )
-    response.status_code = 500
-    return response
+    problem = Problem(500, "Backend", "the server has a fault, which it has printed.")
+    return _answer_problem(problem, request.url.path)

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from bertsmith.serving.beside_loop import run_beside_loop
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.heads import NEEDED, wrong_head
 from bertsmith.serving.json_body import parse
 from bertsmith.serving.messages import Answers, Kind, ModelInfo
@@ -58,11 +59,19 @@ class Call:
         still sending would only see that the connection was closed.
 
         Raises:
-            Problem: 413 if it is too large, or 408 if it does not arrive in time.
+            Problem: 413 if it is too large, 415 if it is compressed, 408 if it does not arrive in
+                time, or 429 if too many bodies arrive at a time.
         """
         limit = self.service.limits.max_body_bytes
+        encoding = self.request.headers.get("content-encoding", "identity")
+        if encoding.lower() != "identity":
+            raise invalid(
+                f"the body is sent with Content-Encoding: {clip_text(encoding)}. Send it as it is, "
+                "without this header.",
+                status=415,
+            )
         chunks = []
-        size = 0
+        size = num_held = 0
         try:
             async with asyncio.timeout(self.service.limits.timeout_seconds):
                 async for chunk in self.request.stream():
@@ -70,6 +79,8 @@ class Call:
                     if size > limit * MOST_DISCARDED:
                         break
                     if size <= limit:
+                        self.service.bodies.take(len(chunk))
+                        num_held = size
                         chunks.append(chunk)
         except ClientDisconnect:
             raise Problem(499, "Overloaded", "the client closed the connection") from None
@@ -78,6 +89,8 @@ class Call:
                 f"the body did not arrive within {self.service.limits.timeout_seconds:g} seconds.",
                 status=408,
             ) from None
+        finally:
+            self.service.bodies.give_back(num_held)
         if size > limit:
             raise too_large(limit)
         return b"".join(chunks)
@@ -141,6 +154,7 @@ class Call:
         """Compute texts, as `Service.compute` does, until the client hangs up."""
         name = "te_embed" if kind != "predict" else "te_predict"
         self.service.metrics.counters.add(f"{name}_count", len(records))
+        started_at = time.perf_counter()
         self.num_characters = count_characters(records)
         self.answers = await self.service.compute(
             model,
@@ -152,6 +166,7 @@ class Call:
             wait_for_hang_up=self.request.receive,
         )
         self.service.metrics.counters.add(f"{name}_success", len(records))
+        self.service.metrics.observe_times(name, self.answers, time.perf_counter() - started_at)
         return self.answers
 
     async def work_on_texts(
@@ -234,6 +249,9 @@ def endpoint(
             response = answer_json(problem_format(problem), problem.headers)
             response.status_code = problem.status
             return response
+        except Exception:
+            service.metrics.count_failure("fault")
+            raise
         service.metrics.count_success(method, time.perf_counter() - call.started_at)
         response.headers.update(call.headers())
         return response

@@ -17,8 +17,14 @@ DURATIONS = [15e-6 * 1.5**power for power in range(35)]
 """Upper bounds in seconds: 15 microseconds to a quarter of a minute."""
 LENGTHS = [2.0**power for power in range(20)]
 SIZES = [2.0**power for power in range(13)]
-BATCH_TOKENS = [2.0**power for power in range(21)]
+REQUEST_TOKENS = [2.0**power for power in range(21)]
 
+DURATION_PARTS = {
+    "_duration": "Seconds of a request",
+    "_tokenization_duration": "Seconds of tokenizing",
+    "_queue_duration": "Seconds in the queue",
+    "_inference_duration": "Seconds in the model",
+}
 COUNTERS = {
     "te_request_count": "Requests, by method",
     "te_request_success": "Requests that were answered, by method",
@@ -58,19 +64,14 @@ class Metrics:
         self.registry.register(self.counters)
         queue = Gauge("te_queue_size", "Texts that wait or are computed", registry=self.registry)
         queue.set_function(lambda: places.num_taken)
-        self.duration = self._histogram("te_request_duration", "Seconds of a request", DURATIONS)
-        self.encoding = self._histogram(
-            "te_request_tokenization_duration", "Seconds of tokenizing", DURATIONS
-        )
-        self.queueing = self._histogram(
-            "te_request_queue_duration", "Seconds in the queue", DURATIONS
-        )
-        self.computing = self._histogram(
-            "te_request_inference_duration", "Seconds in the model", DURATIONS
-        )
+        self.durations = {
+            f"{name}{part}": self._histogram(f"{name}{part}", description, DURATIONS)
+            for name in ("te_request", "te_embed", "te_predict")
+            for part, description in DURATION_PARTS.items()
+        }
         self.lengths = self._histogram("te_request_input_length", "Tokens of a text", LENGTHS)
-        self.sizes = self._histogram("te_batch_next_size", "Texts of a request", SIZES)
-        self.tokens = self._histogram("te_batch_next_tokens", "Tokens of a request", BATCH_TOKENS)
+        self.sizes = self._histogram("te_request_texts", "Texts of a request", SIZES)
+        self.tokens = self._histogram("te_request_tokens", "Tokens of a request", REQUEST_TOKENS)
 
     def _histogram(self, name: str, description: str, bounds: list[float]) -> Histogram:
         return Histogram(name, description, buckets=bounds, registry=self.registry)
@@ -80,20 +81,32 @@ class Metrics:
 
     def count_success(self, method: str, seconds: float) -> None:
         self.counters.add("te_request_success", method=method)
-        self.duration.observe(seconds)
+        self.durations["te_request_duration"].observe(seconds)
 
     def count_failure(self, reason: str) -> None:
         self.counters.add("te_request_failure", err=reason)
 
     def observe_batch(self, answers: Answers) -> None:
         """Add the times and lengths of an answered request."""
-        self.encoding.observe(answers.encoding_seconds)
-        self.queueing.observe(answers.queue_seconds)
-        self.computing.observe(answers.compute_seconds)
+        self._observe_parts("te_request", answers)
         for count in answers.num_tokens:
             self.lengths.observe(count)
         self.sizes.observe(len(answers.num_tokens))
         self.tokens.observe(sum(answers.num_tokens))
+
+    def observe_times(self, name: str, answers: Answers, seconds: float) -> None:
+        """Add the times of a request for vectors (`te_embed`) or predictions (`te_predict`).
+
+        Args:
+            seconds: from its arrival at the queue to its answer.
+        """
+        self.durations[f"{name}_duration"].observe(seconds)
+        self._observe_parts(name, answers)
+
+    def _observe_parts(self, name: str, answers: Answers) -> None:
+        self.durations[f"{name}_tokenization_duration"].observe(answers.encoding_seconds)
+        self.durations[f"{name}_queue_duration"].observe(answers.queue_seconds)
+        self.durations[f"{name}_inference_duration"].observe(answers.compute_seconds)
 
     def as_text(self) -> bytes:
         """Write all figures in the text format of Prometheus."""

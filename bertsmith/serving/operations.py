@@ -41,6 +41,7 @@ ERRORS: Mapping[int, str] = {
     404: "There is no model of this name.",
     408: "The body did not arrive in time. Send it again.",
     413: "There are too many texts, or the body is too large. Divide the request.",
+    415: "The body is compressed. Send it as it is.",
     422: "A field is missing, unknown or of another type, or a text is too long.",
     424: "The model's head cannot answer this route, or the model could not compute the text.",
     429: "The server is busy. Send the request again after the seconds of Retry-After.",
@@ -49,8 +50,8 @@ ERRORS: Mapping[int, str] = {
 }
 """For each status of HTTP, what is wrong and what to do."""
 
-OF_TEXTS = (400, 404, 408, 413, 422, 424, 429, 503)
-OF_TOKENS = (400, 404, 408, 413, 422, 429, 503)
+OF_TEXTS = (400, 404, 408, 413, 415, 422, 424, 429, 503)
+OF_TOKENS = (400, 404, 408, 413, 415, 422, 429, 503)
 
 
 @dataclass(frozen=True)

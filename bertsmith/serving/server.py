@@ -10,6 +10,7 @@ import uvicorn
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.serving.app import create_app
+from bertsmith.serving.http_protocol import BoundedHttpProtocol, close_unread_connections
 from bertsmith.serving.service import Service
 from bertsmith.system.open_files import allow_open_files
 
@@ -31,6 +32,7 @@ def bind(host: str, port: int) -> socket.socket:
     # for sockets that name it.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    close_unread_connections(listener)
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -80,6 +82,7 @@ async def serve(
     await service.start()
     config = uvicorn.Config(
         create_app(service, api_key=api_key),
+        http=BoundedHttpProtocol,
         log_level="error",  # a warning for each broken request would flood the log
         access_log=False,
         backlog=BACKLOG,

@@ -14,6 +14,7 @@ from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.nested_folder import open_files
+from bertsmith.serving.body_bytes import BODIES_AT_A_TIME, BodyBytes
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.engine_process import EngineProcess
 from bertsmith.serving.messages import Answers, Cancel, Kind, Message, ModelInfo, Refusal, Work
@@ -75,6 +76,7 @@ class Service:
             WAITING_SHARE * self.limits.timeout_seconds,
         )
         self.metrics = Metrics(self.places)
+        self.bodies = BodyBytes(BODIES_AT_A_TIME * self.limits.max_body_bytes)
         self.max_batch_tokens = 0
         """Number of tokens that the engine computes together."""
         self.is_ready = False

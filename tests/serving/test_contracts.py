@@ -1,5 +1,6 @@
 """Every route without a client's library: what it answers, and what it says to mistakes."""
 
+import gzip
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -272,14 +273,19 @@ def test_figures_have_the_names_that_dashboards_know(server):
     names = {
         "te_request_count{method=\"embed\"}": 2, "te_request_success{method=\"embed\"}": 1,
         "te_request_failure{err=\"empty\"}": 1, "te_embed_count": 2, "te_embed_success": 2,
-        "te_request_duration_count": 1, "te_request_tokenization_duration_count": 1,
-        "te_request_queue_duration_count": 1, "te_request_inference_duration_count": 1,
-        "te_request_input_length_count": 2, "te_request_input_length_sum": 12,
-        "te_batch_next_size_count": 1, "te_batch_next_tokens_sum": 12, "te_queue_size": 0,
+        "te_request_duration_count": 2, "te_request_tokenization_duration_count": 2,
+        "te_request_queue_duration_count": 2, "te_request_inference_duration_count": 2,
+        "te_request_input_length_count": 3, "te_request_input_length_sum": 17,
+        "te_request_texts_sum": 3, "te_request_tokens_sum": 17, "te_queue_size": 0,
+        "te_embed_duration_count": 1, "te_embed_tokenization_duration_count": 1,
+        "te_embed_queue_duration_count": 1, "te_embed_inference_duration_count": 1,
+        "te_predict_duration_count": 1, "te_predict_inference_duration_count": 1,
+        "te_request_success{method=\"predict\"}": 1,
     }  # fmt: skip
     before = {name: metric(server, name) for name in names}
     server.post("/models/vectors/embed", {"inputs": TEXTS})
     server.post("/models/vectors/embed", {"inputs": ""})
+    server.post("/models/classify/predict", {"inputs": TEXT})
     assert {name: metric(server, name) - before[name] for name in names} == names
     content_type = server.get("/metrics").headers["content-type"]
     assert content_type.startswith("text/plain")
@@ -423,6 +429,21 @@ def test_a_method_that_a_route_does_not_take_is_named(server, method, path, allo
     assert allowed in headers["allow"]
 
 
+@pytest.mark.parametrize("path", ["/predict/", "/models/tag/", "/v1/embeddings/"])
+def test_a_path_with_a_slash_at_its_end_is_no_other_one(server, path):
+    answer = server.post(path, {"inputs": TEXT})
+    assert answer.status == 404
+    assert b"there is no route" in answer.body and path.encode() in answer.body
+
+
+def test_a_compressed_body_is_refused(server):
+    body = gzip.compress(json.dumps({"inputs": TEXT}).encode())
+    answer = server.send("POST", "/predict", body, {"Content-Encoding": "gzip"})
+    assert (answer.status, "Content-Encoding: gzip" in answer.error) == (415, True)
+    headers = {"Content-Encoding": "identity"}
+    assert server.send("POST", "/predict", {"inputs": TEXT}, headers).status == 200
+
+
 def test_a_model_that_is_not_there_has_no_health(server):
     for path in ("/models/nothing/health", "/models/nothing/info"):
         assert server.get(path).status == 404
@@ -435,7 +456,8 @@ def test_the_key_is_asked_for(strict_server):
             answer = strict_server.post(path, content, **headers)
             assert answer.status == 401
             assert b"Authorization: Bearer KEY" in answer.body
-    assert strict_server.post("/predict", content, Authorization="Bearer secret").status == 200
+    for key in ("Bearer secret", "bearer secret", "BEARER  secret"):
+        assert strict_server.post("/predict", content, Authorization=key).status == 200
     assert strict_server.get("/v1/models").status == 401
     for path in ("/health", "/metrics", "/v2/health/live", "/v2/health/ready"):
         assert strict_server.get(path).status == 200

@@ -1,0 +1,45 @@
+"""Bodies that arrive are bounded together, and refused ones leave no trace."""
+
+import socket
+import time
+
+import pytest
+
+from bertsmith.serving.body_bytes import BODIES_AT_A_TIME, BodyBytes
+from bertsmith.serving.problems import Problem
+
+
+def test_bytes_are_taken_and_given_back():
+    bodies = BodyBytes(100)
+    bodies.take(60)
+    with pytest.raises(Problem) as caught:
+        bodies.take(41)
+    assert caught.value.status == 429
+    assert "60 bytes of other requests, and at most 100" in caught.value.message
+    bodies.take(40)
+    bodies.give_back(100)
+    assert bodies.num_held == 0
+
+
+def test_unfinished_bodies_are_bounded_together(strict_server):
+    """The server takes bodies of 500 bytes; 80 clients send 450 of them and wait."""
+    host, _, port = strict_server.address.removeprefix("http://").partition(":")
+    head = b"POST /predict HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
+    head += b"content-length: 480\r\n\r\n"
+    clients = [socket.create_connection((host, int(port)), timeout=60) for _ in range(80)]
+    try:
+        for client in clients:
+            client.sendall(head + b" " * 450)
+        content = {"inputs": "a good film" + " " * 400}
+        end = time.monotonic() + 60
+        while True:
+            answer = strict_server.post("/predict", content, Authorization="Bearer secret")
+            if answer.status == 429:
+                break
+            assert time.monotonic() < end
+        assert f"at most {500 * BODIES_AT_A_TIME:,}" in answer.error
+    finally:
+        for client in clients:
+            client.close()
+    while strict_server.post("/predict", content, Authorization="Bearer secret").status != 200:
+        assert time.monotonic() < end
