@@ -12,7 +12,7 @@ from torch_threads import threads
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
-from benchmarks import gpu, quality  # noqa: E402
+from benchmarks import few_labels, gpu, quality  # noqa: E402
 from benchmarks.serving import __main__ as serving  # noqa: E402
 from benchmarks.speed import readme, time_to_quality  # noqa: E402
 from benchmarks.speed.contest import Claim, Contender, Contest, run  # noqa: E402
@@ -156,3 +156,34 @@ def test_the_page_of_servers_has_medians_ranges_and_refusals():
     assert rates in text and "Medians over 3 turns" in text
     assert "| refused or lost at 200 % | 25% 429 | none |" in text
     assert "lowest cosine is 0.99995" in text and "- peer: `package==1`" in text
+
+
+def test_the_page_of_few_labels_has_a_table_for_each_set():
+    results = {"machine": "a processor, 2 threads"}
+    for name, way, count, values in (
+        ("films", "words", 16, (0.5, 0.6)),
+        ("films", "words", 1000, (0.7, 0.8)),
+        ("films", "vectors", 16, (0.9,)),
+        ("goods", "words", 16, (0.25, 0.75)),
+    ):
+        for seed, accuracy in enumerate(values, start=1):
+            key = f"{name} | {count} | {way} | {seed}"
+            results[key] = {"accuracy": accuracy, "seconds": 2.0 * seed}
+    lines = list(few_labels.page(results))
+    assert any("a processor" in line for line in lines)
+    films, goods = lines.index("## films, 2 samples"), lines.index("## goods, 2 samples")
+    assert lines[films + 2 : films + 6] == [
+        "| | 16 labels | 1,000 labels |",
+        "|---|---|---|",
+        "| words | 55.0 ± 7.1 (3.0 s) | 75.0 ± 7.1 (3.0 s) |",
+        "| vectors | 90.0 [1] (2.0 s) | |",
+    ]
+    assert lines[goods + 4] == "| words | 50.0 ± 35.4 (3.0 s) |"
+
+
+def test_samples_of_labels_have_every_label_and_repeat_with_the_seed():
+    rows = ([f"text {number}" for number in range(50)], ["a"] * 48 + ["b", "c"])
+    texts, labels = few_labels.draw(rows, 10, 3)
+    assert set(labels) == {"a", "b", "c"} and len(set(texts)) == 10
+    assert few_labels.draw(rows, 10, 3) == (texts, labels)
+    assert few_labels.draw(rows, 10, 4) != (texts, labels)

@@ -11,7 +11,7 @@ from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.data.tables import check_delimiter
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
-from bertsmith.finetuning.linear_run import function_for
+from bertsmith.finetuning.heads import function_for
 from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.config_file import own_settings

@@ -37,7 +37,7 @@ from bertsmith.errors import (
 from bertsmith.estimators.messages import default_verbosity, not_fitted, training_view
 from bertsmith.estimators.rows import as_source, peek, prediction_items
 from bertsmith.estimators.trained_settings import read_trained_settings
-from bertsmith.finetuning.linear_run import function_for
+from bertsmith.finetuning.heads import function_for
 from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import hold_out
 from bertsmith.model.saving import write_task_settings

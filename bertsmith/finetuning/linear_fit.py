@@ -49,7 +49,7 @@ def fit_linear_head(
     width, so that they weigh as much as the counted tokens, whose rows have length 1.
 
     Args:
-        vectors: fp32 `[texts, hidden]`.
+        vectors: fp32 `[texts, hidden]`; zeros if the counted tokens alone should decide.
         texts: the tokens of the texts.
         targets: 0 and 1, fp32 `[texts, labels]`.
         folds: the indices that each fold holds out; without folds the penalty is

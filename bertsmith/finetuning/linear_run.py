@@ -2,11 +2,11 @@
 
 The encoder only turns each text into a vector, once. A linear head is fitted to the vectors and to
 counted tokens (tasks/linear_head.py), which takes seconds. No step of training and no checkpoint is
-needed.
+needed. With `--head counts` the counted tokens alone decide.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.unknown_tokens import describe_rate
+from bertsmith.finetuning.head_choice import HeadChoice
 from bertsmith.finetuning.linear_fit import CrossValidation, fit_linear_head
 from bertsmith.finetuning.notes import notes_on_examples
 from bertsmith.finetuning.run import (
     check_run_out,
     count_unknown,
     file_sums,
-    finetune,
     score_baselines,
 )
 from bertsmith.finetuning.series import folds_of
 from bertsmith.model.loading import build
-from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.baseline import Baseline
@@ -41,11 +41,10 @@ from bertsmith.tasks.linear_classification import (
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.classify import ClassifySettings
-from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import TaskDataset, named_settings
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import mean_vectors
-from bertsmith.training.machine import computing_on
+from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import drop_none
@@ -55,6 +54,8 @@ from bertsmith.training.write_errors import naming_the_run
 NUM_FOLDS = 5
 MANY_TEXTS = 5000
 """Number of texts from which on only one fold is held out: its score is exact enough."""
+HEADS = {"linear": "a linear head", "counts": "a linear head on token counts alone"}
+"""What is fitted, by `--head`."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class LinearFit:
     """The result: the choice of the penalty, and scores of the saved model."""
 
     out: Path
+    head: str
+    """What was fitted, in words."""
     task: str
     target: str
     labels: tuple[str, ...]
@@ -80,6 +83,8 @@ class LinearFit:
     evaluation: Any
     """An `Evaluation`; None without eval examples."""
     baselines: tuple[Baseline, ...] = ()
+    choice: HeadChoice | None = None
+    """The scores of the heads that were compared, if they were."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON; `evaluation` is empty without eval examples."""
@@ -87,8 +92,9 @@ class LinearFit:
         return drop_none({**to_jsonable(self), "evaluation": evaluation})
 
     def __str__(self) -> str:
-        lines = [
-            f"fitted a linear head to {count_noun(self.num_train, 'text')} {self.target} in "
+        lines = [] if self.choice is None else [str(self.choice)]
+        lines += [
+            f"fitted {self.head} to {count_noun(self.num_train, 'text')} {self.target} in "
             f"{self.seconds:.1f} s",
             f"model in {self.out}",
         ]
@@ -105,11 +111,6 @@ class LinearFit:
         if self.evaluation is not None:
             lines += ["", str(self.evaluation), *map(str, self.baselines)]
         return "\n".join(lines)
-
-
-def function_for(settings: FinetuneSettings) -> Callable[..., Any]:
-    """Return the function that trains with these settings, `finetune` or `finetune_linear`."""
-    return finetune_linear if getattr(settings, "head", None) == "linear" else finetune
 
 
 def finetune_linear(
@@ -137,16 +138,8 @@ def finetune_linear(
     folder = RunFolder(settings.out)
     with computing_on(settings) as machine:
         data = dataset or task_type.read(settings)
-        source = read_folder(settings.model)
-        loaded = load_for_inference(
-            source,
-            device=str(machine.device),
-            precision=machine.precision,
-            max_length=settings.max_length,
-        )
-        began = time.perf_counter()
-        task, fitted = _fit(loaded, data, settings)
-        seconds = time.perf_counter() - began
+        loaded = load_encoder(settings, machine)
+        task, fitted = fit_task(loaded, data, settings)
         with folder.held(lambda: check_run_out(settings)), naming_the_run(folder, resume_command):
             folder.begin()
             facts = {
@@ -156,13 +149,12 @@ def finetune_linear(
                 "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
                 **machine_facts(machine.device),
                 "precision": machine.precision,
-                "config": {"model": to_jsonable(loaded.model.config), "head": "linear"},
+                "config": {"model": to_jsonable(loaded.model.config), "head": settings.head},
             }
             folder.write_run(facts)
-            _save(source, loaded, task, folder.path)
+            _save(loaded, task, folder.path)
             result = replace(
                 fitted,
-                seconds=seconds,
                 evaluation=_evaluate(settings, data),
                 baselines=score_baselines(settings, data, {}, costly=has_costly_baselines),
             )
@@ -173,14 +165,28 @@ def finetune_linear(
     return result
 
 
-def _fit(
+def load_encoder(settings: ClassifySettings, machine: Machine) -> LoadedModel:
+    """Load the model that gives the vectors."""
+    return load_for_inference(
+        read_folder(settings.model),
+        device=str(machine.device),
+        precision=machine.precision,
+        max_length=settings.max_length,
+    )
+
+
+def fit_task(
     loaded: LoadedModel, data: TaskDataset[Any], settings: ClassifySettings
 ) -> tuple[LinearTask[Any], LinearFit]:
-    """Compute the vectors of the training texts, and fit the head to them."""
+    """Compute the vectors of the training texts, and fit the head to them; nothing is written."""
+    began = time.perf_counter()
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
-    rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
+    vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
+    if settings.head == "linear":
+        rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
+        vectors = encoded.mean_over_rows(rows)
     head, scores = fit_linear_head(
-        encoded.mean_over_rows(rows),
+        vectors,
         encoded,
         _targets(data),
         _folds(data, settings.seed),
@@ -191,6 +197,7 @@ def _fit(
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
     result = LinearFit(
         out=settings.out,
+        head=HEADS[settings.head],
         task=data.task.name,
         target=data.task.describe_target(),
         labels=data.task.labels,
@@ -202,7 +209,7 @@ def _fit(
         notes=(*notes, *([] if unknown_note is None else [unknown_note])),
         start_note="",
         cross_validation=scores,
-        seconds=0.0,
+        seconds=time.perf_counter() - began,
         evaluation=None,
     )
     return with_linear_head(data.task, head), result  # type: ignore[arg-type]
@@ -224,9 +231,9 @@ def _folds(data: TaskDataset[Any], seed: int) -> list[NDArray[np.int64]]:
     return folds[:1] if len(data.train) >= MANY_TEXTS else folds
 
 
-def _save(source: ModelFolder, loaded: LoadedModel, task: LinearTask[Any], out: Path) -> None:
+def _save(loaded: LoadedModel, task: LinearTask[Any], out: Path) -> None:
     """Write the encoder without its heads, the tokenizer, and the linear head."""
-    encoder = build(source, heads=())
+    encoder = build(loaded.folder, heads=())
     encoder.id2label = {}
     encoder.task_settings = named_settings(task)
     tokenizer = loaded.tokenizer

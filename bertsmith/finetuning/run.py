@@ -17,6 +17,7 @@ from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
+from bertsmith.finetuning.head_choice import HeadChoice
 from bertsmith.finetuning.notes import notes_on
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.metrics.report import Report
@@ -87,6 +88,8 @@ class FineTuned:
     """Noun for an example in messages."""
     baselines: tuple[Baseline, ...] = ()
     """Scores of baselines on the same examples."""
+    choice: HeadChoice | None = None
+    """The scores of the heads that were compared, if they were."""
 
     def to_json(self) -> dict[str, Any]:
         facts = {**to_jsonable(self), "evaluation": {}}
@@ -96,6 +99,8 @@ class FineTuned:
 
     def __str__(self) -> str:
         lines = self._lines()
+        if self.choice is not None:
+            lines = [str(self.choice), *lines]
         if self.evaluation is None:
             return "\n".join(lines)
         # The part after the empty line, such as scores of each label, may be long.

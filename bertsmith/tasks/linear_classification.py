@@ -91,8 +91,10 @@ class LinearTask(LabelTask[PredictionT]):
             return model.apply_to_rows(lambda rows: F.linear(rows, weights, bias), vectors)
 
         of_counts = head.ngrams.transform(encoded).multiply(head.ngram_weights)
-        of_vectors = compute_in_order(model, encoded.rows, logits_of_vectors)
-        return of_vectors + of_counts[encoded.owners()]
+        logits = of_counts[encoded.owners()]
+        if not head.vector_weights.any():  # the counted tokens alone decide
+            return logits + head.bias
+        return logits + compute_in_order(model, encoded.rows, logits_of_vectors)
 
 
 @dataclass(frozen=True)

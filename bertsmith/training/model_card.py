@@ -203,7 +203,7 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
 
 
 def _has_linear_head(run: Mapping[str, Any]) -> bool:
-    return bool(run.get("config", {}).get("head") == "linear")
+    return run.get("config", {}).get("head") in ("linear", "counts")
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:

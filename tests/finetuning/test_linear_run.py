@@ -131,6 +131,17 @@ def test_without_eval_examples_the_scores_are_those_of_cross_validation(settings
     assert load(settings.out, device="cpu")("a good film").label == "pos"
 
 
+def test_counted_tokens_alone_need_no_vectors(settings, base):
+    result = finetune_linear(Classify, replace(settings, head="counts"))
+    assert result.evaluation.accuracy > 0.9
+    tensors = read_safetensors(settings.out / LINEAR_HEAD_FILE)
+    assert not tensors["vector_weights"].any() and tensors["ngram_weights"].any()
+    assert "token counts alone" in str(result)
+    predictor = load(settings.out, device="cpu", precision="fp32")
+    assert predictor("a good film").label == "pos"
+    assert predictor("a good film . " * 20).num_windows > 1
+
+
 def test_two_runs_are_equal(settings, base, whole):
     finetune_linear(Classify, settings)
     for name in (LINEAR_HEAD_FILE, "model.safetensors"):

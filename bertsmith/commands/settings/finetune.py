@@ -99,10 +99,10 @@ def with_student(
                 "--model is missing. Name the folder of a pre-trained model, or a --teacher."
             )
         return settings, None
-    if getattr(settings, "head", None) == "linear":
+    if (head := getattr(settings, "head", "fine-tuned")) != "fine-tuned":
         raise ConfigError(
-            "--head linear and --teacher exclude each other: a linear head is fitted to labels "
-            "alone. Leave one of them out."
+            f"--head {head} and --teacher exclude each other: only a fine-tuned model learns from "
+            "a teacher. Leave one of them out."
         )
     if settings.model != NOT_GIVEN:
         student = replace(student, student=settings.model)

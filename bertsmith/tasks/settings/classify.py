@@ -1,5 +1,6 @@
 """Settings of `finetune classify`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
@@ -10,16 +11,17 @@ from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, Sources, WindowSettings
 from bertsmith.tasks.settings.losses import LossSettings
 
-Head = Literal["fine-tuned", "linear"]
+Head = Literal["fine-tuned", "linear", "counts", "auto"]
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
+OF_SERIES = ("seeds", "folds", "resume")
+"""Options of several runs, or of a stopped one, which only fine-tuning has."""
 OF_TRAINING = (
-    "seeds", "folds", "epochs", "steps", "batch_size", "learning_rate", "weight_decay",
-    "warmup_fraction", "dropout", "layer_decay", "freeze_layers", "freeze_embeddings", "metric",
-    "patience", "cls_attention", "from_scratch", "resume", "class_weights", "label_smoothing",
-    "focal_gamma", "exact", "report_to",
+    "epochs", "steps", "batch_size", "learning_rate", "weight_decay", "warmup_fraction", "dropout",
+    "layer_decay", "freeze_layers", "freeze_embeddings", "metric", "patience", "cls_attention",
+    "from_scratch", "class_weights", "label_smoothing", "focal_gamma", "exact", "report_to",
 )  # fmt: skip
-"""Options that a linear head has no use for."""
+"""Options of a training, which a linear head has no use for."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class ClassifySettings(LossSettings, WindowSettings):
     head: Head = "fine-tuned"
     """What learns from the labels. fine-tuned: the whole model. linear: the model stays as it is,
     and logistic regression on its vectors and on word counts is fitted in seconds. This needs no
-    --eval, and with few labels it is often better."""
+    --eval, and with few labels it is often better. counts: as linear, but on word counts alone.
+    auto: the best of the three in a cross-validation of --train, which takes as long as five
+    fine-tunings; --eval has no part in the choice."""
     metric: Metric | None = None  # type: ignore[assignment]
     """Score by which the best weights are chosen: accuracy, the share of texts with the right label
     (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
@@ -58,30 +62,30 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('label_separator')}: found ''. Give a character, such as ','."
             )
         check_choice(option("head"), self.head, get_args(Head))
-        if self.head == "linear":
-            self._check_linear()
+        if self.head != "fine-tuned":
+            self._check_fitted(OF_SERIES if self.head == "auto" else (*OF_SERIES, *OF_TRAINING))
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
         if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
 
-    def _check_linear(self) -> None:
+    def _check_fitted(self, useless: Sequence[str]) -> None:
         """Refuse options of a training that does not take place.
 
         Raises:
             ConfigError: names them.
         """
         defaults = {each.name: each.default for each in fields(self)}
-        names = [name for name in OF_TRAINING if getattr(self, name) != defaults[name]]
+        names = [name for name in useless if getattr(self, name) != defaults[name]]
         if names:
             they = "this option" if len(names) == 1 else "these options"
             raise ConfigError(
-                f"{option('head', 'linear')} fits the head without training the model, so it has "
-                f"no use for {', '.join(map(option, names))}. Leave {they} out, or fine-tune."
+                f"{option('head', self.head)} has no use for {', '.join(map(option, names))}. "
+                f"Leave {they} out, or choose {option('head', 'fine-tuned')}."
             )
 
     @property
     def needs_held_out(self) -> bool:
-        return self.head != "linear"
+        return self.head == "fine-tuned"
 
     @property
     def sources(self) -> Sources:

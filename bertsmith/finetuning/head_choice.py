@@ -1,0 +1,46 @@
+"""The scores by which the best head was chosen, as a part of a run's result."""
+
+import statistics
+from dataclasses import dataclass
+
+from bertsmith.metrics.names import format_score, score_name
+from bertsmith.system.counts import count_noun
+from bertsmith.system.terminal import align_columns
+
+
+@dataclass(frozen=True)
+class HeadScore:
+    """The cross-validation of one head."""
+
+    head: str
+    scores: tuple[float, ...]
+    """The score of each fold."""
+    seconds: float
+    """Mean duration of a training."""
+
+    @property
+    def mean(self) -> float:
+        """Mean over the folds."""
+        return statistics.fmean(self.scores)
+
+
+@dataclass(frozen=True)
+class HeadChoice:
+    """The heads that were compared, and the one that was chosen."""
+
+    metric: str
+    """The key of the score."""
+    heads: tuple[HeadScore, ...]
+    chosen: str
+
+    def __str__(self) -> str:
+        rows = [["head", score_name(self.metric), "± between folds", "seconds to train"]]
+        for each in self.heads:
+            spread = statistics.stdev(each.scores)
+            shown = [format_score(self.metric, value) for value in (each.mean, spread)]
+            rows.append([each.head, *shown, f"{each.seconds:.1f}"])
+        folds = count_noun(len(self.heads[0].scores), "fold")
+        lines = align_columns(rows)
+        return "\n".join(
+            [*lines, f"{self.chosen} was chosen, by cross-validation with {folds}", ""]
+        )

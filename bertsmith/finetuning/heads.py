@@ -1,0 +1,167 @@
+"""The function that trains, by the setting `head`, and the choice among all by cross-validation."""
+
+import dataclasses
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.text_files import IN_MEMORY
+from bertsmith.errors import ConfigError, option
+from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
+from bertsmith.finetuning.linear_run import finetune_linear
+from bertsmith.finetuning.run import check_run_out, finetune
+from bertsmith.finetuning.series import folds_of, hold_out, split
+from bertsmith.system.progress import progress_bar
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.predictor import accumulate_examples
+from bertsmith.tasks.settings.classify import OF_TRAINING, ClassifySettings, Head
+from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
+from bertsmith.tasks.task import TaskDataset
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run_folder import RunFolder
+
+NUM_FOLDS = 5
+HELD_OUT_SHARE = 0.1
+MANY_EXAMPLES = 100
+"""From this number of training examples on, and without eval examples, fine-tuning holds out a
+share of them to choose the best weights by. With fewer, the weights of the last step are kept."""
+WAYS: tuple[Head, ...] = ("counts", "linear", "fine-tuned")
+"""The heads among which `auto` chooses; each takes more time than those before it."""
+
+
+def function_for(settings: FinetuneSettings) -> Callable[..., Any]:
+    """Return the function that trains with these settings; all have the arguments of `finetune`."""
+    functions: Mapping[str, Callable[..., Any]] = {
+        "fine-tuned": finetune,
+        "linear": finetune_linear,
+        "counts": finetune_linear,
+        "auto": finetune_best_head,
+    }
+    return functions[getattr(settings, "head", "fine-tuned")]
+
+
+def finetune_best_head(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    callbacks: Sequence[Callback] = (),
+    resume_command: str = "the same call",
+    *,
+    dataset: TaskDataset[Any] | None = None,
+    has_costly_baselines: bool = False,
+) -> Any:
+    """Score every head by cross-validation of the training examples, and train the best one.
+
+    The eval examples have no part in the choice. The result is that of the best head, a `FineTuned`
+    or a `LinearFit`, with the scores as its `choice`.
+
+    Raises:
+        ConfigError: there are fewer than two different examples; or as `finetune`.
+        InputError: as `finetune`.
+        CheckpointError: as `finetune`.
+    """
+    check_run_out(settings)
+    data = dataset or task_type.read(settings)
+    num_folds = len(folds_of(data, NUM_FOLDS, settings.seed))
+    if num_folds < 2:
+        raise ConfigError(
+            f"{option('head', 'auto')} needs at least two different examples to compare by. Choose "
+            f"a {option('head')}, or give more examples."
+        )
+    parts = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
+    with progress_bar("comparing heads", len(WAYS) * num_folds) as advance:
+        scores = [_cross_validate(task_type, settings, head, parts, advance) for head in WAYS]
+    best = choose_head(scores).head
+    choice = HeadChoice(settings.score_key, tuple(scores), best)
+    result = _train(
+        task_type,
+        settings_of_head(settings, best),
+        data,
+        callbacks,
+        resume_command,
+        has_costly_baselines=has_costly_baselines,
+    )
+    result = dataclasses.replace(result, choice=choice)
+    folder = RunFolder(settings.out)
+    folder.write_run({**folder.read_run(), "result": result.to_json()})
+    return result
+
+
+def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
+    """Return the best head; one that takes more time has to be better by more than chance.
+
+    Its lead over a head before it, as a mean over the folds, must exceed its standard error (as in
+    the one-standard-error rule of Breiman et al. 1984, section 3.4.3).
+    """
+    best = scores[0]
+    for head in scores[1:]:
+        leads = [new - old for new, old in zip(head.scores, best.scores, strict=True)]
+        error = statistics.stdev(leads) / len(leads) ** 0.5
+        if statistics.fmean(leads) > error:
+            best = head
+    return best
+
+
+def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
+    """Return the settings of a run with this head, without options that it has no use for."""
+    changes: dict[str, Any] = {"head": head}
+    if head != "fine-tuned":
+        changes |= {
+            each.name: each.default
+            for each in dataclasses.fields(settings)
+            if each.name in OF_TRAINING
+        }
+    elif settings.eval == NOT_GIVEN:
+        changes["eval"] = IN_MEMORY
+    return dataclasses.replace(settings, **changes)
+
+
+def _train(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    data: TaskDataset[Any],
+    callbacks: Sequence[Callback] = (),
+    resume_command: str = "the same call",
+    *,
+    has_costly_baselines: bool = False,
+) -> Any:
+    """Train a head; fine-tuning holds out a part of many examples if there are no eval examples."""
+    is_fine_tuned = settings.head == "fine-tuned"
+    if is_fine_tuned and not data.held_out and len(data.train) >= MANY_EXAMPLES:
+        data = hold_out(data, HELD_OUT_SHARE, settings.seed)
+    return function_for(settings)(
+        task_type,
+        settings,
+        callbacks,
+        resume_command,
+        dataset=data,
+        has_costly_baselines=has_costly_baselines,
+    )
+
+
+def _cross_validate(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    head: str,
+    parts: Sequence[TaskDataset[Any]],
+    advance: Callable[[int], object],
+) -> HeadScore:
+    """Train a head with each fold held out, and score it on that fold."""
+    scores, seconds = [], []
+    for part in parts:
+        with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
+            out = Path(directory) / "model"
+            alone = dataclasses.replace(
+                settings_of_head(settings, head), out=out, eval=IN_MEMORY, overwrite=False
+            )
+            began = time.perf_counter()
+            _train(task_type, alone, dataclasses.replace(part, held_out=[]))
+            seconds.append(time.perf_counter() - began)
+            predictor = load(out, device=settings.device, precision=settings.precision)
+            report = accumulate_examples(predictor, part.held_out, settings.train).result(0)
+            scores.append(float(report.to_json()[settings.score_key]))
+            advance(1)
+    return HeadScore(head, tuple(scores), statistics.fmean(seconds))

@@ -1,0 +1,113 @@
+"""`finetune classify --head auto`: the head that is best in cross-validation is trained."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from refusals import refuses
+from tiny_models import save_tiny, write_csv, write_reviews
+
+from bertsmith import TextClassifier
+from bertsmith.errors import ConfigError
+from bertsmith.finetuning.head_choice import HeadScore
+from bertsmith.finetuning.heads import WAYS, choose_head, finetune_best_head, settings_of_head
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.text_classification import Classify
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Settings of a run on a few reviews, whose fine-tuning is too short to learn anything."""
+    folder = tmp_path_factory.mktemp("heads")
+    return ClassifySettings(
+        model=save_tiny(folder / "model", "masked_lm"),
+        train=write_reviews(folder / "train.csv", 40),
+        eval=write_reviews(folder / "eval.csv", 20, seed=1),
+        out=folder / "out",
+        head="auto",
+        steps=1,
+        learning_rate=1e-6,
+        precision="fp32",
+        threads=1,
+    )
+
+
+@pytest.fixture
+def settings(base, tmp_path):
+    return replace(base, out=tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def whole(base):
+    return finetune_best_head(Classify, base)
+
+
+def test_the_head_with_the_best_mean_is_trained(base, whole):
+    choice = whole.choice
+    assert [each.head for each in choice.heads] == list(WAYS)
+    assert all(len(each.scores) == 5 for each in choice.heads)
+    assert choice.chosen == choose_head(choice.heads).head
+    means = {each.head: each.mean for each in choice.heads}
+    assert means["fine-tuned"] < means["linear"]
+    stored = json.loads((base.out / "run.json").read_text())["result"]["choice"]
+    assert stored["chosen"] == choice.chosen and len(stored["heads"]) == len(WAYS)
+    assert f"{choice.chosen} was chosen" in str(whole)
+    assert load(base.out, device="cpu", precision="fp32").evaluate(str(base.eval)).accuracy == (
+        whole.evaluation.accuracy
+    )
+
+
+def test_a_head_that_takes_more_time_has_to_lead_by_more_than_chance():
+    def scores(*values):
+        return [HeadScore(str(number), each, 1.0) for number, each in enumerate(values)]
+
+    clear = scores((0.5, 0.6), (0.7, 0.8), (0.9, 1.0))
+    assert choose_head(clear).head == "2"
+    # The third leads by 0.05 on average, and by chance as much either way.
+    noisy = scores((0.5, 0.6), (0.7, 0.8), (0.5, 1.1))
+    assert choose_head(noisy).head == "1"
+    assert choose_head(scores((0.5, 0.5), (0.5, 0.5))).head == "0"
+
+
+def test_eval_examples_have_no_part_in_the_choice(settings, whole, tmp_path):
+    """Eval labels that are all wrong give the same scores of the heads, and the same head."""
+    wrong = tmp_path / "wrong.csv"
+    swapped = settings.eval.read_text().replace(",pos", ",x").replace(",neg", ",pos")
+    wrong.write_text(swapped.replace(",x", ",neg"))
+    result = finetune_best_head(Classify, replace(settings, eval=wrong))
+    assert [each.scores for each in result.choice.heads] == [
+        each.scores for each in whole.choice.heads
+    ]
+    assert result.choice.chosen == whole.choice.chosen
+    assert result.evaluation.accuracy == pytest.approx(1 - whole.evaluation.accuracy)
+
+
+def test_without_eval_examples_the_chosen_head_learns_from_all_examples(settings):
+    result = finetune_best_head(Classify, replace(settings, eval=Path()))
+    assert result.evaluation is None and result.num_train == 40
+    assert load(settings.out, device="cpu")("a good film").label == "pos"
+
+
+def test_options_of_a_training_are_those_of_fine_tuning_alone(base):
+    tuned = settings_of_head(base, "fine-tuned")
+    assert (tuned.steps, tuned.learning_rate, tuned.head) == (1, 1e-6, "fine-tuned")
+    linear = settings_of_head(base, "linear")
+    assert (linear.steps, linear.learning_rate, linear.head) == (None, None, "linear")
+
+
+def test_the_estimator_chooses_a_head(base):
+    texts = ["a good film", "fine story", "lovely", "bad film", "dull story", "awful"] * 2
+    classifier = TextClassifier(base.model, head="auto", steps=1, precision="fp32", verbose=0)
+    classifier.fit(texts, ["pos"] * 3 + ["neg"] * 3 + ["pos"] * 3 + ["neg"] * 3)
+    assert classifier.result_.choice.chosen in WAYS
+    assert classifier.predict(["good"]).tolist() == ["pos"]
+
+
+def test_too_few_examples_and_options_of_a_series_are_refused(settings, tmp_path):
+    same = write_csv(tmp_path / "same.csv", ("text", "label"), ("film", "pos"), ("film", "neg"))
+    with refuses(ConfigError, "--head auto", "two different examples"):
+        finetune_best_head(Classify, replace(settings, train=same))
+    with refuses(ConfigError, "--head auto", "--seeds"):
+        replace(settings, seeds=2)
