@@ -48,8 +48,8 @@ def generate(
     """Continue each prompt by at most `max_new_tokens` tokens, up to the model's end token.
 
     Without `sampling` each token is the likeliest one. Each prompt draws from a stream of its own,
-    keyed by the seed and its number, so that its tokens do not depend on the others, but for rounding.
-    Prompts may have the end token in them, at any place.
+    keyed by the seed and its number, so that its tokens do not depend on the others, but for
+    rounding. Prompts may have the end token in them, at any place.
 
     Args:
         prompts: ids of each prompt, at least one.
