@@ -23,11 +23,7 @@ from bertsmith.serving.server import address_of, bind, run_server
 from bertsmith.serving.service import Limits, Service
 from bertsmith.system.cores import available_cores
 from bertsmith.system.counts import count_noun
-from bertsmith.system.memory import available_bytes
 from bertsmith.system.stop_signal import exit_code, stopped_by
-
-BYTES_PER_CHARACTER = 16
-"""Bytes that a waiting character may take: in the body, as a string, and as token ids."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -70,7 +66,7 @@ def _serve(settings: Settings) -> None:
         Limits(
             max_places=settings.max_queue,
             max_texts=settings.max_texts,
-            max_characters=characters_to_hold(),
+            max_characters=settings.max_characters,
             max_body_bytes=settings.max_body_bytes,
             timeout_seconds=settings.timeout,
         ),
@@ -90,13 +86,6 @@ def _serve(settings: Settings) -> None:
                 f"The server was stopped by {stopped_by()}. It has finished the requests that ran."
             )
             raise SystemExit(exit_code()) from None
-
-
-def characters_to_hold() -> int:
-    """Return the number of characters that may wait at a time, by the memory that is free."""
-    free = available_bytes()
-    most = Limits().max_characters
-    return most if free is None else max(1, min(most, free // BYTES_PER_CHARACTER))
 
 
 def _tell_address(service: Service, listener: socket.socket, precision: str) -> None:

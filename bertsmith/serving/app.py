@@ -24,7 +24,7 @@ from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.open_paths import needs_key
 from bertsmith.serving.openapi import description_routes
 from bertsmith.serving.page import answer_page
-from bertsmith.serving.problems import Problem
+from bertsmith.serving.problems import Problem, unhealthy
 from bertsmith.serving.service import Service
 
 
@@ -94,8 +94,8 @@ def own_routes(service: Service) -> list[Route]:
             return await info(request)
         if service.is_ready:
             return Response(status_code=200)
-        problem = Problem(503, "Unhealthy", "the models are not loaded")
-        response = answer_json(problem.to_json())
+        problem = unhealthy(service.why_not_ready)
+        response = answer_json(problem.to_json(), problem.headers)
         response.status_code = problem.status
         return response
 

@@ -2,21 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 import orjson
+from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from bertsmith.serving.beside_loop import run_beside_loop
+from bertsmith.serving.characters import count_characters
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.heads import NEEDED, wrong_head
 from bertsmith.serving.json_body import parse
 from bertsmith.serving.messages import Answers, Kind, ModelInfo
 from bertsmith.serving.problems import Problem, invalid, too_many_texts
-from bertsmith.serving.service import Service, count_characters
+from bertsmith.serving.service import Service
 from bertsmith.serving.text_field import TextField
 
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -222,6 +224,21 @@ def answer_json(content: Any, headers: Mapping[str, str] | None = None) -> Respo
         media_type="application/json",
         headers=dict(headers or {}),
     )
+
+
+def stream_arrays(arrays: Sequence[NDArray[Any]]) -> Response:
+    """Write a list of arrays as JSON, one after another: between two, others are served, and the
+    whole text is never in memory.
+    """
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for index, array in enumerate(arrays):
+            yield b"," if index else b"["
+            yield orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
+            await asyncio.sleep(0)
+        yield b"]"
+
+    return StreamingResponse(pieces(), media_type="application/json")
 
 
 Handler = Callable[[Call], Awaitable[Response]]

@@ -1,11 +1,13 @@
 """The engine: computes the texts of all requests, in batches of real tokens.
 
-It is one loop. Between two batches it reads the requests that have arrived and encodes their texts;
-no other thread of Python does such work, since it would take the interpreter's lock from the
-forward pass. (A second thread only receives the messages.)
+It is one loop. Between two batches it reads the requests that have arrived and encodes some of
+their texts; no other thread of Python does such work, since it would take the interpreter's lock
+from the forward pass. (A second thread only receives the messages.)
 """
 
+import sys
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +17,27 @@ from typing import Any, Protocol
 import numpy as np
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.errors import BertsmithError, InputError, option
-from bertsmith.serving.messages import Answers, Cancel, Message, Refusal, Stop, Work
+from bertsmith.serving.messages import (
+    Answers,
+    Cancel,
+    Cancelled,
+    Message,
+    Refusal,
+    Stop,
+    Waiting,
+    Work,
+)
+from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.request_queue import RequestQueue
-from bertsmith.serving.running_mean import RunningMean
 from bertsmith.serving.served_model import Definition, ServedModel
+from bertsmith.serving.text_encoding import RefusedWork, TextEncoding
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.texts import TextTask
+
+SLICE_CHARACTERS = 65_536
+"""Number of characters that are encoded between two batches: enough for several batches, and a
+small part of a second."""
 
 
 class Sender(Protocol):
@@ -41,7 +56,7 @@ class _Request:
     examples: Sequence[Any]
     encoded: EncodedExamples
     encoding_seconds: float
-    arrived_at: float
+    encoded_at: float
     queue_seconds: float | None = None
     compute_seconds: float = 0.0
     results: dict[int, tuple[Any, Any]] = field(default_factory=dict)
@@ -56,9 +71,11 @@ class NotFinite:
 class Engine:
     """Computes requests for several models.
 
+    Each `Work` gets `Answers` or a `Refusal`, or `Cancelled` if a `Cancel` came before them.
+
     Args:
         models: by name.
-        sender: receives `Answers` and `Refusal`.
+        sender: receives these messages, and `Waiting` whenever that changes.
         max_batch_tokens: largest number of tokens that are computed together; a longer text is
             computed alone.
         max_text_tokens: largest number of tokens of one text, over all its windows.
@@ -77,15 +94,22 @@ class Engine:
         self.max_batch_tokens = max_batch_tokens
         self.max_text_tokens = max_text_tokens
         self.queue = RequestQueue()
-        self.speed = RunningMean()
-        """Tokens that are computed per second."""
+        self.speed = RecentSpeed()
+        self._encodings: dict[int, TextEncoding] = {}
+        """Requests that are not encoded yet, in the order of their turns."""
         self._requests: dict[int, _Request] = {}
+        self._told_seconds = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._encodings or self.queue)
 
     def run(self, inbox: "SimpleQueue[Message]") -> None:
         """Compute what arrives in `inbox`, until a `Stop` has arrived and nothing is left."""
         is_stopping = False
-        while True:
-            while not inbox.empty() or not (self.queue or is_stopping):
+        while not (is_stopping and self.is_idle):
+            # All messages are read before a text is encoded: the next one may be a Cancel.
+            while not inbox.empty() or (self.is_idle and not is_stopping):
                 message = inbox.get()
                 if isinstance(message, Stop):
                     is_stopping = True
@@ -93,49 +117,79 @@ class Engine:
                     self.cancel(message.number)
                 elif isinstance(message, Work):
                     self.accept(message)
-            if not self.queue:
-                return
+            self.encode_some()
             self.compute_batch()
 
     def accept(self, work: Work) -> None:
-        """Encode a request and put its texts into the queue, or refuse it."""
-        arrived_at = time.perf_counter()
-        model = self.models[work.model]
-        try:
-            definition = model.definition(work.kind, work.options)
-            examples = [_numbered(index, definition.example, record)
-                        for index, record in enumerate(work.records)]  # fmt: skip
-            encoded = self._encode(model, definition, examples)
-            self._check_lengths(work, model, encoded)
-        except _TextError as problem:
-            self.sender.send(Refusal(work.number, problem.message, problem.index))
-            return
-        except BertsmithError as error:
-            self.sender.send(Refusal(work.number, error.message))
-            return
-        now = time.perf_counter()
+        """Let the texts of a request wait for their turn to be encoded."""
+        self._encodings[work.number] = TextEncoding(
+            work, self.models[work.model], self.max_text_tokens
+        )
+
+    def encode_some(self) -> None:
+        """Encode texts of the requests that have arrived, and put complete ones into the queue.
+
+        The requests take turns; all together have about `SLICE_CHARACTERS`.
+        """
+        room = SLICE_CHARACTERS
+        while room > 0 and self._encodings:
+            number, encoding = next(iter(self._encodings.items()))
+            del self._encodings[number]
+            try:
+                room -= encoding.encode_slice(room)
+                if encoding.is_complete:
+                    self._enqueue(encoding)
+                else:
+                    self._encodings[number] = encoding  # behind those that wait for their turn
+            except RefusedWork as refused:
+                self.sender.send(refused.refusal)
+            except Exception as error:
+                self.sender.send(_fault(number, error))
+
+    def _enqueue(self, encoding: TextEncoding) -> None:
+        work, definition = encoding.work, encoding.definition
+        assert definition is not None
+        encoded = encoding.joined()
         self._requests[work.number] = _Request(
-            work, model, definition, examples, encoded, now - arrived_at, now
+            work,
+            encoding.model,
+            definition,
+            encoding.examples,
+            encoded,
+            encoding.seconds,
+            time.perf_counter(),
         )
         self.queue.add(work.number, (work.model, work.kind, work.options), encoded.lengths)
 
     def cancel(self, number: int) -> None:
-        """Forget a request whose client has hung up."""
+        """Forget a request, and confirm it unless the request has been answered already."""
+        is_encoding = self._encodings.pop(number, None) is not None
         self.queue.cancel(number)
-        self._requests.pop(number, None)
+        if self._requests.pop(number, None) is not None or is_encoding:
+            self.sender.send(Cancelled(number))
+        self._tell_waiting()
 
     def compute_batch(self) -> None:
-        """Compute the next batch, and answer the requests that are complete."""
+        """Compute the next batch, if there is one, and answer the requests that are complete."""
         taken: dict[int, list[int]] = defaultdict(list)
         for number, index in self.queue.take(self.max_batch_tokens):
             taken[number].append(index)
+        if not taken:
+            return
         self._compute(taken)
-        waiting_seconds = self.queue.num_tokens / self.speed.value if self.speed.value else 0.0
+        self._tell_waiting()
         for number in taken:
             request = self._requests.get(number)
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[number]
-                self.sender.send(_answers(request, waiting_seconds))
+                self.sender.send(_answers(request))
+
+    def _tell_waiting(self) -> None:
+        """Say how long a new request waits, if that has changed."""
+        seconds = self.speed.seconds_for(self.queue.tokens_before_new(self.max_batch_tokens))
+        if seconds != self._told_seconds:
+            self._told_seconds = seconds
+            self.sender.send(Waiting(seconds))
 
     def _compute(self, taken: Mapping[int, list[int]]) -> None:
         """Compute texts of several requests together; if that fails, each request by itself."""
@@ -143,7 +197,7 @@ class Engine:
         started_at = time.perf_counter()
         try:
             results = compute_texts([(request, taken[request.work.number]) for request in requests])
-        except (RuntimeError, MemoryError, ValueError) as error:
+        except Exception as error:
             if len(taken) > 1:
                 for number, indices in taken.items():
                     self._compute({number: indices})
@@ -151,7 +205,7 @@ class Engine:
             (number,) = taken
             self.queue.cancel(number)
             del self._requests[number]
-            self.sender.send(Refusal(number, _first_line(error), is_backend=True))
+            self.sender.send(_not_computed(number, error))
             return
         seconds = time.perf_counter() - started_at
         num_tokens = sum(
@@ -159,68 +213,13 @@ class Engine:
             for request in requests
             for index in taken[request.work.number]
         )
-        self.speed.add(num_tokens / max(seconds, 1e-9))
+        self.speed.add(num_tokens, seconds)
         for request in requests:
             if request.queue_seconds is None:
-                request.queue_seconds = started_at - request.arrived_at
+                request.queue_seconds = started_at - request.encoded_at
             request.compute_seconds += seconds
             for index in taken[request.work.number]:
                 request.results[index] = next(results)
-
-    def _encode(
-        self, model: ServedModel, definition: Definition, examples: Sequence[Any]
-    ) -> EncodedExamples:
-        loaded = model.loaded
-
-        def encode(some: Sequence[Any]) -> EncodedExamples:
-            return definition.encode(loaded.tokenizer, some, loaded.max_length, labelled=False)
-
-        try:
-            return encode(examples)
-        except InputError:  # encode one after another, to name the text
-            for index, example in enumerate(examples):
-                _numbered(index, encode, [example])
-            raise
-
-    def _check_lengths(self, work: Work, model: ServedModel, encoded: EncodedExamples) -> None:
-        """Refuse a request with a text that is too long.
-
-        Raises:
-            _TextError: a text would be cut although it may not be, or takes too much computing.
-        """
-        for index, (length, num_cut) in enumerate(
-            zip(encoded.lengths, encoded.num_cut, strict=True)
-        ):
-            if num_cut and not work.may_cut:
-                raise _TextError(
-                    index,
-                    f"the text has {length + num_cut:,} tokens, and the model reads at most "
-                    f"{model.info.max_length:,}. Shorten it, or send {option('truncate', True)} to "
-                    "leave its end out.",
-                )
-            if length > self.max_text_tokens:
-                raise _TextError(
-                    index,
-                    f"the text has {length:,} tokens; this server takes at most "
-                    f"{self.max_text_tokens:,} for one text. Divide it.",
-                )
-
-
-class _TextError(Exception):
-    """A problem of one text of a request."""
-
-    def __init__(self, index: int, message: str) -> None:
-        super().__init__(message)
-        self.index = index
-        self.message = message
-
-
-def _numbered(index: int, function: Any, argument: Any) -> Any:
-    """Call `function`, and let an error about the input name the text's index."""
-    try:
-        return function(argument)
-    except InputError as error:
-        raise _TextError(index, error.message) from None
 
 
 def compute_texts(parts: Sequence[tuple[_Request, list[int]]]) -> Any:
@@ -268,7 +267,7 @@ def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) 
     return outputs if isinstance(definition, FillMask) else [None] * len(encoded)
 
 
-def _answers(request: _Request, waiting_seconds: float) -> Answers | Refusal:
+def _answers(request: _Request) -> Answers | Refusal:
     results = [request.results[index] for index in range(len(request.examples))]
     for index, (prediction, _) in enumerate(results):
         if isinstance(prediction, NotFinite):
@@ -287,11 +286,24 @@ def _answers(request: _Request, waiting_seconds: float) -> Answers | Refusal:
         request.encoding_seconds,
         request.queue_seconds or 0.0,
         request.compute_seconds,
-        waiting_seconds,
     )
 
 
-def _first_line(error: BaseException) -> str:
-    """Return the first line of an error of torch, which may have a stack of C++ below it."""
+def _not_computed(number: int, error: Exception) -> Refusal:
+    """Refuse a request that the model failed to compute."""
+    if not isinstance(error, RuntimeError | MemoryError | ValueError):
+        return _fault(number, error)
+    # Below the first line of an error of torch there may be a stack of C++.
     lines = str(error).splitlines() or [type(error).__name__]
-    return f"the model could not compute these texts: {lines[0]}"
+    return Refusal(number, f"the model could not compute these texts: {lines[0]}", is_backend=True)
+
+
+def _fault(number: int, error: Exception) -> Refusal:
+    """Refuse a request at which this program has a fault, and print where.
+
+    The error's own message is not printed, since it may quote the text.
+    """
+    print("bertsmith: a request failed by a fault of the server:", file=sys.stderr)
+    traceback.print_tb(error.__traceback__)
+    print(type(error).__name__, file=sys.stderr, flush=True)
+    return Refusal(number, "the server has a fault, which it has printed.", is_backend=True)

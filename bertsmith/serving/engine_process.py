@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import threading
+import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -101,22 +102,33 @@ class EngineProcess:
             self._process.join()
 
     def _send_all(self, loop: asyncio.AbstractEventLoop) -> None:
-        assert self._connection is not None
+        assert self._connection is not None and self._process is not None
         while (message := self._outbox.get()) is not None:
-            with contextlib.suppress(OSError):  # its end is noticed where messages are received
+            try:
                 self._connection.send(message)
+            except OSError:
+                pass  # its end is noticed where messages are received
+            except Exception:
+                traceback.print_exc()
+                self._process.kill()  # its end is noticed there, too
 
     def _receive_all(self, loop: asyncio.AbstractEventLoop) -> None:
-        assert self._connection is not None
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        assert self._connection is not None and self._process is not None
+        while True:
             try:
-                while True:
-                    self._call(loop, self._receive, self._connection.recv())
+                message = self._connection.recv()
             except (EOFError, OSError):
-                self._outbox.put(None)
-                if not self._is_stopping:
-                    self._call(loop, self._on_death)
+                break
+            except Exception:
+                traceback.print_exc()
+                break
+            self._call(loop, self._receive, message)
+        self._outbox.put(None)
+        if not self._is_stopping:
+            self._process.kill()  # it may still run, if a message could not be read
+            self._call(loop, self._on_death)
 
     @staticmethod
     def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any) -> None:
-        loop.call_soon_threadsafe(function, *args)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(function, *args)

@@ -25,16 +25,19 @@ def named_folders(models: Sequence[str]) -> dict[str, Path]:
     """Return the folders by the names under which they are served.
 
     Raises:
-        ConfigError: two have the same name, or one names no folder.
+        ConfigError: two have the same name, one names no folder, or a name cannot stand in a path.
     """
     folders: dict[str, Path] = {}
     for text in models:
-        name, equals, directory = text.partition("=")
-        path = Path(directory if equals else text)
-        if not equals:
-            name = path.resolve().name
-        if not name or not str(directory if equals else text):
+        name, path = _name_and_folder(text)
+        if not name or path is None:
             raise ConfigError(f"'{text}': give a folder, or NAME=DIR.")
+        if "/" in name:
+            raise ConfigError(
+                f"'{text}': the name '{name}' has a '/', and the model would answer below "
+                f"/models/{name}, which is another route. Choose a name without it, such as "
+                f"{name.replace('/', '-')}={path}."
+            )
         if name in folders:
             raise ConfigError(
                 f"Two models have the name '{name}': {folders[name]} and {path}. Choose names: "
@@ -42,3 +45,11 @@ def named_folders(models: Sequence[str]) -> dict[str, Path]:
             )
         folders[name] = path
     return folders
+
+
+def _name_and_folder(text: str) -> tuple[str, Path | None]:
+    """Read NAME=DIR or DIR; the name of a folder may have an equals sign."""
+    name, equals, directory = text.partition("=")
+    if equals and not Path(text).is_dir():
+        return name, Path(directory) if directory else None
+    return Path(text).resolve().name, Path(text) if text else None

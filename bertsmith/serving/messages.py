@@ -15,6 +15,9 @@ class ModelInfo:
 
     name: str
     path: str
+    """Folder or hub name, as the user gave it."""
+    folder: str
+    """Folder that the model was read from; that of a model of the hub is in the hub's cache."""
     task: str
     """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
     kinds: tuple[Kind, ...]
@@ -59,7 +62,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Cancel:
-    """The client of request `number` has hung up."""
+    """Nobody waits for request `number` any more."""
 
     number: int
 
@@ -102,9 +105,6 @@ class Answers:
     encoding_seconds: float
     queue_seconds: float
     compute_seconds: float
-    waiting_seconds: float
-    """Seconds that the engine will need, at its mean speed, for the texts of other requests that
-    wait in it."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,28 @@ class Refusal:
     """A request that the engine did not compute.
 
     `index` is the index of the record that is the reason, if there is one. `is_backend` is true if
-    the model, not the request, is the reason.
+    the model, not the request, is the reason, and `is_too_large` if a smaller request would do.
     """
 
     number: int
     message: str
     index: int | None = None
     is_backend: bool = False
+    is_too_large: bool = False
 
 
-Message = Work | Cancel | Stop | Ready | Failed | Answers | Refusal
+@dataclass(frozen=True)
+class Cancelled:
+    """The engine has forgotten request `number`, as `Cancel` asked; there is no answer."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long a request that arrives now waits for its turn, at most."""
+
+    seconds: float
+
+
+Message = Work | Cancel | Stop | Ready | Failed | Answers | Refusal | Cancelled | Waiting

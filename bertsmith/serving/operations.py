@@ -40,7 +40,8 @@ ERRORS: Mapping[int, str] = {
     401: "The key is missing or wrong.",
     404: "There is no model of this name.",
     408: "The body did not arrive in time. Send it again.",
-    413: "There are too many texts, or the body is too large. Divide the request.",
+    413: "There are too many texts or characters, or the body or the answer would be too large. "
+    "Divide the request.",
     415: "The body is compressed. Send it as it is.",
     422: "A field is missing, unknown or of another type, or a text is too long.",
     424: "The model's head cannot answer this route, or the model could not compute the text.",

@@ -1,6 +1,18 @@
 """Places in the queue: how many texts the server holds at a time, and for how long."""
 
+import math
+
 from bertsmith.serving.problems import invalid, overloaded
+from bertsmith.system.memory import available_bytes
+
+BYTES_PER_CHARACTER = 16
+"""Bytes that a waiting character may take: in the body, as a string, and as token ids."""
+
+
+def characters_to_hold(most: int) -> int:
+    """Return the number of characters that may wait at a time, by the memory that is free now."""
+    free = available_bytes()
+    return most if free is None else max(1, min(most, free // BYTES_PER_CHARACTER))
 
 
 class Places:
@@ -9,7 +21,7 @@ class Places:
     Args:
         limit: number of texts, 1 or more.
         max_characters: number of characters of all these texts.
-        max_seconds: largest time for which a new text may have to wait for earlier ones.
+        max_seconds: seconds that a request may wait for its turn.
     """
 
     def __init__(self, limit: int, max_characters: int, max_seconds: float) -> None:
@@ -19,7 +31,7 @@ class Places:
         self.num_taken = 0
         self.num_characters = 0
         self.waiting_seconds = 0.0
-        """Seconds that the texts that wait will take, as the engine said with its latest answer."""
+        """Seconds that a new request waits for its turn, as the engine said last."""
 
     def take(self, count: int, num_characters: int) -> None:
         """Take places for the texts of a request.
@@ -39,20 +51,27 @@ class Places:
         if self.num_taken + count > self.limit:
             raise overloaded(
                 f"the server is busy: {self.num_taken:,} of its {self.limit:,} places are taken. "
-                "Send the request again in a moment."
+                "Send the request again in a moment.",
+                self._seconds_until_room(),
             )
         if self.num_characters + num_characters > self.max_characters:
             raise overloaded(
                 f"the server is busy with {self.num_characters:,} characters of text, of at most "
-                f"{self.max_characters:,}. Send the request again in a moment."
+                f"{self.max_characters:,}. Send the request again in a moment.",
+                self._seconds_until_room(),
             )
-        if self.num_taken and self.waiting_seconds > self.max_seconds:
+        if self.waiting_seconds > self.max_seconds:
             raise overloaded(
-                f"the server is busy: the texts that wait take about {self.waiting_seconds:.0f} "
-                "seconds. Send the request again in a moment."
+                f"the server is busy: a new request waits for about {self.waiting_seconds:.0f} "
+                f"seconds, and may wait for {self.max_seconds:g}. Send it again later.",
+                self._seconds_until_room(),
             )
         self.num_taken += count
         self.num_characters += num_characters
+
+    def _seconds_until_room(self) -> int:
+        """Return after how many whole seconds the requests that wait now have had their turn."""
+        return max(1, math.ceil(self.waiting_seconds))
 
     def give_back(self, count: int, num_characters: int) -> None:
         """Give places back, when their texts are computed or nobody wants them any more."""

@@ -70,9 +70,9 @@ def too_many_texts(count: int, limit: int, field: str | TextField) -> Problem:
     )
 
 
-def overloaded(message: str) -> Problem:
-    """Build the problem of a request that may be answered if it is sent again later."""
-    return Problem(429, "Overloaded", message, {"Retry-After": "1"})
+def overloaded(message: str, seconds: int = 1) -> Problem:
+    """Build the problem of a request that may be answered if it is sent again after `seconds`."""
+    return Problem(429, "Overloaded", message, {"Retry-After": str(seconds)})
 
 
 def unhealthy(message: str) -> Problem:
@@ -89,4 +89,6 @@ def of_refusal(refusal: Refusal, field: str | TextField) -> Problem:
     field = TextField(field) if isinstance(field, str) else field
     where = "" if refusal.index is None else f"{field.of_text(refusal.index)}: "
     message = where + as_fields(refusal.message)
-    return Problem(424, "Backend", message) if refusal.is_backend else invalid(message)
+    if refusal.is_backend:
+        return Problem(424, "Backend", message)
+    return invalid(message, status=413 if refusal.is_too_large else 422)

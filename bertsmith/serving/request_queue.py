@@ -32,10 +32,15 @@ class RequestQueue:
     def __len__(self) -> int:
         return len(self._requests)
 
-    @property
-    def num_tokens(self) -> int:
-        """Number of tokens of all texts that wait."""
-        return sum(sum(waiting.costs[waiting.next_text :]) for waiting in self._requests.values())
+    def tokens_before_new(self, max_tokens: int) -> int:
+        """Return the number of tokens that are computed before a new request's turn, at most.
+
+        Each request that waits is served at most once before, with at most `max_tokens`.
+        """
+        return sum(
+            min(sum(waiting.costs[waiting.next_text :]), max_tokens)
+            for waiting in self._requests.values()
+        )
 
     def add(self, number: int, key: Hashable, costs: Sequence[int]) -> None:
         """Add a request; only requests with the same `key` can be computed together.

@@ -144,6 +144,7 @@ def model_info(
     return ModelInfo(
         name=name,
         path=str(path),
+        folder=str(loaded.folder.path),
         task=definition.pipeline if "predict" in definitions else TextVectors.pipeline,
         kinds=tuple(definitions),
         is_multi_label=isinstance(definition, MultiLabel),

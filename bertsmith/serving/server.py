@@ -1,18 +1,21 @@
 """The HTTP server: a socket, uvicorn, and the line that says where the models are."""
 
 import asyncio
+import contextlib
 import errno
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
 
-from bertsmith.errors import ConfigError, option
+from bertsmith.errors import BertsmithError, ConfigError, option
 from bertsmith.serving.app import create_app
 from bertsmith.serving.http_protocol import BoundedHttpProtocol, close_unread_connections
 from bertsmith.serving.service import Service
 from bertsmith.system.open_files import allow_open_files
+from bertsmith.system.stop_signal import HANG_UP
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
@@ -38,10 +41,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise ConfigError(
-                f"Another program listens on {host}:{port}. Choose another port with "
-                f"{option('port')}; {option('port', 0)} takes a free one."
-            ) from None
+            raise _port_in_use(host, port) from None
         if error.errno == errno.EACCES:
             raise ConfigError(
                 f"The system does not let you listen on port {port}. Choose one from 1024 on with "
@@ -52,6 +52,39 @@ def bind(host: str, port: int) -> socket.socket:
             f"({error.strerror or error})."
         ) from None
     return listener
+
+
+def _port_in_use(host: str, port: int) -> ConfigError:
+    return ConfigError(
+        f"Another program listens on {host}:{port}. Choose another port with {option('port')}; "
+        f"{option('port', 0)} takes a free one."
+    )
+
+
+def _listen(listener: socket.socket) -> None:
+    """Let connections wait from now on, until uvicorn accepts them.
+
+    Raises:
+        ConfigError: another program that took the same address has begun to listen first.
+    """
+    try:
+        listener.listen(BACKLOG)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise _port_in_use(*listener.getsockname()[:2]) from None
+
+
+class _Server(uvicorn.Server):
+    """A server that SIGHUP stops as SIGTERM does."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals(), contextlib.ExitStack() as stack:
+            if HANG_UP is not None and signal.getsignal(HANG_UP) is not signal.SIG_IGN:
+                previous = signal.signal(HANG_UP, self.handle_exit)
+                stack.callback(signal.signal, HANG_UP, previous)
+            yield
 
 
 def run_server(*args: Any, **options: Any) -> None:
@@ -77,26 +110,38 @@ async def serve(
     """Load the models, then serve until a signal asks to stop; finish what runs.
 
     Raises:
-        ConfigError: a model cannot be loaded.
+        BertsmithError: a model cannot be loaded, the address is taken, or the process that
+            computes has ended too often.
     """
-    await service.start()
-    config = uvicorn.Config(
-        create_app(service, api_key=api_key),
-        http=BoundedHttpProtocol,
-        log_level="error",  # a warning for each broken request would flood the log
-        access_log=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(timeout_seconds) + 1,
-        server_header=False,
-        date_header=True,
-    )
-    listener.listen(BACKLOG)  # from now on connections wait, until uvicorn accepts them
-    on_ready()
+    give_up_reason: str | None = None
+
+    def give_up(reason: str) -> None:
+        nonlocal give_up_reason
+        give_up_reason = reason
+        server.should_exit = True
+
     try:
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await service.start()
+        config = uvicorn.Config(
+            create_app(service, api_key=api_key),
+            http=BoundedHttpProtocol,
+            log_level="error",  # a warning for each broken request would flood the log
+            access_log=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=int(timeout_seconds) + 1,
+            server_header=False,
+            date_header=True,
+        )
+        server = _Server(config)
+        service.on_give_up = give_up
+        _listen(listener)
+        on_ready()
+        await server.serve(sockets=[listener])
     finally:
         service.kill()
+    if give_up_reason is not None:
+        raise BertsmithError(give_up_reason)
 
 
 def address_of(listener: socket.socket) -> str:

@@ -6,20 +6,32 @@ the client hangs up or the time is over.
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import BertsmithError
 from bertsmith.model.nested_folder import open_files
 from bertsmith.serving.body_bytes import BODIES_AT_A_TIME, BodyBytes
+from bertsmith.serving.characters import count_characters
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.engine_process import EngineProcess
-from bertsmith.serving.messages import Answers, Cancel, Kind, Message, ModelInfo, Refusal, Work
+from bertsmith.serving.messages import (
+    Answers,
+    Cancel,
+    Cancelled,
+    Kind,
+    Message,
+    ModelInfo,
+    Refusal,
+    Waiting,
+    Work,
+)
 from bertsmith.serving.metrics import Metrics
-from bertsmith.serving.places import Places
+from bertsmith.serving.places import Places, characters_to_hold
 from bertsmith.serving.problems import (
     Problem,
     invalid,
@@ -32,11 +44,13 @@ from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 WAITING_SHARE = 1 / 3
-"""Share of the time-out that texts may wait. If texts wait that take longer, a new one is refused
-at once (429), not when its time is over (503)."""
+"""Share of the time-out that a request may wait for its turn. A new one that would wait longer is
+refused at once (429), not when its time is over (503)."""
 FolderState = tuple[tuple[str, int, int], ...]
-RESTARTS = 3
-"""Number of times that an engine which died is started again; then the server refuses requests."""
+PAUSES = (0.0, 2.0, 8.0, 30.0)
+"""Seconds before each new start of an engine that ended. An engine that ends once more, or whose
+start fails once more, within `COUNTED_SECONDS` is not started again."""
+COUNTED_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,11 @@ class Limits:
     """Texts that wait or are computed at a time."""
     max_texts: int = 1024
     """Texts of one request."""
-    max_characters: int = 64_000_000
-    """Characters of the texts that wait or are computed at a time."""
+    max_characters: int = 2_000_000
+    """Characters of the texts of one request, as many as fit into its body. Only texts that are
+    read several times, such as with each label of a zero-shot request, can exceed it."""
+    max_held_characters: int = 64_000_000
+    """Characters of the texts that wait or are computed at a time; fewer if memory is short."""
     max_body_bytes: int = 2_000_000
     timeout_seconds: float = 60.0
 
@@ -72,7 +89,7 @@ class Service:
         self.models: dict[str, ModelInfo] = {}
         self.places = Places(
             self.limits.max_places,
-            self.limits.max_characters,
+            self.limits.max_held_characters,
             WAITING_SHARE * self.limits.timeout_seconds,
         )
         self.metrics = Metrics(self.places)
@@ -81,11 +98,18 @@ class Service:
         """Number of tokens that the engine computes together."""
         self.is_ready = False
         self.is_stopping = False
-        self.num_restarts = 0
+        self.why_not_ready = "the models are not loaded yet. Send the request again in a moment."
+        """What a client is told while the server does not compute."""
+        self.on_give_up: Callable[[str], None] = tell
+        """Is called with a sentence when the engine is not started again."""
         self._numbers = count(1)
         self._tokenizers: dict[str, Tokenizer] = {}
         self._states: dict[str, FolderState] = {}
         self._waiting: dict[int, asyncio.Future[Answers | Refusal]] = {}
+        self._held: dict[int, tuple[int, int]] = {}
+        """The places of each request that the engine has, also if nobody waits for it any more."""
+        self._ended_at: list[float] = []
+        """When engines ended or failed to start, within `COUNTED_SECONDS`."""
         self._engine = self._new_engine()
         self._restart: asyncio.Task[None] | None = None
 
@@ -107,27 +131,37 @@ class Service:
 
         The server goes on with the model that it has loaded.
         """
-        return self._states[model.name] != folder_state(self.settings.models[model.name])
+        return self._states[model.name] != folder_state(Path(model.folder))
 
     async def start(self) -> None:
         """Start the engine and wait until it is warm.
 
         Raises:
-            ConfigError: a model cannot be loaded.
+            BertsmithError: a model cannot be loaded.
         """
         ready = await self._engine.start()
         self.models = {model.name: model for model in ready.models}
         self.max_batch_tokens = ready.max_batch_tokens
+        folders = {model.name: Path(model.folder) for model in ready.models}
         self._tokenizers = {
-            name: read_tokenizer(open_files(path)) for name, path in self.settings.models.items()
+            name: read_tokenizer(open_files(folder)) for name, folder in folders.items()
         }
-        self._states = {name: folder_state(path) for name, path in self.settings.models.items()}
+        states = {name: folder_state(folder) for name, folder in folders.items()}
+        for name in self._states.keys() & states.keys():
+            if self._states[name] != states[name]:
+                self.tell(
+                    f"{name}: the files of {folders[name]} have changed since the model was "
+                    "loaded; from now on the server answers with the new ones."
+                )
+        self._states = states
+        self.places.max_characters = characters_to_hold(self.limits.max_held_characters)
         self.is_ready = True
 
     async def stop(self) -> None:
         """Refuse new requests, let the engine finish those that run, and stop it."""
         self.is_stopping = True
         self.is_ready = False
+        self.why_not_ready = "the server is stopping. Send the request again in a moment."
         if self._restart is not None:
             self._restart.cancel()
         await self._engine.stop()
@@ -143,7 +177,7 @@ class Service:
             Problem: 404 if there is none of this name, or 503 before the models are loaded.
         """
         if not self.models:
-            raise unhealthy("the models are not loaded yet. Send the request again in a moment.")
+            raise unhealthy(self.why_not_ready)
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
@@ -177,14 +211,21 @@ class Service:
         Raises:
             Problem: 413, 422, 424, 429 or 503; 499 if the client has hung up.
         """
-        if self.is_stopping or not self.is_ready:
-            reason = "is stopping" if self.is_stopping else "is loading its models again"
-            raise unhealthy(f"the server {reason}. Send the request again in a moment.")
+        if not self.is_ready:
+            raise unhealthy(self.why_not_ready)
         if len(records) > self.limits.max_texts:
             raise too_many_texts(len(records), self.limits.max_texts, field)
         num_characters = count_characters(records)
+        if num_characters > self.limits.max_characters:
+            raise invalid(
+                f"{field}: the texts have {num_characters:,} characters, where a text counts once "
+                "for each query or label that it is read with; this server takes at most "
+                f"{self.limits.max_characters:,} in one request. Divide the request.",
+                status=413,
+            )
         self.places.take(len(records), num_characters)
         number = next(self._numbers)
+        self._held[number] = len(records), num_characters
         answer: asyncio.Future[Answers | Refusal] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
@@ -193,14 +234,11 @@ class Service:
             )
             result = await self._wait(answer, wait_for_hang_up)
         finally:
-            self.places.give_back(len(records), num_characters)
-            if self._waiting.pop(number, None) is not None and not answer.done():
-                answer.cancel()
-            if answer.cancelled():
+            del self._waiting[number]
+            if not answer.done() or answer.cancelled():
                 self._engine.send(Cancel(number))
         if isinstance(result, Refusal):
             raise of_refusal(result, field)
-        self.places.waiting_seconds = result.waiting_seconds
         self.metrics.observe_batch(result)
         return result
 
@@ -238,42 +276,63 @@ class Service:
         )
 
     def _receive(self, message: Message) -> None:
+        if isinstance(message, Waiting):
+            self.places.waiting_seconds = message.seconds
+        if isinstance(message, Answers | Refusal | Cancelled):
+            self._give_places_back(message.number)
         if isinstance(message, Answers | Refusal):
-            waiting = self._waiting.get(message.number)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(message)
+            answer = self._waiting.get(message.number)
+            if answer is not None and not answer.done():
+                answer.set_result(message)
+
+    def _give_places_back(self, number: int) -> None:
+        """Give the places of a request back that the engine no longer has."""
+        places = self._held.pop(number, None)
+        if places is not None:
+            self.places.give_back(*places)
 
     def _engine_died(self) -> None:
         """Tell all clients, and start the engine again."""
         self.is_ready = False
+        self.why_not_ready = (
+            "the process that computes has ended and is started again. Send the request again in a "
+            "moment."
+        )
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(
-                    unhealthy("the process that computes has ended. Send the request again.")
-                )
+                answer.set_exception(unhealthy(self.why_not_ready))
+        for number in list(self._held):
+            self._give_places_back(number)
+        self.places.waiting_seconds = 0.0
         self._restart = asyncio.ensure_future(self._start_again())
 
     async def _start_again(self) -> None:
-        self.num_restarts += 1
-        if self.num_restarts > RESTARTS:
-            self.tell(f"the engine has ended {self.num_restarts} times; it is not started again.")
-            return
-        self.tell("the process that computes has ended; it is started again.")
-        self._engine = self._new_engine()
-        try:
-            await self.start()
-        except ConfigError as error:
-            self.tell(str(error))
-
-
-def count_characters(records: Sequence[Mapping[str, Any]]) -> int:
-    """Count the characters of all texts in records, also of those in lists."""
-    return sum(
-        sum(map(len, value)) if isinstance(value, list) else len(value)
-        for record in records
-        for value in record.values()
-        if isinstance(value, str | list)
-    )
+        """Start the engine until that succeeds, or give up."""
+        reason = "the process that computes has ended"
+        while True:
+            now = time.monotonic()
+            self._ended_at = [at for at in self._ended_at if now - at < COUNTED_SECONDS]
+            if len(self._ended_at) >= len(PAUSES):
+                self.why_not_ready = (
+                    "the process that computes has ended too often, and is not started again."
+                )
+                self.on_give_up(
+                    f"{reason}, as it did {len(PAUSES)} times in the last "
+                    f"{COUNTED_SECONDS / 60:.0f} minutes; it is not started again."
+                )
+                return
+            pause = PAUSES[len(self._ended_at)]
+            self._ended_at.append(now)
+            when = f" in {pause:.0f} seconds" if pause else ""
+            self.tell(f"{reason}; it is started again{when}.")
+            await asyncio.sleep(pause)
+            self._engine = self._new_engine()
+            try:
+                await self.start()
+                return
+            except (BertsmithError, OSError) as error:
+                self._engine.kill()
+                reason = f"the process that computes could not start ({error})"
 
 
 def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Sequence[str]:
@@ -295,10 +354,14 @@ def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Seq
 
 
 def folder_state(path: Path) -> FolderState:
-    """Return name, size and time of change of each file in a model's folder."""
+    """Return path, size and time of change of each file in a model's folder and its subfolders.
+
+    Folders below those, such as the checkpoints of a run, are no part of the model.
+    """
     states = []
-    for file in sorted(path.iterdir()) if path.is_dir() else []:
-        if file.is_file():
-            status = file.stat()
-            states.append((file.name, status.st_size, status.st_mtime_ns))
+    for file in sorted([*path.glob("*"), *path.glob("*/*")]):
+        with contextlib.suppress(OSError):  # the file has just been removed
+            if file.is_file():
+                status = file.stat()
+                states.append((str(file.relative_to(path)), status.st_size, status.st_mtime_ns))
     return tuple(states)

@@ -8,8 +8,18 @@ import torch
 from tiny_models import reviews, save_tiny
 
 from bertsmith import load
-from bertsmith.serving.engine import Engine
-from bertsmith.serving.messages import Answers, Cancel, Refusal, Stop, Work
+from bertsmith.serving import text_encoding
+from bertsmith.serving.engine import SLICE_CHARACTERS, Engine
+from bertsmith.serving.messages import (
+    Answers,
+    Cancel,
+    Cancelled,
+    Refusal,
+    Stop,
+    Waiting,
+    Work,
+)
+from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.served_model import ServedModel
 
 TEXTS = [example.text for example in reviews(12)]
@@ -42,16 +52,22 @@ def served(**folders):
     }
 
 
-def answers_of(models, *messages, max_batch_tokens=1000, max_text_tokens=1000):
+def engine_of(models, max_batch_tokens=1000, max_text_tokens=1000):
+    """An engine, and the list of what it sends."""
     outbox = Outbox()
     engine = Engine(
         models, outbox, max_batch_tokens=max_batch_tokens, max_text_tokens=max_text_tokens
     )
+    return engine, outbox.messages
+
+
+def answers_of(models, *messages, **limits):
+    engine, sent = engine_of(models, **limits)
     inbox = SimpleQueue()
     for message in [*messages, Stop()]:
         inbox.put(message)
     engine.run(inbox)
-    return {message.number: message for message in outbox.messages}
+    return {message.number: message for message in sent if not isinstance(message, Waiting)}
 
 
 def work(number, texts, kind="vectors", model="m", **options):
@@ -161,9 +177,95 @@ def test_the_input_that_is_wrong_is_named(folder):
     assert not refusal.is_backend
 
 
-def test_a_cancelled_request_is_not_computed(folder):
-    answers = answers_of(served(m=folder), work(1, TEXTS), work(2, TEXTS[:1]), Cancel(1))
-    assert set(answers) == {2}
+def test_a_request_whose_client_has_hung_up_is_not_even_encoded(folder):
+    never_read = Work(1, "m", "vectors", [{"text": None}])  # a refusal, if it were read
+    answers = answers_of(served(m=folder), never_read, work(2, TEXTS[:1]), Cancel(1))
+    assert answers[1] == Cancelled(1)
+    assert isinstance(answers[2], Answers)
+
+
+def test_only_a_request_without_an_answer_is_cancelled(folder):
+    engine, sent = engine_of(served(m=folder), max_batch_tokens=20)
+    engine.accept(work(1, TEXTS))
+    engine.accept(work(2, TEXTS[:1]))
+    engine.encode_some()
+    while not engine.queue.cancel(2):
+        engine.compute_batch()
+    engine.cancel(1)
+    while engine.queue:
+        engine.compute_batch()
+    engine.cancel(1)
+    engine.cancel(7)
+    assert [message for message in sent if isinstance(message, Cancelled)] == [Cancelled(1)]
+
+
+def test_a_long_request_is_encoded_in_slices_between_batches(folder):
+    engine, sent = engine_of(served(m=folder))
+    slices = 3
+    text = " ".join(TEXTS)
+    engine.accept(work(1, [text] * (slices * SLICE_CHARACTERS // len(text))))
+    engine.encode_some()
+    assert not engine.queue
+    engine.accept(work(2, TEXTS[:1]))
+    for _ in range(slices + 1):
+        engine.encode_some()
+        engine.compute_batch()
+    assert next(message.number for message in sent if isinstance(message, Answers)) == 2
+    while not engine.is_idle:
+        engine.compute_batch()
+    (long,) = [m for m in sent if isinstance(m, Answers) and m.number == 1]
+    vectors = np.stack([prediction.vector for prediction in long.predictions])
+    (expected,) = load(folder, task="vectors", device="cpu", precision="fp32").encode([text])
+    np.testing.assert_allclose(vectors, np.tile(expected, (len(vectors), 1)), atol=1e-6)
+
+
+def test_a_text_in_a_later_slice_is_named_by_its_index(folder):
+    long = "a " * SLICE_CHARACTERS
+    refusal = answers_of(
+        served(m=folder), Work(1, "m", "vectors", [{"text": long}] * 2 + [{"text": 3}])
+    )[1]
+    assert refusal.index == 2
+
+
+def test_token_vectors_are_bounded(folder, monkeypatch):
+    models = served(m=folder)
+    hidden_size = models["m"].info.hidden_size
+    monkeypatch.setattr(text_encoding, "MAX_ANSWER_NUMBERS", 30 * hidden_size)
+    answers = answers_of(
+        models,
+        work(1, TEXTS, "token_vectors"),
+        work(2, TEXTS[:1], "token_vectors"),
+        work(3, TEXTS),
+    )
+    assert answers[1].is_too_large
+    assert "30 tokens" in answers[1].message
+    assert isinstance(answers[2], Answers)
+    assert isinstance(answers[3], Answers)
+
+
+def test_a_fault_harms_one_request_and_is_printed_without_its_text(folder, capsys):
+    models = served(m=folder)
+    bad_ids = models["m"].loaded.tokenizer.encode_ids(TEXTS[2])
+
+    def fail(module, args):
+        ids = args[0].input_ids.tolist()
+        if any(ids[start : start + len(bad_ids)] == bad_ids for start in range(len(ids))):
+            raise KeyError(TEXTS[2])
+
+    models["m"].loaded.model.embeddings.register_forward_pre_hook(fail)
+    answers = answers_of(
+        models,
+        work(1, TEXTS[:2]),
+        work(2, [TEXTS[2]]),
+        work(3, TEXTS[3:5], options=(("no such option", TEXTS[2]),)),
+        work(4, TEXTS[3:5]),
+    )
+    assert isinstance(answers[1], Answers)
+    assert answers[2].is_backend and answers[3].is_backend
+    assert isinstance(answers[4], Answers)
+    printed = capsys.readouterr().err
+    assert "KeyError" in printed and "TypeError" in printed
+    assert TEXTS[2] not in printed
 
 
 def test_the_warm_up_reaches_all_lengths(folder, classifier_folder):
@@ -183,8 +285,24 @@ def test_a_pooling_serves_vectors_of_any_model(classifier_folder):
     np.testing.assert_allclose(vectors, first_tokens, atol=1e-6)
 
 
-def test_an_answer_says_how_long_the_others_wait(folder):
-    models = served(m=folder)
-    answers = answers_of(models, work(1, TEXTS[:1]), work(2, TEXTS * 3), max_batch_tokens=20)
-    assert answers[1].waiting_seconds > 0
-    assert answers[2].waiting_seconds == 0
+def test_the_engine_says_how_long_a_new_request_waits(folder):
+    engine, sent = engine_of(served(m=folder), max_batch_tokens=40)
+    engine.accept(work(1, TEXTS * 20))
+    engine.encode_some()
+    engine.compute_batch()
+    one_batch = engine.speed.seconds_for(40)
+    assert sent == [Waiting(one_batch)]  # though many batches are left
+    engine.cancel(1)
+    assert sent[1:] == [Cancelled(1), Waiting(0.0)]
+
+
+def test_a_short_batch_counts_little_in_the_speed():
+    speed = RecentSpeed()
+    assert speed.seconds_for(100) == 0
+    speed.add(1000, 1.0)
+    for _ in range(5):
+        speed.add(1, 0.01)
+    assert speed.seconds_for(1000) == pytest.approx(1.05, abs=0.01)
+    for _ in range(100):
+        speed.add(10, 1.0)  # the machine has become slow
+    assert speed.seconds_for(10) == pytest.approx(1.0)

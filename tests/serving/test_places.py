@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertsmith.serving.places import Places
+from bertsmith.serving.places import Places, characters_to_hold
 from bertsmith.serving.problems import Problem
 
 
@@ -42,20 +42,24 @@ def test_what_never_fits_is_refused_for_good(needed):
     assert "at most 4 texts with 100 characters" in problem.message
 
 
-def test_texts_that_would_wait_too_long_are_refused_at_once():
+def test_a_request_that_would_wait_too_long_is_refused_at_once():
     places = Places(1000, 1_000_000, max_seconds=2.0)
     places.take(1, 500)
-    places.waiting_seconds = 5.0
+    places.waiting_seconds = 5.2
     problem = refusal(places, 1, 1)
-    assert problem.status == 429
+    assert (problem.status, problem.headers["Retry-After"]) == (429, "6")
     assert "about 5 seconds" in problem.message
     places.waiting_seconds = 1.0
     places.take(1, 100_000)  # characters are no measure of time: long texts may be cut
 
 
-def test_an_idle_server_takes_texts_whatever_waited_before():
-    places = Places(1000, 1_000_000, max_seconds=2.0)
-    places.take(1, 500)
-    places.waiting_seconds = 5.0
-    places.give_back(1, 500)  # the others hung up, so no answer brings a new figure
-    places.take(1, 500)
+def test_a_full_server_says_when_the_waiting_requests_have_had_their_turn():
+    places = Places(4, 100, 10.0)
+    places.take(4, 50)
+    places.waiting_seconds = 3.5
+    assert refusal(places, 1, 1).headers["Retry-After"] == "4"
+
+
+def test_characters_to_hold_fit_into_the_free_memory():
+    assert characters_to_hold(10) == 10
+    assert characters_to_hold(2**60) < 2**60

@@ -71,6 +71,13 @@ def test_a_cancelled_request_is_not_computed():
     assert len(queue) == 0
 
 
+def test_a_new_request_waits_for_one_turn_of_each_other():
+    queue = queue_of(a=("k", [10] * 100), b=("other", [10, 5]), c=("k", [50]))
+    assert queue.tokens_before_new(40) == 40 + 15 + 40
+    queue.take(40)
+    assert queue.tokens_before_new(2000) == 1000 + 15 + 50 - 40
+
+
 REQUESTS = st.tuples(st.sampled_from("abc"), st.lists(st.integers(1, 30), min_size=1, max_size=12))
 EVENTS = st.lists(REQUESTS | st.integers(0, 12) | st.none(), min_size=1, max_size=40)
 

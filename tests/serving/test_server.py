@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 from tiny_models import reviews, save_tiny
 
+from bertsmith.errors import ConfigError
 from bertsmith.serving.environment import named_folders
 from bertsmith.serving.server import bind
 
@@ -22,17 +24,26 @@ TEXTS = [example.text for example in reviews(40)]
 SECONDS = 120
 
 
+CPU = ("--threads", "1", "--precision", "fp32", "--device", "cpu")
+WITH_SHORT_PAUSES = (
+    "import sys; from bertsmith import cli; from bertsmith.serving import service; "
+    "service.PAUSES = (0.0, 0.1); cli.main(sys.argv[1:])"
+)
+"""A program that starts an engine twice again, without long pauses."""
+
+
 @contextlib.contextmanager
-def server(*words):
-    """Run `bertsmith serve` on a free port; yields the process and its first line."""
+def server(*words, program=("-m", "bertsmith"), port=0, environment=None):
+    """Run `bertsmith serve`, by default on a free port; yields the process and its first line."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bertsmith", "serve", *map(str, words), "--port", "0"],
+        [sys.executable, *program, "serve", *map(str, words), "--port", str(port)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, **(environment or {})},
     )
     try:
-        yield process, process.stdout.readline()
+        yield process, process.stdout.readline() if port == 0 else ""
     finally:
         process.kill()
         process.communicate()
@@ -55,12 +66,34 @@ def send(port, path, body=None, timeout=SECONDS):
 
 
 def engine_of(process):
-    """The id of the server's child that computes."""
-    listed = subprocess.run(
-        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    return int(next(line for line in listed.splitlines() if "spawn_main" in line).split()[0])
+    """The id of the server's child that computes; waits until there is one."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        listed = subprocess.run(
+            ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)],
+            capture_output=True, text=True, check=False,
+        ).stdout  # fmt: skip
+        for line in listed.splitlines():
+            if "spawn_main" in line:
+                return int(line.split()[0])
+        time.sleep(0.02)
+    raise AssertionError("the server has no engine")
+
+
+def wait_until_healthy(port):
+    end = time.monotonic() + SECONDS
+    while send(port, "/health")[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def kill_engine(process, port):
+    """Kill the engine, and wait until the server has noticed that."""
+    os.kill(engine_of(process), signal.SIGKILL)
+    end = time.monotonic() + SECONDS
+    while send(port, "/health")[0] == 200:
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_the_first_line_says_where_and_what(tmp_path):
@@ -92,11 +125,58 @@ def test_an_engine_that_dies_is_replaced_and_its_requests_are_told(tmp_path):
         for client in clients:
             client.join()
         assert set(statuses) <= {200, 503}
-        end = time.monotonic() + SECONDS
-        while send(port, "/health")[0] != 200:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        wait_until_healthy(port)
         assert send(port, "/embed", {"inputs": TEXTS[0]})[0] == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
+def test_a_start_that_fails_is_tried_again(tmp_path):
+    folder = save_tiny(tmp_path / "encoder")
+    with server(folder, *CPU, program=("-c", WITH_SHORT_PAUSES)) as (process, line):
+        port = port_of(line)
+        folder.rename(tmp_path / "away")
+        kill_engine(process, port)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+        connection.request("GET", "/health")
+        response = connection.getresponse()
+        assert response.headers["Retry-After"] == "5"
+        assert "is started again" in json.loads(response.read())["error"]
+        connection.close()
+        assert "has ended; it is started again." in process.stderr.readline()
+        assert "there is no such folder" in process.stderr.readline()
+        (tmp_path / "away").rename(folder)
+        wait_until_healthy(port)
+        assert send(port, "/embed", {"inputs": TEXTS[0]})[0] == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
+def test_files_that_have_changed_are_told_when_they_are_loaded(tmp_path):
+    folder = save_tiny(tmp_path / "encoder")
+    with server(folder, *CPU) as (process, line):
+        port = port_of(line)
+        (folder / "1_Pooling").mkdir()
+        settings = {"word_embedding_dimension": 24, "pooling_mode_cls_token": True}
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+        assert json.loads(send(port, "/info")[1])["has_changed_on_disk"]
+        kill_engine(process, port)
+        wait_until_healthy(port)
+        assert not json.loads(send(port, "/info")[1])["has_changed_on_disk"]
+        process.stderr.readline()
+        assert process.stderr.readline().startswith(f"encoder: the files of {folder} have changed")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
+def test_a_server_whose_engine_ends_again_and_again_ends_itself(tmp_path):
+    folder = save_tiny(tmp_path / "encoder")
+    with server(folder, *CPU, program=("-c", WITH_SHORT_PAUSES)) as (process, line):
+        port = port_of(line)
+        for _ in range(2):
+            kill_engine(process, port)
+            wait_until_healthy(port)
+        os.kill(engine_of(process), signal.SIGKILL)
+        assert process.wait(SECONDS) == 2
+        last = process.stderr.read().splitlines()[-1]
+        assert last.startswith("bertsmith: the process that computes has ended, as it did 2 times")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
@@ -111,7 +191,8 @@ def test_the_engine_ends_with_its_server(tmp_path):
             time.sleep(0.05)
 
 
-def test_sigterm_finishes_what_runs(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_lets_finish_what_runs(tmp_path, number):
     folder = save_tiny(tmp_path / "encoder")
     with server(folder, "--max-batch-tokens", "20", "--threads", "1") as (process, line):
         port = port_of(line)
@@ -122,11 +203,11 @@ def test_sigterm_finishes_what_runs(tmp_path):
         client.start()
         while b"te_queue_size 0.0" in send(port, "/metrics")[1] and not statuses:
             time.sleep(0.001)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         client.join()
         assert statuses == [200]
-        assert process.wait(SECONDS) == 128 + signal.SIGTERM
-        assert "The server was stopped by SIGTERM" in process.stderr.read()
+        assert process.wait(SECONDS) == 128 + number
+        assert f"The server was stopped by {number.name}" in process.stderr.read()
 
 
 def test_the_http_process_has_no_torch(tmp_path):
@@ -159,8 +240,46 @@ def test_what_cannot_be_served_is_one_line(tmp_path, case):
     assert result.stderr.startswith("bertsmith: ")
 
 
-def test_names_of_models():
+@pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
+def test_a_port_that_another_one_takes_while_the_models_load_is_one_line(tmp_path):
+    folder = save_tiny(tmp_path / "encoder")
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        with server(folder, *CPU, port=port) as (process, _):
+            engine_of(process)  # by then the server has taken the address
+            other.listen()
+            assert process.wait(SECONDS) == 2
+            message = process.stderr.read()
+    assert message.startswith(f"bertsmith: Another program listens on 127.0.0.1:{port}.")
+    assert len(message.splitlines()) == 1
+
+
+def test_a_model_of_the_hub_is_served_from_its_cache(tmp_path):
+    revision = "0" * 40
+    repository = tmp_path / "hub" / "models--org--films"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(revision)
+    save_tiny(repository / "snapshots" / revision)
+    offline = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
+    with server("org/films", *CPU, environment=offline) as (_, line):
+        port = port_of(line)
+        assert json.loads(send(port, "/info")[1])["model_id"] == "org/films"
+        assert json.loads(send(port, "/tokenize", {"inputs": "a film"})[1])[0][0]["special"]
+
+
+def test_names_of_models(tmp_path):
     assert list(named_folders(("runs/a", "b=runs/a/"))) == ["a", "b"]
+    folder = tmp_path / "lr=0.1"
+    folder.mkdir()
+    assert named_folders((str(folder), f"a={folder}")) == {"lr=0.1": folder, "a": folder}
+
+
+@pytest.mark.parametrize("text", ["org/m=runs/a", "=runs/a", "a=", ""])
+def test_names_that_no_route_can_have(text):
+    with refuses(ConfigError, text):
+        named_folders((text,))
 
 
 def test_answers_are_not_held_back_by_the_system():

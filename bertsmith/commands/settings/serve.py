@@ -47,6 +47,9 @@ class Settings(InferenceCompute):
     (429)."""
     max_texts: Advanced[int] = 1024
     """Number of texts that one request may have; more are refused (413)."""
+    max_characters: Advanced[int] = 2_000_000
+    """Number of characters of the texts of one request, where a text counts once for each query or
+    label that it is read with; more are refused (413)."""
     max_batch_tokens: Advanced[int | None] = None
     """Number of tokens that the model computes together. Default: 1,536 for each thread."""
     max_text_tokens: Advanced[int] = 16_384
@@ -78,8 +81,8 @@ class Settings(InferenceCompute):
         if not 0 <= self.port <= 65_535:
             raise SettingError("port", self.port, "0 to 65535")
         check_all_largest(self)
-        for name in ("max_queue", "max_texts", "max_batch_tokens", "max_text_tokens",
-                     "max_body_bytes", "threads"):  # fmt: skip
+        for name in ("max_queue", "max_texts", "max_characters", "max_batch_tokens",
+                     "max_text_tokens", "max_body_bytes", "threads"):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(name, value, "1 or more")

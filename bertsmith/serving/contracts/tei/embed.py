@@ -3,7 +3,7 @@
 from msgspec import Struct
 from starlette.responses import Response
 
-from bertsmith.serving.call import Call, answer_json
+from bertsmith.serving.call import Call, answer_json, stream_arrays
 from bertsmith.serving.contracts.similarities import SimilarityBody, compute_similarities
 from bertsmith.serving.contracts.tei.truncation import TruncationDirection
 from bertsmith.serving.contracts.texts import Input, check_texts
@@ -46,7 +46,7 @@ async def answer_embed_all(call: Call) -> Response:
         may_cut=body.truncate is not False,
         field=TextField.of("inputs", body.inputs),
     )
-    return answer_json(list(answers.predictions))
+    return stream_arrays(answers.predictions)
 
 
 async def answer_similarity(call: Call) -> Response:

@@ -1,0 +1,134 @@
+"""The texts of a request become token ids, a slice at a time.
+
+The engine does nothing else while it encodes, so between two slices it reads what has arrived, and
+computes a batch.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.errors import BertsmithError, InputError, option
+from bertsmith.serving.characters import count_characters
+from bertsmith.serving.messages import Refusal, Work
+from bertsmith.serving.served_model import Definition, ServedModel
+
+MAX_ANSWER_NUMBERS = 2**24
+"""Number of numbers that the token vectors of one request may have: 64 MiB as fp32, and 180 MB as
+JSON. A large model (1,024 numbers for each token) can send 32 texts of 512 tokens."""
+
+
+class RefusedWork(Exception):  # noqa: N818 - a request, not this program, is wrong
+    """A request that cannot be computed as it is."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+@dataclass
+class TextEncoding:
+    """A request whose texts are encoded one slice after another."""
+
+    work: Work
+    model: ServedModel
+    max_text_tokens: int
+    definition: Definition | None = None
+    examples: list[Any] = field(default_factory=list)
+    slices: list[EncodedExamples] = field(default_factory=list)
+    num_tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.examples) == len(self.work.records)
+
+    def encode_slice(self, max_characters: int) -> int:
+        """Encode the next texts, of about `max_characters` and at least one; return their number
+        of characters.
+
+        Raises:
+            RefusedWork: a text is wrong or too long, or the answer would be too large.
+        """
+        started_at = time.perf_counter()
+        records = self.work.records
+        start = stop = len(self.examples)
+        num_characters = 0
+        while stop < len(records) and num_characters < max_characters:
+            num_characters += count_characters([records[stop]])
+            stop += 1
+        try:
+            if self.definition is None:
+                self.definition = self.model.definition(self.work.kind, self.work.options)
+            examples = [
+                self._call_for(index, self.definition.example, records[index])
+                for index in range(start, stop)
+            ]
+            encoded = self._encode(start, examples)
+        except BertsmithError as error:
+            raise self._refused(error.message) from None
+        self._check_lengths(start, encoded)
+        self.examples += examples
+        self.slices.append(encoded)
+        self.seconds += time.perf_counter() - started_at
+        return num_characters
+
+    def joined(self) -> EncodedExamples:
+        """Return all texts; only for a complete request."""
+        return EncodedExamples.concat(self.slices)
+
+    def _encode(self, start: int, examples: Sequence[Any]) -> EncodedExamples:
+        try:
+            return self._encode_together(examples)
+        except InputError:  # encode one after another, to name the text
+            for index, example in enumerate(examples, start):
+                self._call_for(index, self._encode_together, [example])
+            raise
+
+    def _encode_together(self, examples: Sequence[Any]) -> EncodedExamples:
+        assert self.definition is not None
+        loaded = self.model.loaded
+        return self.definition.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
+
+    def _check_lengths(self, start: int, encoded: EncodedExamples) -> None:
+        """Refuse texts that would be cut although they may not be, or that take too much."""
+        for index, (length, num_cut) in enumerate(
+            zip(encoded.lengths, encoded.num_cut, strict=True), start
+        ):
+            if num_cut and not self.work.may_cut:
+                raise self._refused(
+                    f"the text has {length + num_cut:,} tokens, and the model reads at most "
+                    f"{self.model.info.max_length:,}. Shorten it, or send "
+                    f"{option('truncate', True)} to leave its end out.",
+                    index,
+                )
+            if length > self.max_text_tokens:
+                raise self._refused(
+                    f"the text has {length:,} tokens; this server takes at most "
+                    f"{self.max_text_tokens:,} for one text. Divide it.",
+                    index,
+                )
+        self.num_tokens += sum(encoded.lengths)
+        hidden_size = self.model.info.hidden_size
+        most = MAX_ANSWER_NUMBERS // hidden_size
+        if self.work.kind == "token_vectors" and self.num_tokens > most:
+            raise RefusedWork(
+                Refusal(
+                    self.work.number,
+                    f"the texts have more than {most:,} tokens, each of which gets a vector of "
+                    f"{hidden_size:,} numbers; that is the largest answer. Divide the request.",
+                    is_too_large=True,
+                )
+            )
+
+    def _call_for(self, index: int, function: Any, argument: Any) -> Any:
+        """Call `function`, and let an error about the input name the text's index."""
+        try:
+            return function(argument)
+        except InputError as error:
+            raise self._refused(error.message, index) from None
+
+    def _refused(self, message: str, index: int | None = None) -> RefusedWork:
+        return RefusedWork(Refusal(self.work.number, message, index))

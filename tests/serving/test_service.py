@@ -1,0 +1,90 @@
+"""The service beside its engine: places, and an engine that cannot go on."""
+
+import asyncio
+
+import pytest
+from model_server import TIMEOUT
+from tiny_models import reviews, save_tiny
+
+from bertsmith.serving.engine_main import EngineSettings
+from bertsmith.serving.problems import Problem
+from bertsmith.serving.service import Limits, Service
+
+TEXTS = [example.text for example in reviews(12)]
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    folder = save_tiny(tmp_path_factory.mktemp("encoder"))
+    return EngineSettings(models={"m": folder}, device="cpu", precision="fp32", threads=1)
+
+
+async def until(is_true):
+    async with asyncio.timeout(TIMEOUT):
+        while not is_true():
+            await asyncio.sleep(0.01)
+
+
+def test_places_are_given_back_when_the_engine_has_forgotten_the_request(settings):
+    async def run():
+        service = Service(settings, Limits(max_places=len(TEXTS)))
+        await service.start()
+        try:
+            records = [{"text": text} for text in TEXTS]
+            with pytest.raises(Problem) as caught:
+                await service.compute(
+                    service.model(), "vectors", records, wait_for_hang_up=lambda: asyncio.sleep(0)
+                )
+            assert caught.value.status == 499
+            assert service.places.num_taken == len(TEXTS)
+            await until(lambda: service.places.num_taken == 0)
+            answers = await service.compute(service.model(), "vectors", records)
+            assert len(answers.predictions) == len(TEXTS)
+            assert (service.places.num_taken, service.places.num_characters) == (0, 0)
+            assert service.places.waiting_seconds == 0
+        finally:
+            service.kill()
+
+    asyncio.run(run())
+
+
+def test_too_many_characters_are_refused(settings):
+    async def run():
+        service = Service(settings, Limits(max_characters=100))
+        await service.start()
+        try:
+            records = [{"text": "a" * 40, "pair": "bb"}] * 3
+            with pytest.raises(Problem) as caught:
+                await service.compute(service.model(), "vectors", records, field="labels")
+            assert caught.value.status == 413
+            assert "labels: the texts have 126 characters" in caught.value.message
+            assert "at most 100 in one request" in caught.value.message
+            await service.compute(service.model(), "vectors", records[:2])
+        finally:
+            service.kill()
+
+    asyncio.run(run())
+
+
+def test_a_message_that_cannot_be_sent_is_the_end_of_the_engine(settings, capsys):
+    lines = []
+
+    async def run():
+        service = Service(settings, tell=lines.append)
+        await service.start()
+        try:
+            answer = asyncio.ensure_future(
+                service.compute(service.model(), "vectors", [{"text": "a", "never": lambda: 0}])
+            )
+            with pytest.raises(Problem) as caught:
+                await answer
+            assert caught.value.status == 503
+            assert service.places.num_taken == 0
+            await until(lambda: service.is_ready)
+            await service.compute(service.model(), "vectors", [{"text": "a"}])
+        finally:
+            service.kill()
+
+    asyncio.run(run())
+    assert lines == ["the process that computes has ended; it is started again."]
+    assert "lambda" in capsys.readouterr().err
