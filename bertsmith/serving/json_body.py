@@ -16,10 +16,14 @@ def read_json(body: bytes) -> Any:
     """Read a body; fields of null count as not given, also those of its field `parameters`.
 
     Raises:
-        Problem: 400 if it is no JSON.
+        Problem: 400 if it is no JSON, or has a number that is too large to be read.
     """
     try:
         content = msgspec.json.decode(body)
+    except msgspec.ValidationError:
+        raise invalid(
+            "the body has a number with too many digits. Send a smaller one.", status=400
+        ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _no_json(body) from None
     if not isinstance(content, dict):

@@ -17,6 +17,7 @@ from bertsmith.errors import BertsmithError
 from bertsmith.model.nested_folder import open_files
 from bertsmith.serving.body_bytes import BODIES_AT_A_TIME, BodyBytes
 from bertsmith.serving.characters import count_characters
+from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.engine_process import EngineProcess
 from bertsmith.serving.messages import (
@@ -184,7 +185,8 @@ class Service:
             raise Problem(
                 404,
                 "Validation",
-                f"there is no model '{name}' here; this server has {', '.join(self.models)}.",
+                f"there is no model '{clip_text(name)}' here; this server has "
+                f"{', '.join(self.models)}.",
             )
         return self.models[name]
 
@@ -344,12 +346,11 @@ def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Seq
     if name is None:
         return texts
     if name not in model.prompts:
+        where = f"prompt_name: found '{clip_text(name)}'"
         if not model.prompts:
-            raise invalid(
-                f"prompt_name: found '{name}', and '{model.name}' has no prompts. Leave it out."
-            )
+            raise invalid(f"{where}, and '{model.name}' has no prompts. Leave it out.")
         names = ", ".join(model.prompts)
-        raise invalid(f"prompt_name: found '{name}'; the prompts of '{model.name}' are {names}.")
+        raise invalid(f"{where}; the prompts of '{model.name}' are {names}.")
     return [model.prompts[name] + text for text in texts]
 
 

@@ -412,6 +412,7 @@ def test_the_marks_of_messages_mean_nothing_in_texts_of_clients(server, path, co
 @pytest.mark.parametrize("body, part", [
     (b"", "the body is empty"), (b"texts", "cannot be read as JSON"),
     (b'{"inputs": "\\ud83d"}', "surrogate"), (b'{"inputs": "\xff"}', "UTF-8"),
+    (b'{"inputs": "a", "top_k": 1' + b"0" * 5000 + b"}", "a number with too many digits"),
     (b'{"inputs": ' + b"[" * 5000, "cannot be read as JSON"),
 ])  # fmt: skip
 def test_what_is_no_json_is_refused(server, path, body, part):

@@ -21,6 +21,8 @@ HEADER = "Inference-Header-Content-Length"
 """The header that says where the JSON ends and binary tensors begin."""
 MOST_DIGITS = 20
 """Digits of `HEADER`; Python refuses to read a number of several thousand."""
+MOST_DIMENSIONS = 8
+"""Dimensions of a tensor; the product of very many sizes would take minutes."""
 DATATYPES = {"FP32": "<f4", "FP64": "<f8"}
 
 
@@ -119,10 +121,9 @@ def read_strings(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, Str
                 )
             values = list(_split_strings(binary[begin : begin + size], where))
             begin += size
-        if min(tensor.shape, default=0) < 0 or math.prod(tensor.shape) != len(values):
-            raise invalid(
-                f"{where}: found {len(values):,} strings, and the shape is {tensor.shape}."
-            )
+        if not _has_shape(len(values), tensor.shape):
+            shape = clip_text(str(tensor.shape))
+            raise invalid(f"{where}: found {len(values):,} strings, and the shape is {shape}.")
         strings[tensor.name] = Strings(tuple(tensor.shape), values)
     if begin < len(binary):
         raise invalid(
@@ -130,6 +131,12 @@ def read_strings(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, Str
             "binary_data_size of each tensor is the number of its bytes."
         )
     return strings
+
+
+def _has_shape(count: int, shape: Sequence[int]) -> bool:
+    """Return whether so many strings fill a shape, of at most `MOST_DIMENSIONS`."""
+    is_possible = len(shape) <= MOST_DIMENSIONS and all(0 <= size <= count for size in shape)
+    return is_possible and math.prod(shape) == count
 
 
 def write_body(
