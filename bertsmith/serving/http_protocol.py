@@ -22,6 +22,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._is_in_headers = False
         super().on_headers_complete()
 
+    def on_chunk_header(self) -> None:
+        self._is_in_headers = True  # behind the last chunk, which is empty, headers may follow
+
+    def on_body(self, body: bytes) -> None:
+        self._is_in_headers = False
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_headers = False
+        super().on_message_complete()
+
     def data_received(self, data: bytes) -> None:
         was_in_headers = self._is_in_headers
         super().data_received(data)

@@ -33,6 +33,19 @@ def test_headers_of_any_length_are_not_read(strict_server, part):
     assert b" 400 " in status_after(strict_server, begin, *[part] * 2_000)
 
 
+def test_headers_behind_a_body_are_bounded_too(server):
+    begin = b"POST /predict HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+    parts = (b"1\r\n \r\n", b"0\r\nx: ", *[b"x" * 10_000] * 2_000)
+    assert b" 400 " in status_after(server, begin, *parts)
+
+
+def test_chunks_of_a_body_do_not_count_as_headers(server):
+    begin = b"POST /predict HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n%s\r\n" % (20_000, b"a good film " * 1_666 + b"a good f")
+    parts = (b'd\r\n{"inputs": ["\r\n', *[chunk] * 20, b'3\r\n"]}\r\n', b"0\r\n\r\n")
+    assert b" 422 " in status_after(server, begin, *parts)  # a list of one text is no pair
+
+
 def test_headers_within_the_limit_are_read(strict_server):
     begin = b"GET /health HTTP/1.1\r\nhost: a\r\nx: " + b"x" * 30_000
     assert b" 200 " in status_after(strict_server, begin, b"x" * 20_000, b"\r\n\r\n")
