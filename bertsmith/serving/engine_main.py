@@ -83,9 +83,13 @@ def _run(connection: Connection, settings: EngineSettings) -> None:
 
 
 def _receive(connection: Connection, inbox: "SimpleQueue[Any]") -> None:
-    """Put what arrives into `inbox`; the end of the connection is a `Stop`."""
+    """Put what arrives into `inbox`; the end of the connection is a `Stop`, and so is a message
+    that cannot be read, since the HTTP process then starts the engine again.
+    """
     try:
         while True:
             inbox.put(connection.recv())
     except (EOFError, OSError):
+        pass  # the HTTP process is gone
+    finally:
         inbox.put(Stop())
