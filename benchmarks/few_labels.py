@@ -134,7 +134,8 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield "```"
-    yield "python -m benchmarks.few_labels --work DIR --model reviews-bert=runs/reviews-bert"
+    yield "python -m benchmarks.few_labels --work DIR --model reviews-bert=runs/reviews-bert \\"
+    yield "    --sets SETS --labels NUMBERS --samples NUMBER"
     yield "```"
     for name, by_count in figures.items():
         counts = sorted(by_count)
