@@ -34,6 +34,9 @@ def test_programs_of_the_pages_run(program, address, capsys):
             pytest.skip(f"needs {package}")
     names = {}
     exec(program.replace(ADDRESS, address), names)
+    for value in names.values():
+        if hasattr(value, "close") and not isinstance(value, type):  # connections of clients
+            value.close()
     printed = capsys.readouterr().out
     if "embeddings" in program:
         assert printed == "2 24\n"
