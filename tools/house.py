@@ -39,6 +39,7 @@ LIMITS: dict[str, float] = {
     "root modules": 4,
     "settings replaced": 4,
     "signatures with over 9 parameters": 3,
+    "test files with one name": 0,
 }
 VAGUE_NAMES = ("found", "given", "known", "place")
 LONG_FUNCTION = 60  # lines
@@ -263,6 +264,8 @@ def find_all(modules: list[Module]) -> dict[str, list[str]]:
         and module.room == PACKAGE
         and "__" not in module.name
     ]
+    tests = Counter(path.name for path in (HERE / "tests").rglob("test_*.py"))
+    findings["test files with one name"] = [name for name, count in tests.items() if count > 1]
     findings["match= in tests"] = [
         f"{path.relative_to(HERE)}:{number}"
         for path in sorted((HERE / "tests").rglob("*.py"))
