@@ -27,6 +27,7 @@ from benchmarks.common import DATA, ROOT, machine, published_model, spread, tabl
 from bertsmith.tasks.tfidf import build_tfidf
 
 PAGE = ROOT / "benchmarks" / "few-labels.md"
+PUBLISHED = "all-MiniLM-L6-v2"
 POOL = 20_000
 """Number of training rows from which the samples are drawn."""
 MOST_EVAL = 2000
@@ -98,6 +99,11 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
     """Measure every way that is not measured yet, and write each figure at once."""
     results = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     results["machine"] = machine("bertsmith")
+    models_named = " ".join(f"{name}=DIR" for name in models if name != PUBLISHED)
+    results["options"] = (
+        f"--model {models_named} --sets {' '.join(args.sets)} "
+        f"--labels {' '.join(map(str, args.labels))} --samples {args.samples}"
+    )
     ways: list[tuple[str, str, Path | None]] = [(WORDS, "", None)]
     ways += [
         (f"{name}, {HEADS[head]}", head, path) for name, path in models.items() for head in HEADS
@@ -120,7 +126,7 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the page."""
     figures: dict[str, dict[int, dict[str, list[Mapping[str, float]]]]] = {}
     for key, values in results.items():
-        if key != "machine":
+        if key not in ("machine", "options"):
             name, count, way, _ = key.split(" | ")
             of_count = figures.setdefault(name, {}).setdefault(int(count), {})
             of_count.setdefault(way, []).append(values)
@@ -134,8 +140,7 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield "```"
-    yield "python -m benchmarks.few_labels --work DIR --model reviews-bert=runs/reviews-bert \\"
-    yield "    --sets SETS --labels NUMBERS --samples NUMBER"
+    yield f"python -m benchmarks.few_labels --work DIR {results['options']}"
     yield "```"
     for name, by_count in figures.items():
         counts = sorted(by_count)
@@ -178,7 +183,7 @@ def main() -> None:
     models = {name: Path(path) for name, _, path in (each.partition("=") for each in args.model)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run(args, models | {"all-MiniLM-L6-v2": published_model()}, target)
+        run(args, models | {PUBLISHED: published_model()}, target)
 
 
 if __name__ == "__main__":

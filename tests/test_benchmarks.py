@@ -159,7 +159,7 @@ def test_the_page_of_servers_has_medians_ranges_and_refusals():
 
 
 def test_the_page_of_few_labels_has_a_table_for_each_set():
-    results = {"machine": "a processor, 2 threads"}
+    results = {"machine": "a processor, 2 threads", "options": "--samples 2"}
     for name, way, count, values in (
         ("films", "words", 16, (0.5, 0.6)),
         ("films", "words", 1000, (0.7, 0.8)),

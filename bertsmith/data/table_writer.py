@@ -37,7 +37,7 @@ class TableWriter(ABC):
     """
 
     change = ""
-    """What the format cannot hold, and what is written instead: the end of `note`'s sentence."""
+    """End of `note`'s sentence: the characters that the format cannot hold, and their stand-in."""
     num_changed = 0
 
     @abstractmethod

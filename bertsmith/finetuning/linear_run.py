@@ -55,7 +55,7 @@ NUM_FOLDS = 5
 MANY_TEXTS = 5000
 """Number of texts from which on only one fold is held out: its score is exact enough."""
 HEADS = {"linear": "a linear head", "counts": "a linear head on token counts alone"}
-"""What is fitted, by `--head`."""
+"""Names of the heads in reports, by the value of `--head`."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LinearFit:
 
     out: Path
     head: str
-    """What was fitted, in words."""
+    """Name of the head, one of `HEADS`."""
     task: str
     target: str
     labels: tuple[str, ...]

@@ -14,7 +14,7 @@ from bertsmith.model.cached_view import KeyValueCache
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn; as in transformers, the three limits apply in this order.
+    """Settings of drawing tokens; as in transformers, the three limits apply in this order.
 
     Raises:
         SettingError: a value is out of range.

@@ -1,4 +1,4 @@
-"""What all layers of a model share about a packed row: views of its sequences, and rotations."""
+"""Layout of a packed row, shared by all layers: views of its sequences, and rotations."""
 
 import numpy as np
 import torch

@@ -31,7 +31,7 @@ class InputParameters(Struct, forbid_unknown_fields=True):
 
     binary_data_size: int | None = None
     content_type: str | None = None
-    """How the client writes its strings, which means nothing here."""
+    """Form of the strings that the client asks for; it means nothing here."""
 
 
 class InputTensor(Struct, forbid_unknown_fields=True):
