@@ -12,7 +12,7 @@ from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.catalog import task_of_folder, tasks
 from bertsmith.tasks.fill_mask import FillMask
-from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
+from bertsmith.tasks.inference import MISSING_HEAD, LoadedModel, load_for_inference
 from bertsmith.tasks.linear_classification import LinearClassify
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.multiple_choice import Choose
@@ -129,12 +129,7 @@ def load(
         precision=precision,
         max_length=max_length,
     )
-    if kind is None and "masked_lm" in loaded.model.heads:
-        kind = FillMask
-    elif kind is None:
-        folder.check_classifier(None)
-        kind = TextVectors
-    predictor = Predictor(loaded, kind.restore(loaded))
+    predictor = _predictor_of(loaded, kind)
     if task is not None and not isinstance(predictor.definition, kinds[task]):
         own_task = next(
             name for name, its in kinds.items() if isinstance(predictor.definition, its)
@@ -143,6 +138,41 @@ def load(
             f"{folder.path}: task is '{task}', but this model's is '{own_task}'. Leave task out."
         )
     return predictor
+
+
+def load_with_gradients(
+    path: FolderPath, *, device: str = "auto", max_length: int | None = None
+) -> Predictor[Any]:
+    """Load the predictor of a model folder by its head, as `load` does, for looking inside.
+
+    The model computes in fp32 by plain layers, through which gradients flow.
+
+    Raises:
+        CheckpointError: as `load`.
+        ConfigError: this machine has no such device, or the model cannot read so many tokens.
+    """
+    folder = read_folder(Path(path))
+    kind = task_of_folder(folder)
+    loaded = load_for_inference(
+        folder,
+        heads=() if kind is None else kind.heads,
+        device=device,
+        max_length=max_length,
+        packed=False,
+    )
+    return _predictor_of(loaded, kind)
+
+
+def _predictor_of(
+    loaded: LoadedModel, kind: type[InferenceTask[Any, Any]] | None
+) -> Predictor[Any]:
+    """Restore a task; a model without one fills in [MASK], or else gives vectors."""
+    if kind is None and "masked_lm" in loaded.model.heads:
+        kind = FillMask
+    elif kind is None:
+        loaded.folder.check_classifier(None)
+        kind = TextVectors
+    return Predictor(loaded, kind.restore(loaded))
 
 
 def load_predictor(

@@ -117,11 +117,13 @@ def load_for_inference(
     device: str = "auto",
     precision: str = "auto",
     max_length: int | None = None,
+    packed: bool = True,
 ) -> LoadedModel:
     """Load a folder whose model has one of `heads`.
 
     Without `heads`, only the encoder is needed. The head itself always computes in fp32, so that
-    probabilities are not rounded to bf16. `max_length` counts tokens, special ones included.
+    probabilities are not rounded to bf16. `max_length` counts tokens, special ones included. Unless
+    `packed`, the model stays in fp32 with plain layers, through which gradients flow.
 
     Raises:
         CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or its
@@ -145,7 +147,9 @@ def load_for_inference(
     tokenizer = folder.tokenizer
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)
-    chosen = set_precision(model, precision, target)
+    chosen: InferencePrecision = "fp32"
+    if packed:
+        chosen = set_precision(model, precision, target)
     return LoadedModel(
         folder, model.to(target).eval(), tokenizer, limit, chosen, max_length, precision
     )

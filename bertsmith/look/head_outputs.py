@@ -1,0 +1,81 @@
+"""Outputs of a model's head, by layer and place, through which gradients flow."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, pack
+from bertsmith.look.layer_recorder import Head, LayerRecorder
+from bertsmith.model.bert import TOKEN_HEADS, BertModel
+
+
+@dataclass(frozen=True, eq=False)
+class LayerOutputs:
+    """A row of tokens as a model computes it.
+
+    `attentions` has for each layer fp32 [heads, tokens, tokens], a query in each row;
+    `hidden_states` the vectors that enter the first layer and leave each layer, fp32 [tokens,
+    hidden].
+    """
+
+    attentions: tuple[Tensor, ...]
+    hidden_states: tuple[Tensor, ...]
+
+    @property
+    def vectors(self) -> Tensor:
+        """The vectors that heads read, [tokens, hidden]."""
+        return self.hidden_states[-1]
+
+
+def pack_copies(
+    model: BertModel, ids: NDArray[np.int32], type_ids: NDArray[np.int32], copies: int = 1
+) -> Batch:
+    """Pack `copies` of a row of tokens, both int32 [tokens], on the model's device."""
+    return pack([ids] * copies, [type_ids] * copies).to(model.device)
+
+
+@torch.no_grad()
+def compute_layers(model: BertModel, batch: Batch, without: Collection[Head] = ()) -> LayerOutputs:
+    """Compute the attention and the vectors of every layer for a batch of one sequence.
+
+    The heads of `without` add nothing to their layers; `attentions` has their weights all the same.
+    """
+    assert batch.num_sequences == 1
+    attentions: list[Tensor] = []
+    length = batch.num_tokens
+
+    def keep(layer: int, blocks: Sequence[Tensor]) -> None:
+        attentions.append(blocks[0][0, :, :length, :length].float().cpu())
+
+    recorder = LayerRecorder(keep, without)
+    model.encode(batch, recorder)
+    assert recorder.hidden_states is not None
+    return LayerOutputs(tuple(attentions), tuple(recorder.hidden_states))
+
+
+def apply_head(
+    model: BertModel, head: str, hidden: Tensor, batch: Batch, positions: Sequence[int]
+) -> Tensor:
+    """Compute a head's logits for copies of one sequence, fp32 [copies, positions, outputs].
+
+    A head that reads one vector of a sequence has one position, whatever `positions` are.
+
+    Args:
+        hidden: the last layer's vectors of all copies, [tokens, hidden].
+        batch: the copies, as `pack_copies` makes them.
+        positions: the tokens whose logits are computed, if the head reads every token.
+    """
+    module = model.heads[head]
+    if head not in TOKEN_HEADS:
+        return module(model.pool(hidden, batch)).float()[:, None]
+    copies = batch.num_sequences
+    chosen = hidden.view(copies, -1, hidden.shape[-1])[:, list(positions)]
+    if head == "masked_lm":
+        logits = module(chosen.flatten(0, 1), model.embeddings.word.weight)
+    else:
+        logits = module(chosen.flatten(0, 1))
+    return logits.float().view(copies, len(positions), -1)

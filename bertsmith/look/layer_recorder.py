@@ -1,0 +1,47 @@
+"""Record hidden states and attention weights layer by layer, and switch heads off."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from torch import Tensor
+
+from bertsmith.model.bert import OutputRecorder
+
+Head = tuple[int, int]
+"""A head: its layer and its number there, both from 0."""
+ReceiveWeights = Callable[[int, Sequence[Tensor]], object]
+"""Receives the number of a layer, from 0, and its attention weights, [sequences, heads, length,
+length] for each block of the packed row."""
+
+
+class LayerRecorder(OutputRecorder):
+    """A recorder for packed rows, which are not padded.
+
+    `hidden_states` are the vectors that enter the first layer and leave each layer, [tokens,
+    hidden]. Attention weights are passed to `receive` as they are computed. A head of `without`
+    adds nothing to its layer: its weights are set to zero after `receive` saw them.
+    """
+
+    def __init__(
+        self, receive: ReceiveWeights | None = None, without: Collection[Head] = ()
+    ) -> None:
+        super().__init__(hidden_states=[], attentions=[])
+        self.receive = receive
+        self.without = without
+        self._layer = 0
+
+    def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
+        assert self.hidden_states is not None
+        self.hidden_states.append(hidden[:num_tokens])
+        return hidden
+
+    def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+        if self.receive is not None:
+            self.receive(self._layer, blocks)
+        silent = [head for layer, head in self.without if layer == self._layer]
+        self._layer += 1
+        if not silent:
+            return list(blocks)
+        used = [weights.clone() for weights in blocks]
+        for weights in used:
+            weights[:, silent] = 0
+        return used
