@@ -22,7 +22,7 @@ from bertsmith.system.matrix_products import (
     measured_products,
     using_route,
 )
-from bertsmith.system.threads import usable_threads
+from bertsmith.system.threads import own_threads, usable_threads
 from bertsmith.system.torch_modes import usual_modes
 
 MAX_TRAINERS = 8
@@ -135,9 +135,10 @@ def count_trainers(device: torch.device) -> int:
 def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precision]]:
     """Set threads and fp32 route for a block; yield device and precision.
 
-    Both are process-wide in torch, so they are restored afterwards. The route is measured for a
-    CPU; for other devices it is "highest", since on a GPU the others are TF32, whose errors are a
-    thousand times as large.
+    Other threads of Python keep their numbers of threads. The route is process-wide in torch, so
+    predictions that other threads make meanwhile may differ in the last digits. It is measured for
+    a CPU; for other devices it is "highest", since on a GPU the others are TF32, whose errors are
+    a thousand times as large.
 
     Raises:
         ConfigError: this machine has no such device, or not as many cores as `threads` says.
@@ -149,12 +150,10 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
         raise SettingError(
             "threads", threads, f"{most}, as this process may use {count_noun(cores, 'core')}"
         )
-    threads_before = torch.get_num_threads()
-    try:
-        if threads is None:
-            threads = _choices[-1].threads if _choices else usable_threads()
-        # In a forked child torch would wait for ever for its parent's threads.
-        torch.set_num_threads(1 if is_forked() else threads)
+    if threads is None:
+        threads = _choices[-1].threads if _choices else usable_threads()
+    # In a forked child torch would wait for ever for its parent's threads.
+    with own_threads(1 if is_forked() else threads):
         route: Float32Route = "highest"
         if device.type == "cpu":
             route = (
@@ -162,8 +161,6 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
             )
         with using_route(route), usual_modes():
             yield device, select_precision(settings.precision, device)
-    finally:
-        torch.set_num_threads(threads_before)
 
 
 def describe_cores(device: torch.device, precision: Precision, num_ranks: int = 1) -> str:

@@ -8,7 +8,6 @@ threads of a Zen 4).
 
 import contextlib
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -45,16 +44,37 @@ def _thread_limit() -> int | None:
 @contextlib.contextmanager
 def on_usable_threads() -> Iterator[None]:
     """Compute in the block with at most as many threads as the container has cores."""
-    before = torch.get_num_threads()
-    threads = usable_threads()
-    if threads == before:
+    with own_threads(usable_threads()):
         yield
-        return
-    torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def own_threads(count: int) -> Iterator[None]:
+    """Compute in the block with `count` threads of torch; other threads of Python keep theirs."""
+    before = torch.get_num_threads()
+    set_own_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        set_own_threads(before)
+
+
+_setting = ForkSafeLock()
+
+
+def set_own_threads(count: int) -> None:
+    """Set the number of torch's threads for this thread of Python alone.
+
+    torch's setting belongs to a thread, but the number that was set last is also the default of
+    threads that have not read it before. So a new thread reads the default before the change, and
+    sets it again after it.
+    """
+    if torch.get_num_threads() == count:
+        return
+    with _setting, ThreadPoolExecutor(1) as other:
+        default = other.submit(torch.get_num_threads).result()
+        torch.set_num_threads(count)
+        other.submit(torch.set_num_threads, default).result()
 
 
 def map_on_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
@@ -91,26 +111,6 @@ def _workers(count: int) -> ThreadPoolExecutor:
 def _start(count: int, process: int) -> ThreadPoolExecutor:
     """Start threads of `process` that each compute with one torch thread.
 
-    `process` is an argument because a forked process has none of its parent's threads. torch's
-    setting belongs to a thread, but is also the default of threads that have not read it before.
-    So each worker reads it before setting its own, and once all have, torch's is restored.
+    `process` is an argument because a forked process has none of its parent's threads.
     """
-    all_set = threading.Barrier(count + 1)
-
-    def compute_alone() -> None:
-        torch.get_num_threads()
-        torch.set_num_threads(1)
-        all_set.wait()
-
-    pool = ThreadPoolExecutor(count, "bertsmith", compute_alone)
-    try:
-        for _ in range(count):
-            pool.submit(int)  # each starts a new worker, since the earlier ones are still waiting
-        all_set.wait()
-    except BaseException:
-        all_set.abort()
-        pool.shutdown()
-        raise
-    finally:
-        torch.set_num_threads(count)
-    return pool
+    return ThreadPoolExecutor(count, "bertsmith", set_own_threads, (1,))

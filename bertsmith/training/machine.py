@@ -10,6 +10,7 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import compute_settings, computing_as, count_trainers
 from bertsmith.system.matrix_products import Precision
+from bertsmith.system.threads import own_threads
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
 
@@ -52,12 +53,8 @@ class Machine:
     @contextlib.contextmanager
     def as_one_process(self) -> Iterator[None]:
         """Give torch the threads of one process, within the block."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(max(1, before // self.processes_here))
-        try:
+        with own_threads(max(1, torch.get_num_threads() // self.processes_here)):
             yield
-        finally:
-            torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

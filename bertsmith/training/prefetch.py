@@ -9,6 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+import torch
+
+from bertsmith.system.threads import set_own_threads
+
 T = TypeVar("T")
 
 DEPTH = 4
@@ -26,6 +30,7 @@ class Prefetcher(Generic[T]):
         self._prepare = prepare
         self._first = first
         self._ready: queue.Queue[T | BaseException] = queue.Queue(DEPTH)
+        self._num_threads = torch.get_num_threads()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
         self._thread.start()
@@ -42,6 +47,7 @@ class Prefetcher(Generic[T]):
         return result
 
     def _work(self) -> None:
+        set_own_threads(self._num_threads)  # as the thread that trains
         step = self._first
         while not self._stopped.is_set():
             result: T | BaseException

@@ -93,8 +93,31 @@ def test_modes_of_the_caller_change_no_result(folder, expected, mode):
 
 def test_fits_in_threads_are_those_one_after_the_other(folder, expected):
     with ThreadPoolExecutor(3) as pool:
+        classifiers = list(pool.map(lambda seed: fit(folder, seed), range(3)))
+    probabilities = [classifier.predict_proba(TEXTS) for classifier in classifiers]
+    assert all(np.array_equal(*pair) for pair in zip(probabilities, expected, strict=True))
+
+
+def test_predictions_during_fits_are_equal_up_to_the_route_of_products(folder, expected):
+    with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda seed: fit(folder, seed).predict_proba(TEXTS), range(3)))
-    assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))
+    for probabilities, alone in zip(found, expected, strict=True):
+        np.testing.assert_allclose(probabilities, alone, rtol=0, atol=2e-6)
+
+
+def test_fits_in_threads_leave_every_thread_its_number_of_threads(folder):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in range(3):
+            with ThreadPoolExecutor(3) as pool:
+                list(pool.map(lambda seed: fit(folder, seed), range(3)))
+                assert set(pool.map(lambda _: torch.get_num_threads(), range(6))) == {2}
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.get_num_threads).result() == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_measuring_draws_nothing():

@@ -36,6 +36,7 @@ from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_comp
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import without_script
 from bertsmith.system.stop_signal import SIGNALS, signals_held_back
+from bertsmith.system.threads import set_own_threads
 from bertsmith.training.dealing import in_order
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.objective import HeldOutData
@@ -200,11 +201,11 @@ class LocalWorkers:
         threads = torch.get_num_threads()
         self.compute_model.eval()
         if not self.plan.is_exact:  # the number of cores changes the last digits
-            torch.set_num_threads(self._threads_before)
+            set_own_threads(self._threads_before)
         try:
             yield self.compute_model
         finally:
-            torch.set_num_threads(threads)
+            set_own_threads(threads)
             self.compute_model.train()
 
     def evaluate(self) -> list[Any]:
@@ -282,7 +283,7 @@ class LocalWorkers:
         threads_per_process = (
             1 if self.plan.is_exact else self._threads_before // self._num_processes
         )
-        torch.set_num_threads(max(1, threads_per_process))
+        set_own_threads(max(1, threads_per_process))
         if self._file is not None:
             is_bf16 = self._storage.dtype == torch.bfloat16
             choices = compute_choices("bf16" if is_bf16 else "fp32", attention_paths())
@@ -301,7 +302,7 @@ class LocalWorkers:
     def __exit__(self, *problem: object) -> None:
         for worker in self.workers:
             worker.stop(takes_part=self.is_complete)
-        torch.set_num_threads(self._threads_before)
+        set_own_threads(self._threads_before)
         if self._file is not None:
             self._file.close()
         for member in self._members:
