@@ -27,6 +27,9 @@ COMMANDS = {
     "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
     "corpus merge": Command("Text", "make one corpus of the shards that several jobs encoded"),
     "corpus inspect": Command("Text", "show the size and examples of a corpus"),
+    "pretrain gpt": Command(
+        "Model", "train a GPT on the same corpus, which reads from left to right"
+    ),
     "pretrain": Command(
         "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
     ),
@@ -35,6 +38,7 @@ COMMANDS = {
     "distill pretraining": Command(
         "Model", "pre-train a smaller BERT with the help of a larger one"
     ),
+    "generate": Command("Model", "let a GPT continue a text"),
     "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
     **{
         f"finetune {task}": Command("Task", f"fine-tune a BERT to {purpose}", "finetune")

@@ -1,6 +1,7 @@
-"""Text after a prompt, token by token: the likeliest token each time, or a drawn one."""
+"""Text token by token: the likeliest token each time, a drawn one, or a search with beams."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +9,10 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import InputError, SettingError
+from bertsmith.lineage.beam_search import BeamSearch, TokenReader, search_beams
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.model.cached_view import KeyValueCache
+from bertsmith.model.trainable import TrainableModel
 
 
 @dataclass(frozen=True)
@@ -39,20 +42,38 @@ class Sampling:
             raise SettingError("seed", self.seed, "0 or more")
 
 
+class GptReader:
+    """A `TokenReader` of a GPT, for `num_sequences` sequences of which nothing is read yet."""
+
+    def __init__(self, model: Gpt, num_sequences: int) -> None:
+        self.model = model
+        self.cache = KeyValueCache(len(model.layers), num_sequences, model.device)
+
+    def read(self, new_ids: Sequence[Sequence[int]]) -> Tensor:
+        lengths = tuple(map(len, new_ids))
+        device = self.model.device
+        input_ids = torch.tensor([each for ids in new_ids for each in ids], device=device)
+        hidden = self.model.encode_new(input_ids, lengths, self.cache)
+        ends = torch.tensor(lengths, device=device).cumsum(0) - 1
+        return self.model.compute_logits(hidden.index_select(0, ends)).float()
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.cache.keep(rows)
+
+
 def generate(
     model: Gpt,
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
-    sampling: Sampling | None = None,
+    choice: Sampling | BeamSearch | None = None,
 ) -> list[list[int]]:
     """Continue each prompt by at most `max_new_tokens` tokens, up to the model's end token.
 
-    Without `sampling` each token is the likeliest one. Each prompt draws from a stream of its own,
-    keyed by the seed and its number, so that its tokens do not depend on the others, but for
-    rounding. Prompts may have the end token in them, at any place.
+    Prompts may have the end token in them, at any place.
 
     Args:
         prompts: ids of each prompt, at least one.
+        choice: as `continue_sequences` takes it.
 
     Returns:
         The new ids of each prompt, with the end token if it was reached.
@@ -61,52 +82,64 @@ def generate(
         InputError: an empty prompt, an id out of range, or more tokens than the model reads.
     """
     _check_prompts(model, prompts, max_new_tokens)
-    answers: list[list[int]] = [[] for _ in prompts]
     if not prompts or max_new_tokens < 1:
-        return answers
+        return [[] for _ in prompts]
+    with reading(model):
+        reader = GptReader(model, len(prompts))
+        end = model.config.eos_token_id
+        return continue_sequences(reader, prompts, max_new_tokens, end, choice)
+
+
+@contextlib.contextmanager
+def reading(model: TrainableModel) -> Iterator[None]:
+    """Put a model into evaluation mode and compute without gradients in the block."""
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            _continue(model, prompts, answers, max_new_tokens, sampling)
+            yield
     finally:
         model.train(was_training)
-    return answers
 
 
-def _continue(
-    model: Gpt,
+def continue_sequences(
+    reader: TokenReader,
     prompts: Sequence[Sequence[int]],
-    answers: list[list[int]],
     max_new_tokens: int,
-    sampling: Sampling | None,
-) -> None:
-    """Append new ids to `answers` in turns, one for each prompt that has not ended."""
+    end: int | None,
+    choice: Sampling | BeamSearch | None = None,
+) -> list[list[int]]:
+    """Continue what `reader` reads first, by 1 to `max_new_tokens` tokens each, up to `end`.
+
+    Args:
+        choice: None takes the likeliest token each time; `Sampling` draws tokens, each prompt from
+            a stream of its own, keyed by the seed and the prompt's number, so that its tokens do
+            not depend on the others, but for rounding; `BeamSearch` looks for a likely sequence.
+    """
+    if isinstance(choice, BeamSearch):
+        return search_beams(reader, prompts, max_new_tokens, end, choice)
+    answers: list[list[int]] = [[] for _ in prompts]
     streams = (
-        [np.random.default_rng((sampling.seed, i)) for i in range(len(prompts))] if sampling else []
+        [np.random.default_rng((choice.seed, i)) for i in range(len(prompts))] if choice else []
     )
     open_prompts = list(range(len(prompts)))
-    cache = KeyValueCache(len(model.layers), len(prompts), model.device)
     new_ids = [list(prompt) for prompt in prompts]
     for _ in range(max_new_tokens):
-        lengths = tuple(map(len, new_ids))
-        input_ids = torch.tensor([each for ids in new_ids for each in ids], device=model.device)
-        hidden = model.encode_new(input_ids, lengths, cache)
-        ends = torch.tensor(lengths, device=model.device).cumsum(0) - 1
-        logits = model.compute_logits(hidden.index_select(0, ends)).float()
-        if sampling is None:
+        logits = reader.read(new_ids)
+        if choice is None:
             chosen = logits.argmax(-1).tolist()
         else:
-            chosen = draw(limit(logits, sampling), [streams[i] for i in open_prompts])
+            chosen = draw(limit(logits, choice), [streams[i] for i in open_prompts])
         for i, token in zip(open_prompts, chosen, strict=True):
             answers[i].append(token)
-        rest = [row for row, token in enumerate(chosen) if token != model.config.eos_token_id]
+        rest = [row for row, token in enumerate(chosen) if token != end]
         if not rest:
-            return
+            break
         if len(rest) < len(open_prompts):
-            cache.keep(rest)
+            reader.keep(rest)
             open_prompts = [open_prompts[row] for row in rest]
         new_ids = [[chosen[row]] for row in rest]
+    return answers
 
 
 def limit(logits: Tensor, sampling: Sampling) -> Tensor:

@@ -12,12 +12,14 @@ from torch import Tensor
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.model.config_file import CONFIG_FILE
+from bertsmith.model.families import FAMILIES
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weights import read_weights
 from bertsmith.system.files import write_json
+from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import check_sums, summed
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -61,6 +63,7 @@ def load_gpt(path: str | Path) -> Gpt:
     """
     directory = find_checkpoint(path)
     files = SmallFiles(directory)
+    check_finished(files)
     check_sums(files)
     try:
         settings: Mapping[str, Any] = files.read_json(CONFIG_FILE)
@@ -130,6 +133,12 @@ def save_gpt(model: Gpt, directory: str | Path, tokenizer: Tokenizer | None = No
 
 
 def _build_config(file: Path, settings: Mapping[str, Any]) -> GptConfig:
+    if (name := settings.get("model_type")) in FAMILIES:
+        raise CheckpointError(
+            f"{file}: a model of the family {name}, which reads whole texts and so cannot continue "
+            "one. Use 'bertsmith fill' for hidden words, or train a GPT with 'bertsmith pretrain "
+            "gpt'."
+        )
     for key, allowed in FIXED.items():
         if settings.get(key, allowed) != allowed:
             raise CheckpointError(

@@ -13,6 +13,7 @@ SCORE_NAMES = {
     "mae": "MAE",
     "mrr": "MRR",
     "mlm": "masked LM",
+    "lm": "next token",
     "nsp": "NSP",
     "sop": "SOP",
 }

@@ -82,6 +82,13 @@ def num_labels(settings: Mapping[str, Any]) -> int:
     return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
 
 
+OTHER_SYSTEMS = {
+    "gpt2": "a GPT, which reads from left to right and continues texts. Use 'bertsmith generate'; "
+    "for hidden words, vectors and tasks choose a BERT or another encoder.",
+}
+"""Models that are no encoders, by their `model_type`, with the command that uses them."""
+
+
 def read_config(files: SmallFiles) -> dict[str, Any]:
     """Read the config.json of a folder.
 
@@ -98,6 +105,8 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
             f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
         ) from error
     name = settings.get("model_type") or BERT.name
+    if name in OTHER_SYSTEMS:
+        raise CheckpointError(f"{file}: {OTHER_SYSTEMS[name]}")
     if not isinstance(name, str) or name not in FAMILIES:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "

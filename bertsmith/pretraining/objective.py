@@ -177,7 +177,7 @@ class Pretraining(Objective[BertModel, Batch]):
         """Name documents and sentences of a step's rows, counted from 0."""
         corpus = self.train.corpus
         rows = [
-            " + ".join(_place(corpus, start, end) for start, end in ranges)
+            " + ".join(describe_span(corpus, start, end) for start, end in ranges)
             for segments in self.step_rows(step).segments()
             for ranges in segments.of_rows()
         ]
@@ -351,7 +351,7 @@ def held_out_figures(batches: Iterable[Mapping[str, LossTerm]]) -> dict[str, flo
     return figures
 
 
-def _place(corpus: Corpus, start: int, end: int) -> str:
+def describe_span(corpus: Corpus, start: int, end: int) -> str:
     """Format the place of a token range: "document 12 sentences 3-5"."""
     first, last = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
     document = int(np.searchsorted(corpus.document_starts, first, side="right") - 1)

@@ -6,17 +6,17 @@ rows and that for the update is not.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import mean, median
-from typing import Any
+from typing import Any, Protocol, Self
 
 import torch
 
 from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertModel
-from bertsmith.pretraining.objective import Pretraining
+from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.matrix_products import DTYPES, Precision
 from bertsmith.system.progress import progress_bar, tracked
 from bertsmith.training.machine import Machine
@@ -131,8 +131,18 @@ class StepTimer:
         return time.perf_counter() - began
 
 
+class SizedObjective(Protocol):
+    """An objective whose number of eval rows can be chosen."""
+
+    batch_size: int
+
+    def resized(self, batch_size: int, eval_rows: int) -> Self: ...
+    def held_out_batches(self, model: Any) -> Iterable[Any]: ...
+    def evaluate(self, model: Any) -> Mapping[str, float]: ...
+
+
 def seconds_per_row(
-    objective: Pretraining, model: BertModel, machine: Machine, at_most: float
+    objective: SizedObjective, model: TrainableModel, machine: Machine, at_most: float
 ) -> float:
     """Measure the seconds per held-out row, for about `at_most` seconds."""
     reading = model.to(DTYPES[machine.precision]).eval()

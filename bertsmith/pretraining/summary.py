@@ -61,6 +61,12 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
             f"eval       masked LM {_figures('mlm', before, result)} "
             f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
+    if "held_out_lm_loss" in result:
+        lines.append(
+            f"eval       next token {_figures('lm', before, result)}, "
+            f"{result['held_out_lm_bits_per_character']:.3f} bits per character "
+            f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
+        )
     for term in PAIR_TERMS.values():
         if f"held_out_{term}_loss" in result:
             chance = "" if term == "contrast" else " (chance 50.0 %)"

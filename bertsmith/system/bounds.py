@@ -53,6 +53,9 @@ LARGEST: Mapping[str, int] = {
     "max_body_bytes": 1_000_000_000,
     "timeout": 86_400,
     "seconds": 86_400,
+    # Generated text.
+    "beams": 1_024,
+    "max_new_tokens": 1_000_000,
     # A computer.
     "measure_seconds": 86_400,
     "threads": 1_024,

@@ -41,9 +41,10 @@ def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> li
 
 
 def find_plateau(result: Mapping[str, Any]) -> Finding | None:
-    """Find whether masked LM is on its plateau, by the eval loss or else the number of steps."""
+    """Find whether a language model is on its plateau, by the eval loss or else by its steps."""
     steps = int(result["steps"])
-    loss, entropy = result.get("held_out_mlm_loss"), result.get("held_out_unigram_entropy")
+    loss = result.get("held_out_mlm_loss", result.get("held_out_lm_loss"))
+    entropy = result.get("held_out_unigram_entropy")
     if loss is None or entropy is None:
         is_found = steps < LEARNING_STEPS
         evidence = f"so far {count_noun(steps, 'step')}, and no eval loss"
@@ -58,7 +59,7 @@ def _find_in_loss(
     steps: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> Iterator[Finding]:
     last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
-    if "mlm_loss" in steps[-1] and (plateau := find_plateau(last)):
+    if steps[-1].keys() & {"mlm_loss", "lm_loss"} and (plateau := find_plateau(last)):
         yield plateau
     for term in ("nsp", "sop"):
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)

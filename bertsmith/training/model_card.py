@@ -26,6 +26,7 @@ PIPELINES = {
     "ForTokenClassification": "token-classification",
     "ForQuestionAnswering": "question-answering",
     "ForMultipleChoice": "multiple-choice",
+    "LMHeadModel": "text-generation",
 }
 """Tasks of the hub, by how the name of a model class of transformers ends."""
 EXAMPLES = {
@@ -43,6 +44,10 @@ TASK_PURPOSES = {
     "choose": "to choose what fits a prompt",
     "embed": "to turn texts into vectors that are close for similar texts",
 }
+LAYERS = ("n_layer", "num_hidden_layers")
+"""Names of the number of layers, by system."""
+WIDTHS = ("n_embd", "hidden_size")
+"""Names of the width of the vectors, by system."""
 SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "precision",
             "pretraining.objective", "pretraining.pairs", "pretraining.masking",
             "pretraining.masking_rate", "pretraining.max_length", "optim.optimizer",
@@ -159,9 +164,8 @@ def _name_of(source: object) -> str:
 
 
 def _summary(run: Mapping[str, Any]) -> str:
-    shape = run["config"]["model"]
-    layers = shape["num_hidden_layers"]
-    size = f"A model of {count_noun(layers, 'layer')}, {shape['hidden_size']} wide"
+    layers, width = (_first_of(run["config"]["model"], names) for names in (LAYERS, WIDTHS))
+    size = f"A model of {count_noun(layers, 'layer')}, {width} wide"
     base = _name_of(_base(run))
     if "compression" in run:
         origin = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
@@ -183,6 +187,11 @@ def _summary(run: Mapping[str, Any]) -> str:
     return f"{size}, {origin}, by bertsmith {__version__}."
 
 
+def _first_of(shape: Mapping[str, Any], names: Sequence[str]) -> int:
+    """Return the first of these entries; the last name is that of a BERT, which may be missing."""
+    return int(next((shape[name] for name in names if name in shape), None) or shape[names[-1]])
+
+
 def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head: bool) -> str:
     """Return example code that loads the folder and uses the model."""
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
@@ -191,6 +200,11 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         "feature-extraction": vectors,
         "sentence-similarity": vectors,
     }.get(pipeline)
+    if pipeline == "text-generation":
+        return (
+            f'```\nbertsmith generate {name} "A text that"\n```\n\n'
+            "transformers opens the folder, too."
+        )
     if call is None:
         example = EXAMPLES[pipeline]
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
@@ -265,7 +279,8 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         )
         yield f"\nThe best of {len(repeats['names'])} {repeats['kind']}s{spread}."
     elif (entropy := run.get("data", {}).get("held_out_unigram_entropy")) is not None:
-        yield f"\nA model that knows token frequencies alone has a masked-LM loss of {entropy:.4f}."
+        loss = "loss" if "system" in run["config"] else "masked-LM loss"
+        yield f"\nA model that knows token frequencies alone has a {loss} of {entropy:.4f}."
 
 
 def _data(run: Mapping[str, Any]) -> Iterator[str]:

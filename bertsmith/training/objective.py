@@ -15,6 +15,7 @@ from bertsmith.model.trainable import TrainableModel
 
 TERM_NAMES = {
     "mlm": "masked LM",
+    "lm": "next token",
     "nsp": "next sentence",
     "common_eval": "masked LM on common rows",
     "sop": "sentence order",

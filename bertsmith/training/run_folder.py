@@ -99,6 +99,8 @@ CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
 
 NEEDED = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
 """Facts that every run needs at its end, for the model card."""
+NEEDED_OF_SYSTEMS = ("settings", "config.model")
+"""Facts that a run of a system beside BERT needs, whose sizes have other names."""
 NEEDED_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
 
 
@@ -123,6 +125,8 @@ class RunFacts(dict[str, Any]):
             CheckpointError: one is missing; names it.
         """
         needed: tuple[str, ...] = NEEDED if kind != "series of runs" else ("series", "kind")
+        if "system" in self.get("config", {}):
+            needed = NEEDED_OF_SYSTEMS
         if kind == "pre-training":
             needed += NEEDED_IN_PRETRAINING
         if kind == "pre-training" and self["settings"].get("from"):

@@ -80,7 +80,7 @@ def test_an_output_layer_may_be_stored_as_a_copy_alone(folder):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("model_type", "bert"),
+        ("model_type", "xlnet"),
         ("scale_attn_by_inverse_layer_idx", True),
         ("tie_word_embeddings", False),
         ("n_head", 7),

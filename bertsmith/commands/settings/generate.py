@@ -1,0 +1,67 @@
+"""Settings of `bertsmith generate`."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from bertsmith.commands.flags import parse_settings
+from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Advanced
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Let a GPT continue a text.
+
+    The model adds one token after another. By default each is the likeliest one; with
+    --temperature, --top-k, --top-p or --seed they are drawn by their probabilities, and --beams
+    looks for the likeliest continuation as a whole. `bertsmith pretrain gpt` trains such a model.
+    """
+
+    model: tyro.conf.Positional[Path]
+    """Folder of a GPT, or of transformers' `gpt2`."""
+    text: tyro.conf.Positional[str]
+    """The beginning of a text, in quotes; "" for a new text."""
+    max_new_tokens: int = 50
+    """Maximum number of new tokens; fewer if the model ends the text."""
+    temperature: float | None = None
+    """Temperature: logits are divided by it, so that below 1 likely tokens become likelier. By
+    default 1 if tokens are drawn."""
+    top_k: int | None = None
+    """Draw only from this many likeliest tokens."""
+    top_p: float | None = None
+    """Draw only from the likeliest tokens that together reach this probability (nucleus sampling).
+    """
+    seed: int | None = None
+    """Random seed of drawing. By default 0."""
+    beams: int | None = None
+    """Number of beginnings that beam search follows at a time."""
+    length_penalty: Advanced[float] = 1.0
+    """Length penalty of beam search: the exponent of the length by which the log-probability of a
+    text is divided. Above 0 longer texts win more often."""
+    device: Advanced[str] = "auto"
+    """Device: auto, cpu, cuda, cuda:1, mps."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+    def __post_init__(self) -> None:
+        check_all_largest(self)
+        if self.max_new_tokens < 1:
+            raise SettingError("max_new_tokens", self.max_new_tokens, "1 or more")
+        if self.beams is not None and (drawn := self.drawing):
+            raise ConfigError(
+                f"Give either {option('beams')} or {option(drawn[0])}, not both: beam search draws "
+                "nothing."
+            )
+
+    @property
+    def drawing(self) -> list[str]:
+        """The names of settings by which tokens are drawn, of those that are set."""
+        names = ("temperature", "top_k", "top_p", "seed")
+        return [name for name in names if getattr(self, name) is not None]
+
+
+parse = partial(parse_settings, Settings)

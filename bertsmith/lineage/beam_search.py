@@ -1,0 +1,158 @@
+"""Beam search: the likeliest of the sequences that a few of the best beginnings lead to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from bertsmith.errors import SettingError
+from bertsmith.system.bounds import check_largest
+
+
+class TokenReader(Protocol):
+    """A model that reads sequences token by token, and keeps what it has computed of them."""
+
+    def read(self, new_ids: Sequence[Sequence[int]]) -> Tensor:
+        """Read at least one new token of each sequence.
+
+        Returns:
+            The logits of each sequence's next token, fp32 [sequences, vocabulary].
+        """
+        ...
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep these sequences alone, in this order; one may be repeated."""
+        ...
+
+
+@dataclass(frozen=True)
+class BeamSearch:
+    """Settings of the search, whose results are those of transformers' `generate`.
+
+    Raises:
+        SettingError: a value is out of range.
+    """
+
+    beams: int = 4
+    """Number of beginnings that are followed at a time."""
+    length_penalty: float = 1.0
+    """Exponent of the length by which a sequence's log-probability is divided: above 0 longer
+    sequences win more often."""
+
+    def __post_init__(self) -> None:
+        check_largest("beams", self.beams)
+        if self.beams < 1:
+            raise SettingError("beams", self.beams, "1 or more")
+        if not -10 <= self.length_penalty <= 10:
+            raise SettingError("length_penalty", self.length_penalty, "-10 to 10")
+
+
+@dataclass
+class _Search:
+    """The search for one prompt: open sequences with their log-probabilities, and ended ones."""
+
+    settings: BeamSearch
+    sequences: list[list[int]] = field(default_factory=lambda: [[]])
+    log_probs: list[float] = field(default_factory=lambda: [0.0])
+    ended: list[tuple[float, list[int]]] = field(default_factory=list)
+    """Scores and ids, the best first; at most as many as beams."""
+
+    def extend(
+        self, candidates: Sequence[tuple[float, int, int]], end: int | None, *, is_last: bool
+    ) -> list[int]:
+        """Take the best continuations, and return the beams that the open ones continue.
+
+        Args:
+            candidates: log-probability, beam and token, the likeliest first; twice as many as
+                beams. The second half only replaces beams that ended.
+            is_last: whether all sequences end here.
+        """
+        beams = self.settings.beams
+        parents: list[int] = []
+        sequences: list[list[int]] = []
+        log_probs: list[float] = []
+        for rank, (log_prob, beam, token) in enumerate(candidates):
+            sequence = [*self.sequences[beam], token]
+            if token == end or is_last:
+                if rank < beams:
+                    self.ended.append((self._score(log_prob, len(sequence)), sequence))
+            elif len(parents) < beams:
+                parents.append(beam)
+                sequences.append(sequence)
+                log_probs.append(log_prob)
+        self.ended = sorted(self.ended, key=lambda each: -each[0])[:beams]
+        self.sequences, self.log_probs = sequences, log_probs
+        return parents
+
+    def _score(self, log_prob: float, length: int) -> float:
+        return float(log_prob / length**self.settings.length_penalty)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no open sequence is, at its length, better than all ended ones.
+
+        It may become better yet if it goes on, as the penalty of length favours longer ones; this
+        is the rule of transformers with `early_stopping=False`.
+        """
+        if not self.sequences:
+            return True
+        if len(self.ended) < self.settings.beams:
+            return False
+        return self._score(self.log_probs[0], len(self.sequences[0])) <= self.ended[-1][0]
+
+
+def search_beams(
+    reader: TokenReader,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    end: int | None,
+    settings: BeamSearch,
+) -> list[list[int]]:
+    """Search for a likely continuation of each prompt, as `continue_sequences` takes its arguments.
+
+    A step keeps the `beams` likeliest continuations of all open sequences of a prompt; of ended
+    ones the score is the log-probability divided by a power of the length.
+    """
+    searches = [_Search(settings) for _ in prompts]
+    open_searches = list(searches)
+    new_ids: list[list[int]] = [list(prompt) for prompt in prompts]
+    for step in range(max_new_tokens):
+        log_probs = reader.read(new_ids).log_softmax(-1)
+        sizes = [len(search.sequences) for search in open_searches]
+        kept: list[int] = []
+        still_open = []
+        first = 0
+        for search, size in zip(open_searches, sizes, strict=True):
+            rows = log_probs[first : first + size]
+            candidates = _best(rows, search.log_probs, 2 * settings.beams)
+            parents = search.extend(candidates, end, is_last=step + 1 == max_new_tokens)
+            if not search.is_done:
+                still_open.append(search)
+                kept += [first + parent for parent in parents]
+            first += size
+        if not still_open:
+            break
+        reader.keep(kept)
+        open_searches = still_open
+        new_ids = [sequence[-1:] for search in open_searches for sequence in search.sequences]
+    return [search.ended[0][1] for search in searches]
+
+
+def _best(log_probs: Tensor, before: Sequence[float], number: int) -> list[tuple[float, int, int]]:
+    """Find the likeliest continuations of the sequences of one prompt.
+
+    Args:
+        log_probs: those of each sequence's next token, fp32 [sequences, vocabulary].
+        before: the sequences' own.
+
+    Returns:
+        Log-probability, sequence and token, the likeliest first.
+    """
+    totals = (log_probs + log_probs.new_tensor(before)[:, None]).flatten()
+    values, places = totals.topk(min(number, len(totals)))
+    width = log_probs.shape[1]
+    return [
+        (value, *divmod(index, width))
+        for value, index in zip(values.tolist(), places.tolist(), strict=True)
+    ]

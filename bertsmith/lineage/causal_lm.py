@@ -1,0 +1,77 @@
+"""Causal language modelling: each token of a text is predicted from those before it.
+
+Source: Radford et al. 2018, section 3.1. A row is `[CLS]`, the tokens of a window of one document
+and, where the document ends in it, `[SEP]`. So the model learns where texts end, and never that a
+row of training ends.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from bertsmith.data.batches import Batch, pack
+from bertsmith.data.shards import Corpus
+from bertsmith.lineage.corpus_objective import CorpusObjective, bits_per_character
+from bertsmith.lineage.gpt import Gpt
+from bertsmith.lineage.text_windows import TextWindow
+from bertsmith.model.masked_lm_loss import MaskedLMLoss
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.training.objective import LossTerm
+
+
+class CausalLanguageModelling(CorpusObjective[Gpt, Batch]):
+    """The objective of a GPT, with the arguments of `CorpusObjective`."""
+
+    term: ClassVar[str] = "lm"
+
+    def __init__(self, train: Corpus, held_out: Corpus, max_length: int, **sizes: Any) -> None:
+        super().__init__(train, held_out, max_length, **sizes)
+        tokenizer = train.tokenizer()
+        self._first_id, self._last_id = tokenizer.cls_id, tokenizer.sep_id
+
+    def collate(
+        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+    ) -> Batch:
+        """Pack rows with `positions`, int64 [predictions] in the packed row, and `labels` there.
+
+        Each position predicts the token after it; so the last one of a row predicts nothing.
+        """
+        ids = [
+            np.concatenate([[self._first_id], row.ids, [self._last_id] * row.is_end])
+            for row in rows
+        ]
+        batch = pack(ids).placed(places)
+        is_last = np.zeros(batch.num_tokens, dtype=bool)
+        is_last[np.cumsum(batch.lengths) - 1] = True
+        positions = np.flatnonzero(~is_last)
+        targets = {
+            "positions": torch.from_numpy(positions),
+            "labels": batch.input_ids[torch.from_numpy(positions + 1)],
+        }
+        return replace(batch, targets=targets)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the tokens to predict."""
+        return {self.term: len(batch.targets["labels"])}
+
+    def losses(self, model: Gpt, batch: Batch) -> dict[str, LossTerm]:
+        """Compute the summed cross entropy, in nats, and the number of right predictions."""
+        labels = batch.targets["labels"]
+        hidden = model.encode(batch).index_select(0, batch.targets["positions"])
+        weight = model.word.weight
+        loss, correct, _ = MaskedLMLoss.apply(  # type: ignore[no-untyped-call]
+            fill_up(hidden), weight, weight.new_zeros(len(weight)), labels, None
+        )
+        return {self.term: LossTerm(loss, correct, len(labels))}
+
+    def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
+        """Compute loss (nats), accuracy and bits per character on the eval rows."""
+        figures = super().combine(results)
+        if self.held_out is not None:
+            figures["held_out_lm_bits_per_character"] = bits_per_character(
+                figures["held_out_lm_loss"], self.held_out.corpus
+            )
+        return figures

@@ -1,0 +1,179 @@
+"""The part of a training objective over a corpus that all systems share: rows, batches, figures."""
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from bertsmith.data.shards import Corpus
+from bertsmith.lineage.text_windows import TextWindow, TextWindows
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.pretraining.objective import describe_span, held_out_figures, terms_on_cpu
+from bertsmith.pretraining.row_source import EVALUATION_TOKENS
+from bertsmith.pretraining.token_counts import unigram_entropy
+from bertsmith.system.files import sha256_file
+from bertsmith.training.dealing import in_order
+from bertsmith.training.objective import LossTerm, Objective, TrainingBatch
+
+TRAIN_STREAM = 0
+HELD_OUT_STREAM = 1
+
+ModelT = TypeVar("ModelT", bound=TrainableModel)
+BatchT = TypeVar("BatchT", bound=TrainingBatch)
+
+
+class CorpusObjective(Objective[ModelT, BatchT]):
+    """An objective whose rows are windows of a corpus; each has one loss term, the class's `term`.
+
+    Args:
+        train: the split to train on.
+        held_out: the split to evaluate on; without a document nothing is measured.
+        max_length: the most tokens of a row, special ones included.
+        batch_size: rows per step.
+        micro_batch_size: rows per forward pass; by default all of a step.
+        seed: determines the rows, and what is drawn for each.
+        eval_rows: number of eval rows, always the same.
+    """
+
+    term: ClassVar[str]
+    """The name of the loss term."""
+    num_special_tokens: ClassVar[int] = 2
+    """The most special tokens of a row."""
+
+    def __init__(
+        self,
+        train: Corpus,
+        held_out: Corpus,
+        max_length: int,
+        *,
+        batch_size: int,
+        micro_batch_size: int | None = None,
+        seed: int = 0,
+        eval_rows: int = 512,
+    ) -> None:
+        length = max_length - self.num_special_tokens
+        self.max_length = max_length
+        self.batch_size = batch_size
+        self.micro_batch_size = micro_batch_size or batch_size
+        self.seed = seed
+        self.eval_rows = eval_rows
+        self.train = TextWindows(train, length, seed)
+        self.held_out = TextWindows(held_out, length, seed) if held_out.num_documents else None
+        self._evaluation: list[BatchT] | None = None
+
+    @abstractmethod
+    def collate(
+        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+    ) -> BatchT:
+        """Build a batch of rows.
+
+        Args:
+            places: the number of each row in its step, which decides its dropout.
+            key: with a row's place the key of a generator, for what is drawn for the row.
+        """
+
+    def resized(self, batch_size: int, eval_rows: int) -> Self:
+        """Return a copy with other numbers of rows, for trials; it reads the same corpus."""
+        other = copy.copy(self)
+        other.batch_size = batch_size
+        other.eval_rows = eval_rows
+        other._evaluation = None
+        return other
+
+    def num_micro_batches(self, step: int) -> int:
+        return -(-self.batch_size // self.micro_batch_size)
+
+    def micro_batch(self, step: int, index: int) -> BatchT:
+        first = index * self.micro_batch_size
+        places = range(first, min(first + self.micro_batch_size, self.batch_size))
+        rows = self.train.read((step - 1) * self.batch_size + first, len(places))
+        return self.collate(list(rows), places, (self.seed, TRAIN_STREAM, step))
+
+    @property
+    def evaluation(self) -> Self:
+        return self
+
+    def evaluate_part(self, model: ModelT, part: int, num_parts: int) -> list[dict[str, LossTerm]]:
+        """Compute the loss terms of every `num_parts`-th eval batch, from batch `part` on."""
+        batches = self.held_out_batches(model, part, num_parts)
+        return [terms_on_cpu(self.losses(model, batch)) for batch in batches]
+
+    def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
+        """Compute loss (nats) and accuracy on the eval rows, by journal name."""
+        return {} if self.held_out is None else held_out_figures(in_order(results))
+
+    def held_out_batches(
+        self, model: ModelT, part: int = 0, num_parts: int = 1
+    ) -> Iterator[BatchT]:
+        """Yield every `num_parts`-th eval batch from batch `part` on, on the model's device."""
+        if self._evaluation is None:
+            self._evaluation = self._build_evaluation()
+        device = model.device
+        for batch in self._evaluation[part::num_parts]:
+            yield batch.to(device)
+
+    def _build_evaluation(self) -> list[BatchT]:
+        if self.held_out is None:
+            return []
+        rows_each = max(1, EVALUATION_TOKENS // self.max_length)
+        places = [
+            range(first, min(first + rows_each, self.eval_rows))
+            for first in range(0, self.eval_rows, rows_each)
+        ]
+        key = (self.seed, HELD_OUT_STREAM)
+        return [
+            self.collate(list(self.held_out.read(each.start, len(each))), each, key)
+            for each in places
+        ]
+
+    def describe(self, step: int) -> str:
+        """Name documents and sentences of a step's rows, counted from 0."""
+        corpus = self.train.corpus
+        spans = self.train.locate((step - 1) * self.batch_size, self.batch_size)
+        rows = [describe_span(corpus, start, end) for row in spans.of_rows() for start, end in row]
+        return f"{corpus.directory}: " + "; ".join(rows)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return the inputs of the run that its configuration does not fix."""
+        corpus = self.train.corpus
+        return {
+            "objective": self.term,
+            "corpus_sha256": sha256_file(corpus.directory / "manifest.json"),
+            "tokenizer": corpus.tokenizer_fingerprint,
+        }
+
+    def facts(self) -> dict[str, float]:
+        """Compute statistics of the corpus, and a baseline for the loss.
+
+        `held_out_unigram_entropy` (nats) is the loss of predicting each token by its frequency in
+        the training split.
+        """
+        corpus = self.train.corpus
+        facts: dict[str, float] = {
+            "train_documents": corpus.num_documents,
+            "train_tokens": corpus.num_tokens,
+            "rows_per_epoch": self.train.rows_per_epoch,
+            "unknown_rate": corpus.manifest.unknown_rate,
+        }
+        if self.held_out is not None:
+            facts["held_out_tokens"] = self.held_out.corpus.num_tokens
+            facts["held_out_unigram_entropy"] = unigram_entropy(corpus, self.held_out.corpus)
+        return facts
+
+
+def bits_per_character(nats_per_token: float, corpus: Corpus) -> float:
+    """Convert a loss for each token of a corpus to bits for each character of its documents.
+
+    Characters are those of the texts before the tokenizer, so that models with other vocabularies
+    can be compared.
+    """
+    split = corpus.manifest.splits[corpus.split]
+    return nats_per_token / math.log(2) * split.tokens / max(1, split.characters)
+
+
+def row_generator(key: tuple[int, ...], place: int) -> np.random.Generator:
+    """Return the generator of one row."""
+    return np.random.default_rng([*key, place])

@@ -1,0 +1,78 @@
+"""Texts continued by a GPT of a folder, with its tokenizer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from bertsmith.lineage.beam_search import BeamSearch
+from bertsmith.lineage.generation import Sampling, generate
+from bertsmith.lineage.gpt import Gpt
+from bertsmith.lineage.gpt_folder import load_gpt
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.system.hardware import select_device
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A text's continuation."""
+
+    text: str
+    """The whole text, as its tokens spell it."""
+    continuation: str
+    """The new part alone."""
+    num_tokens: int
+    """The number of new tokens, without the end token."""
+    is_ended: bool
+    """Whether the model ended the text, before it had all the tokens that it could have."""
+
+
+class TextGenerator:
+    """A GPT with its tokenizer: texts in, continued texts out."""
+
+    def __init__(self, model: Gpt, tokenizer: Tokenizer) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto") -> Self:
+        """Load a folder, or a model of the Hugging Face hub.
+
+        Raises:
+            CheckpointError: there is no such folder, or it holds no GPT, or no tokenizer.
+            ConfigError: this machine has no such device.
+        """
+        target = select_device(device)
+        directory = find_checkpoint(path)
+        return cls(load_gpt(directory).to(target), load_tokenizer(directory))
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        max_new_tokens: int = 50,
+        choice: Sampling | BeamSearch | None = None,
+    ) -> list[Continuation]:
+        """Continue each text by at most `max_new_tokens` tokens; an empty text begins a new one.
+
+        Args:
+            choice: as `generate` takes it; by default the likeliest token each time.
+
+        Raises:
+            InputError: a text is so long that the model cannot read so many new tokens after it.
+        """
+        first = self.model.config.bos_token_id
+        begin = [self.tokenizer.cls_id if first is None else first]
+        prompts = [begin + self.tokenizer.encode_ids(text) for text in texts]
+        answers = generate(self.model, prompts, max_new_tokens, choice)
+        return [
+            self._describe(prompt, new_ids)
+            for prompt, new_ids in zip(prompts, answers, strict=True)
+        ]
+
+    def _describe(self, prompt: list[int], new_ids: list[int]) -> Continuation:
+        is_ended = new_ids[-1:] == [self.model.config.eos_token_id]
+        new_ids = new_ids[:-1] if is_ended else new_ids
+        decode = self.tokenizer.decode
+        return Continuation(decode(prompt + new_ids), decode(new_ids), len(new_ids), is_ended)

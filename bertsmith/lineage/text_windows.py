@@ -1,0 +1,61 @@
+"""Rows of running text by number: windows of one document each, as systems beside BERT read them.
+
+A row is a function of (corpus, seed, number), as in pre-training a BERT, so that a run can be
+resumed at any step and divided in any way.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertsmith.data.shards import Corpus
+from bertsmith.pretraining.segments import Anchors, Segments, windows_around
+
+
+@dataclass(frozen=True)
+class TextWindow:
+    """The ids of some consecutive tokens of a document, int64 [tokens], without special tokens."""
+
+    ids: np.ndarray
+    is_end: bool
+    """Whether the document ends here."""
+
+
+class TextWindows:
+    """The rows of a split: windows of at most `length` tokens around places in random order.
+
+    Args:
+        seed: determines the order, which is another one in every epoch.
+    """
+
+    def __init__(self, corpus: Corpus, length: int, seed: int) -> None:
+        self.corpus = corpus
+        self.length = length
+        self._anchors = Anchors(corpus.num_tokens, length, seed)
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """The number of rows that read the text about once."""
+        return self._anchors.num_anchors
+
+    def locate(self, first_row: int, num_rows: int) -> Segments:
+        """Find the token spans of `num_rows` rows from `first_row` on."""
+        anchors = self._anchors.positions(first_row, num_rows)
+        return windows_around(self.corpus, anchors, self.length).segments()
+
+    def read(self, first_row: int, num_rows: int) -> Iterator[TextWindow]:
+        """Read the text of `num_rows` rows from `first_row` on."""
+        spans = self.locate(first_row, num_rows)
+        are_ends = self._are_document_ends(spans.ends)
+        for start, end, is_end in zip(
+            spans.starts.tolist(), spans.ends.tolist(), are_ends.tolist(), strict=True
+        ):
+            yield TextWindow(self.corpus.token_ids(start, end).astype(np.int64), is_end)
+
+    def _are_document_ends(self, ends: np.ndarray) -> np.ndarray:
+        sentences = np.searchsorted(self.corpus.sentence_starts, ends)
+        documents = np.searchsorted(self.corpus.document_starts, sentences)
+        return (self.corpus.sentence_starts[sentences] == ends) & (
+            self.corpus.document_starts[documents] == sentences
+        )
