@@ -10,6 +10,7 @@ from typing import Any
 
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, option
+from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import check_run_out, finetune
@@ -17,7 +18,7 @@ from bertsmith.finetuning.series import folds_of, hold_out, split
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.predictor import accumulate_examples
-from bertsmith.tasks.settings.classify import OF_TRAINING, ClassifySettings, Head
+from bertsmith.tasks.settings.classify import USELESS, ClassifySettings, Head
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
@@ -29,7 +30,7 @@ HELD_OUT_SHARE = 0.1
 MANY_EXAMPLES = 100
 """From this number of training examples on, and without eval examples, fine-tuning holds out a
 share of them to choose the best weights by. With fewer, the weights of the last step are kept."""
-WAYS: tuple[Head, ...] = ("counts", "linear", "fine-tuned")
+WAYS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
 """The heads among which `auto` chooses; each takes more time than those before it."""
 
 
@@ -39,6 +40,7 @@ def function_for(settings: FinetuneSettings) -> Callable[..., Any]:
         "fine-tuned": finetune,
         "linear": finetune_linear,
         "counts": finetune_linear,
+        "contrastive": finetune_contrastive,
         "auto": finetune_best_head,
     }
     return functions[getattr(settings, "head", "fine-tuned")]
@@ -112,7 +114,7 @@ def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
         changes |= {
             each.name: each.default
             for each in dataclasses.fields(settings)
-            if each.name in OF_TRAINING
+            if each.name in USELESS[head]
         }
     elif settings.eval == NOT_GIVEN:
         changes["eval"] = IN_MEMORY

@@ -17,6 +17,8 @@ STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Values of `c`, the inverse of the penalty, that are tried."""
 DEFAULT_STRENGTH = 3.0
 """The value for examples that cannot be cross-validated."""
+TRAINED_STRENGTH = 30.0
+"""The value for vectors of an encoder that has learned from the same texts."""
 MAX_WEIGHTS = 20_000_000
 """Largest number of weights of counted tokens: n-grams times labels."""
 
@@ -34,6 +36,37 @@ class CrossValidation:
     num_folds: int
 
 
+@dataclass(frozen=True)
+class Standardization:
+    """Mean and scale of each dimension of vectors, fp64 `[hidden]`.
+
+    Standardized vectors are divided by the root of their width, so that they weigh as much as
+    counted tokens, whose rows have length 1.
+    """
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, vectors: NDArray[np.float32]) -> "Standardization":
+        """Compute the standardization of vectors, fp32 `[texts, hidden]`."""
+        scale = vectors.std(0, dtype=np.float64) * np.sqrt(vectors.shape[1])
+        scale[scale <= 1e-6 * scale.max()] = np.inf  # equal in all texts, so it tells nothing
+        return cls(vectors.mean(0, dtype=np.float64), scale)
+
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Standardize vectors, to fp32 `[texts, hidden]`."""
+        return ((vectors - self.mean) / self.scale).astype(np.float32)
+
+    def head_of(self, weights: LinearWeights, ngrams: TokenNgrams) -> LinearHead:
+        """Return the head for vectors as they are, from weights for standardized ones."""
+        of_vectors = weights.dense / self.scale[:, None]
+        bias = weights.bias - self.mean @ of_vectors
+        return LinearHead(
+            of_vectors.astype(np.float32), bias.astype(np.float32), ngrams, weights.sparse
+        )
+
+
 def fit_linear_head(
     vectors: NDArray[np.float32],
     texts: EncodedExamples,
@@ -44,9 +77,6 @@ def fit_linear_head(
     is_multi_label: bool,
 ) -> tuple[LinearHead, CrossValidation | None]:
     """Fit a head, with the penalty that has the lowest loss in cross-validation.
-
-    Each dimension of the vectors is standardized, and the vectors are divided by the root of their
-    width, so that they weigh as much as the counted tokens, whose rows have length 1.
 
     Args:
         vectors: fp32 `[texts, hidden]`; zeros if the counted tokens alone should decide.
@@ -60,22 +90,33 @@ def fit_linear_head(
     """
     max_ngrams = MAX_WEIGHTS // targets.shape[1]
     ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams)
-    mean = vectors.mean(0, dtype=np.float64)
-    scale = vectors.std(0, dtype=np.float64) * np.sqrt(vectors.shape[1])
-    scale[scale <= 1e-6 * scale.max()] = np.inf  # equal in all texts, so it tells nothing
-    standardized = ((vectors - mean) / scale).astype(np.float32)
-    features = Features(standardized, ngrams.transform(texts))
+    standardization = Standardization.of(vectors)
+    features = Features(standardization.apply(vectors), ngrams.transform(texts))
     scores = None
     if folds:
         scores = cross_validate(features, targets, folds, is_multi_label=is_multi_label)
     c = DEFAULT_STRENGTH if scores is None else scores.c
     weights = fit(features, targets, c, is_multi_label=is_multi_label)
-    of_vectors = weights.dense / scale[:, None]
-    bias = weights.bias - mean @ of_vectors
-    head = LinearHead(
-        of_vectors.astype(np.float32), bias.astype(np.float32), ngrams, weights.sparse
-    )
-    return head, scores
+    return standardization.head_of(weights, ngrams), scores
+
+
+def fit_to_trained_vectors(
+    vectors: NDArray[np.float32],
+    texts: EncodedExamples,
+    targets: NDArray[np.float32],
+    tokenizer: Tokenizer,
+    *,
+    is_multi_label: bool,
+) -> LinearHead:
+    """Fit a head to vectors alone, of an encoder that has learned from the same texts.
+
+    The penalty is fixed: in a cross-validation no fold would be new to the encoder.
+    """
+    ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams=0)
+    standardization = Standardization.of(vectors)
+    features = Features(standardization.apply(vectors), ngrams.transform(texts))
+    weights = fit(features, targets, TRAINED_STRENGTH, is_multi_label=is_multi_label)
+    return standardization.head_of(weights, ngrams)
 
 
 def cross_validate(

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.unknown_tokens import describe_rate
-from bertsmith.finetuning.head_choice import HeadChoice
-from bertsmith.finetuning.linear_fit import CrossValidation, fit_linear_head
+from bertsmith.finetuning.linear_fit import CrossValidation, fit_linear_head, fit_to_trained_vectors
 from bertsmith.finetuning.notes import notes_on_examples
+from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.finetuning.run import (
     check_run_out,
     count_unknown,
@@ -31,7 +31,6 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.system.counts import count_noun
-from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
 from bertsmith.tasks.linear_classification import (
     LinearClassify,
@@ -47,52 +46,41 @@ from bertsmith.tasks.text_vectors import mean_vectors
 from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_config import drop_none
 from bertsmith.training.run_folder import RunFolder, machine_facts
+from bertsmith.training.trainer import Summary
 from bertsmith.training.write_errors import naming_the_run
 
 NUM_FOLDS = 5
 MANY_TEXTS = 5000
 """Number of texts from which on only one fold is held out: its score is exact enough."""
-HEADS = {"linear": "a linear head", "counts": "a linear head on token counts alone"}
+HEADS = {
+    "linear": "a linear head",
+    "counts": "a linear head on token counts alone",
+    "contrastive": "a linear head on trained vectors",
+}
 """Names of the heads in reports, by the value of `--head`."""
 
 
-@dataclass(frozen=True)
-class LinearFit:
+@dataclass(frozen=True, kw_only=True)
+class LinearFit(FineTuningResult):
     """The result: the choice of the penalty, and scores of the saved model."""
 
-    out: Path
     head: str
     """Name of the head, one of `HEADS`."""
-    task: str
-    target: str
-    labels: tuple[str, ...]
-    num_train: int
-    num_train_windowed: int
-    num_train_truncated: int
-    num_train_skipped: int
-    num_overlap: int
-    notes: tuple[str, ...]
-    start_note: str
-    """Changes to the loaded weights: none, as in `FineTuned`."""
     cross_validation: CrossValidation | None
     """None if there are too few texts."""
     seconds: float
     """Duration from the first vector to the fitted head."""
-    evaluation: Any
-    """An `Evaluation`; None without eval examples."""
-    baselines: tuple[Baseline, ...] = ()
-    choice: HeadChoice | None = None
-    """The scores of the heads that were compared, if they were."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; `evaluation` is empty without eval examples."""
-        evaluation = {} if self.evaluation is None else self.evaluation.to_json()
-        return drop_none({**to_jsonable(self), "evaluation": evaluation})
+    training: Summary | None = None
+    """The training of the encoder before; None if it was not trained."""
 
     def __str__(self) -> str:
         lines = [] if self.choice is None else [str(self.choice)]
+        if self.training is not None:
+            lines.append(
+                f"trained the encoder on pairs of texts: {count_noun(self.training.steps, 'step')} "
+                f"in {self.training.elapsed_seconds:.1f} s"
+            )
         lines += [
             f"fitted {self.head} to {count_noun(self.num_train, 'text')} {self.target} in "
             f"{self.seconds:.1f} s",
@@ -155,7 +143,7 @@ def finetune_linear(
             _save(loaded, task, folder.path)
             result = replace(
                 fitted,
-                evaluation=_evaluate(settings, data),
+                evaluation=evaluate_saved(settings, data),
                 baselines=score_baselines(settings, data, {}, costly=has_costly_baselines),
             )
             facts["result"] = result.to_json()
@@ -182,17 +170,24 @@ def fit_task(
     began = time.perf_counter()
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
     vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
-    if settings.head == "linear":
+    if settings.head != "counts":
         rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
         vectors = encoded.mean_over_rows(rows)
-    head, scores = fit_linear_head(
-        vectors,
-        encoded,
-        _targets(data),
-        _folds(data, settings.seed),
-        loaded.tokenizer,
-        is_multi_label=isinstance(data.task, MultiLabel),
-    )
+    is_multi_label = isinstance(data.task, MultiLabel)
+    scores = None
+    if settings.head == "contrastive":
+        head = fit_to_trained_vectors(
+            vectors, encoded, _targets(data), loaded.tokenizer, is_multi_label=is_multi_label
+        )
+    else:
+        head, scores = fit_linear_head(
+            vectors,
+            encoded,
+            _targets(data),
+            _folds(data, settings.seed),
+            loaded.tokenizer,
+            is_multi_label=is_multi_label,
+        )
     notes = data.task.notes(data.train, encoded)
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
     result = LinearFit(
@@ -207,7 +202,6 @@ def fit_task(
         num_train_skipped=data.num_skipped,
         num_overlap=data.num_overlap,
         notes=(*notes, *([] if unknown_note is None else [unknown_note])),
-        start_note="",
         cross_validation=scores,
         seconds=time.perf_counter() - began,
         evaluation=None,
@@ -242,7 +236,7 @@ def _save(loaded: LoadedModel, task: LinearTask[Any], out: Path) -> None:
     save_model(encoder, out, tokenizer)
 
 
-def _evaluate(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
+def evaluate_saved(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
     """Score the saved model on the eval examples; None if there are none."""
     if not data.held_out:
         return None

@@ -4,7 +4,8 @@
 `run.json` stores the result, which must be the same when the run is resumed.
 """
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +29,8 @@ DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
 """Fewest steps by default, for a new head even with few examples. With 16 to 500 sentences, 50, 200
 and 400 steps gave no better scores, and 25 much worse ones (`benchmarks/results/few-labels.md`)."""
+MIN_CONTRASTIVE_STEPS = 50
+"""Fewest steps by default for training on pairs. With 16 sentences, 100 gave no better scores."""
 BASE_LEARNING_RATE = 5e-5
 """The largest learning rate that the paper recommends for its base model (appendix A.3); narrower
 models tolerate more."""
@@ -159,6 +162,19 @@ def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
     if settings.epochs is not None:
         return max(1, round(settings.epochs * steps_per_epoch))
     return max(DEFAULT_EPOCHS * steps_per_epoch, MIN_STEPS)
+
+
+def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> FinetuneSettings:
+    """Decide the steps of training on pairs, and its batch size.
+
+    The steps of an epoch have equally many examples, since a last step with one would have no pair.
+    """
+    batch_size = math.ceil(num_examples / math.ceil(num_examples / settings.batch_size))
+    steps = settings.steps
+    if steps is None and settings.epochs is None:
+        epoch = math.ceil(num_examples / batch_size)
+        steps = max(DEFAULT_EPOCHS * epoch, MIN_CONTRASTIVE_STEPS)
+    return replace(settings, batch_size=batch_size, steps=steps)
 
 
 def default_learning_rate(hidden_size: int) -> float:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_examples import EncodedExamples
@@ -17,9 +17,9 @@ from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
-from bertsmith.finetuning.head_choice import HeadChoice
 from bertsmith.finetuning.notes import notes_on
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
+from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.metrics.report import Report
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
@@ -51,7 +51,6 @@ from bertsmith.training.machine import Machine
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun, Run, Trained
-from bertsmith.training.run_config import drop_none
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import Summary
 
@@ -59,43 +58,19 @@ START_NOTE = "start_note"
 """Key in `run.json` of the changes to the loaded weights, in words."""
 
 
-@dataclass(frozen=True)
-class FineTuned:
+@dataclass(frozen=True, kw_only=True)
+class FineTuned(FineTuningResult):
     """The result of a run: scores of the saved model, and statistics."""
 
-    out: Path
-    task: str
-    target: str
-    labels: tuple[str, ...]
-    num_train: int
-    num_train_windowed: int
-    num_train_truncated: int
-    num_train_skipped: int
-    num_overlap: int
-    notes: tuple[str, ...]
     load_report: str
-    start_note: str
-    """Changes to the loaded weights before training; empty if none."""
     best_step: int
     """The step whose weights were saved; without eval examples the last one."""
     best_score: float | None
     """The score by which the best weights were chosen; None without eval examples."""
     learning_rate: float
     training: Summary
-    evaluation: Any
-    """An `Evaluation`; None without eval examples."""
     noun: str = "text"
     """Noun for an example in messages."""
-    baselines: tuple[Baseline, ...] = ()
-    """Scores of baselines on the same examples."""
-    choice: HeadChoice | None = None
-    """The scores of the heads that were compared, if they were."""
-
-    def to_json(self) -> dict[str, Any]:
-        facts = {**to_jsonable(self), "evaluation": {}}
-        if self.evaluation is None:
-            return drop_none(facts)
-        return facts | {"evaluation": self.evaluation.to_json()}
 
     def __str__(self) -> str:
         lines = self._lines()
@@ -181,6 +156,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
         has_costly_baselines: whether to score also the baselines that take some seconds.
     """
 
+    objective_type: ClassVar[type[FineTuning]] = FineTuning
+
     # An earlier series in the folder around this run is not changed until all input is checked.
     is_locked_while_resolved = False
 
@@ -240,7 +217,9 @@ class FinetuningRun(Run[PreparedRun, Any]):
         # Saved with the model, so that it is used as it was trained.
         limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
         tokenizer.model_max_length = limit
-        objective = encode_examples(settings, dataset, tokenizer, machine, settings.batch_size)
+        objective = encode_examples(
+            settings, dataset, tokenizer, machine, settings.batch_size, self.objective_type
+        )
         config = resolve_finetuning(
             settings, objective, folder.path, model.config, limit, attention, machine
         )
@@ -493,6 +472,7 @@ def encode_examples(
     tokenizer: Tokenizer,
     machine: Machine,
     batch_size: int,
+    objective_type: type[FineTuning] = FineTuning,
 ) -> FineTuning:
     """Encode all examples, and divide steps among this machine's processes.
 
@@ -504,7 +484,7 @@ def encode_examples(
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
     examples = training_examples(task, train, settings.train, dataset.train)
     unknown_note = describe_rate(count_unknown(train, tokenizer))
-    return FineTuning(
+    return objective_type(
         task,
         examples
         if unknown_note is None

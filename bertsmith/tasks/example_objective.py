@@ -219,9 +219,13 @@ class FineTuning(Objective[BertModel, Batch]):
         epoch, batch_index = divmod(step - 1, self.steps_per_epoch)
         shuffled_epoch, order = self._shuffled
         if shuffled_epoch != epoch:
-            order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
+            order = self.draw_order(np.random.default_rng((self.seed, epoch)))
             self._shuffled = (epoch, order)
         return order[batch_index * self.batch_size : (batch_index + 1) * self.batch_size].tolist()
+
+    def draw_order(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw the order in which an epoch takes the examples, int64 `[examples]`."""
+        return rng.permutation(len(self.train))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {self.task.name: self.task.num_predictions(batch)}

@@ -90,6 +90,8 @@ class LinearTask(LabelTask[PredictionT]):
             vectors = mean_vectors(model, batch)
             return model.apply_to_rows(lambda rows: F.linear(rows, weights, bias), vectors)
 
+        if not len(head.ngrams):  # the vectors alone decide
+            return compute_in_order(model, encoded.rows, logits_of_vectors)
         of_counts = head.ngrams.transform(encoded).multiply(head.ngram_weights)
         logits = of_counts[encoded.owners()]
         if not head.vector_weights.any():  # the counted tokens alone decide

@@ -217,7 +217,7 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
 
 
 def _has_linear_head(run: Mapping[str, Any]) -> bool:
-    return run.get("config", {}).get("head") in ("linear", "counts")
+    return run.get("settings", {}).get("head") in ("linear", "counts", "contrastive")
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:

@@ -114,4 +114,6 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
+    if not tensor.numel():  # an empty tensor may have strides of 0, which `view` refuses
+        return memoryview(b"")
     return tensor.flatten().view(torch.uint8).numpy().data

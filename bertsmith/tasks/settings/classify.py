@@ -11,7 +11,7 @@ from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, Sources, WindowSettings
 from bertsmith.tasks.settings.losses import LossSettings
 
-Head = Literal["fine-tuned", "linear", "counts", "auto"]
+Head = Literal["fine-tuned", "linear", "counts", "contrastive", "auto"]
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
 OF_SERIES = ("seeds", "folds", "resume")
@@ -22,6 +22,18 @@ OF_TRAINING = (
     "from_scratch", "class_weights", "label_smoothing", "focal_gamma", "exact", "report_to",
 )  # fmt: skip
 """Options of a training, which a linear head has no use for."""
+OF_OTHER_LOSS = (
+    "metric", "patience", "cls_attention", "from_scratch", "class_weights", "label_smoothing",
+    "focal_gamma",
+)  # fmt: skip
+"""Options of a training by logits, which training on pairs of texts has no use for."""
+USELESS = {
+    "linear": (*OF_SERIES, *OF_TRAINING),
+    "counts": (*OF_SERIES, *OF_TRAINING),
+    "contrastive": ("seeds", "folds", *OF_OTHER_LOSS),
+    "auto": OF_SERIES,
+}
+"""Options that a head has no use for."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +49,10 @@ class ClassifySettings(LossSettings, WindowSettings):
     """What learns from the labels. fine-tuned: the whole model. linear: the model stays as it is,
     and logistic regression on its vectors and on word counts is fitted in seconds. This needs no
     --eval, and with few labels it is often better. counts: as linear, but on word counts alone.
-    auto: the best of the three in a cross-validation of --train, which takes as long as five
-    fine-tunings; --eval has no part in the choice."""
+    contrastive: the model learns from pairs of texts which ones have the same label, then logistic
+    regression is fitted to its vectors; for few labels. auto: the best of these in a
+    cross-validation of --train, which takes as long as five trainings of each; --eval has no part
+    in the choice."""
     metric: Metric | None = None  # type: ignore[assignment]
     """Score by which the best weights are chosen: accuracy, the share of texts with the right label
     (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
@@ -63,13 +77,13 @@ class ClassifySettings(LossSettings, WindowSettings):
             )
         check_choice(option("head"), self.head, get_args(Head))
         if self.head != "fine-tuned":
-            self._check_fitted(OF_SERIES if self.head == "auto" else (*OF_SERIES, *OF_TRAINING))
+            self._check_useful(USELESS[self.head])
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
         if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
 
-    def _check_fitted(self, useless: Sequence[str]) -> None:
-        """Refuse options of a training that does not take place.
+    def _check_useful(self, useless: Sequence[str]) -> None:
+        """Refuse options that the head has no use for.
 
         Raises:
             ConfigError: names them.

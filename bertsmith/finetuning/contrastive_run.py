@@ -1,0 +1,116 @@
+"""`finetune classify --head contrastive`: a model and few labelled texts → a model for a task.
+
+The encoder learns from pairs of texts (tasks/contrastive_classification.py). Then a linear head is
+fitted to its vectors, as in SetFit (Tunstall et al. 2022, section 3).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from bertsmith.finetuning.linear_run import LinearFit, evaluate_saved, fit_task
+from bertsmith.finetuning.resolve import resolve_contrastive
+from bertsmith.finetuning.run import (
+    FinetuningRun,
+    PreparedRun,
+    check_run_out,
+    score_baselines,
+)
+from bertsmith.model.bert import BertModel
+from bertsmith.model.model_folder import read_folder
+from bertsmith.model.saving import write_task_settings
+from bertsmith.tasks.contrastive_classification import PairTraining, as_contrastive
+from bertsmith.tasks.inference import load_for_inference
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.task import TaskDataset, named_settings
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.training.machine import Machine
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run import Trained
+
+
+def finetune_contrastive(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    callbacks: Sequence[Callback] = (),
+    resume_command: str = "the same call with resume=True",
+    *,
+    dataset: TaskDataset[Any] | None = None,
+    has_costly_baselines: bool = False,
+) -> LinearFit:
+    """Train the encoder on pairs of texts, fit a head, and score the saved model.
+
+    Args:
+        dataset: the examples; by default those of the settings' files.
+        has_costly_baselines: whether to score also the baselines that take some seconds.
+
+    Raises:
+        InputError: the examples cannot be read, or there are none to train on.
+        CheckpointError: the model folder is incomplete or not a BERT.
+        ConfigError: a setting that this model or machine cannot meet, or an occupied `out`.
+        Interrupted: the user asked to stop; a checkpoint to resume from was written.
+    """
+    check_run_out(settings)
+    return ContrastiveRun(
+        task_type,
+        settings,
+        dataset or task_type.read(settings),
+        callbacks,
+        resume_command,
+        has_costly_baselines=has_costly_baselines,
+    ).run()
+
+
+class ContrastiveRun(FinetuningRun):
+    """Training on pairs of texts, and a head that is fitted afterwards.
+
+    Nothing is scored before the head is fitted, so that training keeps the weights of its last step
+    and eval examples have no part in it.
+    """
+
+    objective_type: ClassVar = PairTraining
+
+    def __init__(
+        self,
+        task_type: type[Classify],
+        settings: ClassifySettings,
+        data: TaskDataset[Any],
+        callbacks: Sequence[Callback],
+        resume_command: str,
+        *,
+        has_costly_baselines: bool,
+    ) -> None:
+        self.data = data
+        """All examples, for their own task."""
+        resolved = resolve_contrastive(settings, len(data.train))
+        contrastive: Any = as_contrastive(data.task, resolved.batch_size)  # type: ignore[arg-type]
+        super().__init__(
+            task_type,
+            resolved,
+            callbacks,
+            resume_command,
+            dataset=replace(data, task=contrastive, held_out=[]),
+            has_costly_baselines=has_costly_baselines,
+        )
+
+    def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
+        prepared, model = super().load(dataset, machine)
+        model.id2label = {}  # an encoder without a head names no labels in its config.json
+        return prepared, model
+
+    def score(self, resolved: PreparedRun, trained: Trained) -> LinearFit:
+        """Fit the head to vectors of the trained encoder, and score the folder."""
+        settings: Any = self.settings
+        loaded = load_for_inference(
+            read_folder(settings.out), device=settings.device, precision=settings.precision
+        )
+        task, fitted = fit_task(loaded, self.data, settings)
+        task.write_files(settings.out)
+        write_task_settings(settings.out, named_settings(task))
+        return replace(
+            fitted,
+            training=trained.summary,
+            num_train_truncated=resolved.objective.train.num_truncated,
+            evaluation=evaluate_saved(settings, self.data),
+            baselines=score_baselines(settings, self.data, {}, costly=self.has_costly_baselines),
+        )

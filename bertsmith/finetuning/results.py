@@ -1,0 +1,41 @@
+"""The facts that the result of every fine-tuning has, whatever head learned."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertsmith.config import to_jsonable
+from bertsmith.finetuning.head_choice import HeadChoice
+from bertsmith.tasks.baseline import Baseline
+from bertsmith.training.run_config import drop_none
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningResult:
+    """A model for a task: its examples and its scores."""
+
+    out: Path
+    task: str
+    target: str
+    labels: tuple[str, ...]
+    num_train: int
+    num_train_windowed: int
+    num_train_truncated: int
+    num_train_skipped: int
+    num_overlap: int
+    notes: tuple[str, ...]
+    start_note: str = ""
+    """Changes to the loaded weights before training; empty if none."""
+    evaluation: Any
+    """An `Evaluation`; None without eval examples."""
+    baselines: tuple[Baseline, ...] = ()
+    """Scores of baselines on the same examples."""
+    choice: HeadChoice | None = None
+    """The scores of the heads that were compared, if they were."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON; `evaluation` is empty without eval examples."""
+        facts = {**to_jsonable(self), "evaluation": {}}
+        if self.evaluation is None:
+            return drop_none(facts)
+        return facts | {"evaluation": self.evaluation.to_json()}

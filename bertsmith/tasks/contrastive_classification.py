@@ -1,0 +1,144 @@
+"""Classification with few labels: vectors of texts with the same label are brought together.
+
+The encoder learns from pairs of labelled texts, of which few texts make many: the cosine of a pair
+should be 1 if both have the same label, and else 0 (SetFit, Tunstall et al. 2022, section 3). A
+step compares all texts of its batch with each other, so that each text is encoded once for all of
+its pairs. The head is fitted to the trained vectors afterwards (finetuning/contrastive_run.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.examples import Example
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.example_objective import MICRO_BATCH_TOKENS, FineTuning, mean_over_rows
+from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.protocols import PredictionT
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.text_vectors import mean_vectors
+from bertsmith.tasks.texts import LabelTask
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import LossTerm
+
+
+def label_similarity(labels: Tensor) -> Tensor:
+    """Compute the cosine that each pair of texts should have, fp32 `[texts, texts]`.
+
+    `labels` are int64 `[texts]`: 1 for equal ones, else 0. Or they are the 0 and 1 of several
+    labels, fp32 `[texts, labels]`: the share of the labels of either text that both have (Jaccard),
+    and 1 for two texts without a label.
+    """
+    if labels.ndim == 1:
+        return (labels[:, None] == labels).float()
+    shared = labels @ labels.T
+    counts = labels.sum(1)
+    either = counts[:, None] + counts - shared
+    return torch.where(either > 0, shared / either.clamp(min=1), 1.0)
+
+
+def pair_loss(vectors: Tensor, similarity: Tensor) -> Tensor:
+    """Compute the mean squared error of the cosines of all pairs of different texts.
+
+    Pairs that share a label and pairs that share none have half of the weight each, as in SetFit,
+    which draws as many of both. `vectors` are fp32 `[texts, hidden]`.
+    """
+    unit = F.normalize(vectors, dim=-1)
+    errors = (unit @ unit.T - similarity).square()
+    are_different = ~torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
+    kinds = [(similarity > 0) & are_different, (similarity == 0) & are_different]
+    means = [(errors * kind).sum() / kind.sum().clamp(min=1) for kind in kinds]
+    return (means[0] + means[1]) / 2
+
+
+def order_in_pairs(labels: Sequence[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw an order of the texts in which two with the same label follow each other.
+
+    So a batch has such pairs even if there are many labels.
+    """
+    of_label: dict[Any, list[int]] = {}
+    for index in rng.permutation(len(labels)).tolist():
+        of_label.setdefault(labels[index], []).append(index)
+    units = [
+        members[first : first + 2]
+        for members in of_label.values()
+        for first in range(0, len(members), 2)
+    ]
+    shuffled = [units[place] for place in rng.permutation(len(units))]
+    return np.array([index for unit in shuffled for index in unit], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ContrastiveTask(LabelTask[PredictionT]):
+    """The common base of classification that learns from pairs of texts."""
+
+    group_size: int = 16
+    """Number of texts that are compared with each other: those of a step."""
+
+    name = "contrast"
+    heads: ClassVar[tuple[str, ...]] = ()
+
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """Encode the texts; to train, a long text keeps only some of its windows.
+
+        All texts of a step are in memory at once, since they are compared.
+        """
+        encoded = super().encode(tokenizer, examples, max_length, labelled=labelled)
+        return encoded.thinned(MICRO_BATCH_TOKENS // self.group_size) if labelled else encoded
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute the vectors of the rows, fp32 `[sequences, hidden]`."""
+        return mean_vectors(model, batch)
+
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
+        """Compute the loss of all pairs in a batch.
+
+        `correct` counts the texts whose nearest other text has a label in common.
+        """
+        vectors = mean_over_rows(outputs.float(), batch)
+        similarity = label_similarity(batch.targets["labels"])
+        with torch.no_grad():
+            unit = F.normalize(vectors, dim=-1)
+            nearest = (unit @ unit.T).fill_diagonal_(-2).argmax(1)
+            num_right = (similarity.gather(1, nearest[:, None]) > 0).sum()
+        return LossTerm(pair_loss(vectors, similarity) * len(vectors), num_right, len(vectors))
+
+
+@dataclass(frozen=True)
+class ContrastiveClassify(ContrastiveTask[ClassPrediction], Classify):
+    """Training for one label per text or pair."""
+
+    heads: ClassVar[tuple[str, ...]] = ()
+
+
+@dataclass(frozen=True)
+class ContrastiveMultiLabel(ContrastiveTask[LabelsPrediction], MultiLabel):
+    """Training for any number of labels per text or pair."""
+
+    heads: ClassVar[tuple[str, ...]] = ()
+
+
+class PairTraining(FineTuning):
+    """The objective of a contrastive task: its epochs keep texts with the same label together."""
+
+    def draw_order(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        labels = self.train.encoded.example_targets["labels"]
+        return order_in_pairs([row.tobytes() for row in labels], rng)
+
+
+def as_contrastive(task: LabelTask[Any], group_size: int) -> ContrastiveTask[Any]:
+    """Return the task that trains the encoder for a task, comparing `group_size` texts."""
+    kind: Any = ContrastiveMultiLabel if isinstance(task, MultiLabel) else ContrastiveClassify
+    values = {each.name: getattr(task, each.name) for each in fields(task)}
+    return kind(**values | {"group_size": group_size})
