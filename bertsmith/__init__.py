@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bertsmith.estimators.sentences import SentenceEncoder
     from bertsmith.estimators.texts import TextClassifier, TextRegressor
     from bertsmith.estimators.words import TokenClassifier
+    from bertsmith.inspection.look import Look, look
     from bertsmith.model.bert import BertModel
     from bertsmith.model.config import BertConfig
     from bertsmith.model.loading import load_model
@@ -41,6 +42,7 @@ __all__ = [
     "BertsmithError",
     "Callback",
     "IncompleteRowError",
+    "Look",
     "MultipleChoice",
     "Predictor",
     "Pretrained",
@@ -55,6 +57,7 @@ __all__ = [
     "load",
     "load_model",
     "load_tokenizer",
+    "look",
     "pretrain",
     "save_model",
 ]
@@ -65,6 +68,7 @@ _HOMES = {
     "BertsmithError": "bertsmith.errors",
     "Callback": "bertsmith.training.recorder",
     "IncompleteRowError": "bertsmith.data.records",
+    "Look": "bertsmith.inspection.look",
     "MultipleChoice": "bertsmith.estimators.reading",
     "Predictor": "bertsmith.tasks.predictor",
     "Pretrained": "bertsmith.estimators.pretrain",
@@ -78,6 +82,7 @@ _HOMES = {
     "load": "bertsmith.tasks.auto",
     "load_model": "bertsmith.model.loading",
     "load_tokenizer": "bertsmith.tokenization.auto",
+    "look": "bertsmith.inspection.look",
     "pretrain": "bertsmith.estimators.pretrain",
     "save_model": "bertsmith.model.saving",
 }

@@ -54,6 +54,7 @@ COMMANDS = {
     "evaluate": Command("Task", "score a model on labelled data, or a masked LM on minimal pairs"),
     "predict": Command("Task", "run a fine-tuned model on new texts"),
     "embed": Command("Task", "turn texts into vectors, to compare or search them"),
+    "look": Command("Task", "show the inside of a model on a page: attention, words that count"),
     "compress": Command("Task", "make a model smaller: fewer layers or tokens"),
     "serve": Command("Task", "serve models over HTTP, for any program"),
     "push": Command("Task", "send a model to the Hugging Face hub"),

@@ -75,11 +75,15 @@ def write_page(path: Path, template: str, **values: Any) -> None:
 
     An HTML page ends with the date, the version, and the command of `made_by`.
     """
-    footer = {
+    page = render_page(template, footer=page_footer(), **values)
+    with atomic_write(path, "w") as file:
+        file.write(page)
+
+
+def page_footer() -> dict[str, str]:
+    """Return the values of a page's end: the time, the version, and the command of `made_by`."""
+    return {
         "time": time.strftime("%Y-%m-%d, %H:%M"),
         "version": __version__,
         "command": _command.get(),
     }
-    page = render_page(template, footer=footer, **values)
-    with atomic_write(path, "w") as file:
-        file.write(page)

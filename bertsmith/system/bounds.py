@@ -45,6 +45,8 @@ LARGEST: Mapping[str, int] = {
     "num_examples": 1_000_000_000,
     "min_count": 1_000_000_000_000,
     "min_frequency": 1_000_000_000_000,
+    # A page, on which each text is a mark.
+    "num_texts": 10_000,
     # A server.
     "max_queue": 1_000_000,
     "max_texts": 1_000_000,

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.look.head_outputs import apply_head, pack_copies
+from bertsmith.inspection.head_outputs import apply_head, pack_copies
 from bertsmith.model.bert import BertModel
 
-FEWEST_POINTS = 8
+FEWEST_POINTS = 4
 MOST_POINTS = 256
 TOLERANCE = 0.01
 """Largest difference between the sum of the attributions and that of the logits, as a share of the

@@ -6,7 +6,7 @@ import torch
 from test_head_outputs import FAMILIES, save_family, tiny_row
 from tiny_models import save_tiny, tiny_tokenizer
 
-from bertsmith.look.saliency import (
+from bertsmith.inspection.saliency import (
     TOLERANCE,
     HeadReader,
     Target,

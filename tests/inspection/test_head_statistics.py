@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from bertsmith.look.head_statistics import STATISTICS, StatisticsSum
-from bertsmith.look.vector_map import project
+from bertsmith.inspection.head_statistics import STATISTICS, StatisticsSum
+from bertsmith.inspection.vector_map import project
 
 
 def test_statistics_equal_sums_over_every_query():

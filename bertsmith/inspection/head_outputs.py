@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch, pack
-from bertsmith.look.layer_recorder import Head, LayerRecorder
+from bertsmith.inspection.layer_recorder import Head, LayerRecorder
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
 
 
@@ -78,4 +78,5 @@ def apply_head(
         logits = module(chosen.flatten(0, 1), model.embeddings.word.weight)
     else:
         logits = module(chosen.flatten(0, 1))
-    return logits.float().view(copies, len(positions), -1)
+    outputs = logits.shape[1] if logits.ndim == 2 else 1  # of "replaced_token" [tokens] alone
+    return logits.float().view(copies, len(positions), outputs)

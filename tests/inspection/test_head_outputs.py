@@ -6,8 +6,8 @@ import torch
 import transformers
 from tiny_models import save_tiny_of, tiny_tokenizer
 
-from bertsmith.look.head_outputs import apply_head, compute_layers, pack_copies
-from bertsmith.look.lens import compute_lens
+from bertsmith.inspection.head_outputs import apply_head, compute_layers, pack_copies
+from bertsmith.inspection.lens import compute_lens
 from bertsmith.model.loading import load_model
 
 FAMILIES = ("albert", "bert", "distilbert", "electra", "modernbert", "roberta")

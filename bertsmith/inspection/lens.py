@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.look.head_outputs import LayerOutputs, apply_head
+from bertsmith.inspection.head_outputs import LayerOutputs, apply_head
 from bertsmith.model.bert import BertModel
 
 

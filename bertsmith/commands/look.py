@@ -1,0 +1,38 @@
+"""`bertsmith look`: a model and a text → a page that shows the inside of the model."""
+
+from collections.abc import Sequence
+
+from bertsmith.commands.predict import as_characters
+from bertsmith.commands.settings.look import Settings
+from bertsmith.data.tables import check_delimiter
+from bertsmith.errors import SettingError
+from bertsmith.inspection.look import look
+from bertsmith.system.counts import count_noun
+from bertsmith.system.files import PAGE_ENDINGS, hold_outputs
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    if settings.data is not None:
+        check_delimiter(settings.columns, settings.data)
+    if settings.out.suffix.lower() not in PAGE_ENDINGS:
+        raise SettingError("out", settings.out, f"names that end in {' or '.join(PAGE_ENDINGS)}")
+    with hold_outputs({"--out": settings.out}, settings.data, settings.model):
+        result = look(
+            settings.model,
+            as_characters(settings.text),
+            pair=tuple(map(as_characters, settings.pair)),
+            data=settings.data,
+            checkpoints=settings.checkpoints,
+            without=settings.without,
+            words=settings.words,
+            language=settings.language,
+            columns=settings.columns,
+            num_texts=settings.num_texts,
+            max_length=settings.max_length,
+            device=settings.device,
+        )
+        result.save(settings.out)
+    num_tokens = len(result.tokens)
+    shown = result.decided.shown
+    cut = f" of {shown.num_all:,}" if shown.num_all > num_tokens else ""
+    print(f"{num_tokens:,}{cut} {count_noun(num_tokens, 'token').split()[-1]} → {settings.out}")

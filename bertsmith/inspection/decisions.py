@@ -1,0 +1,288 @@
+"""What a model decides about a shown text, and the logits that each decision comes from."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertsmith.data.label_values import label_name
+from bertsmith.inspection.head_outputs import LayerOutputs, apply_head, compute_layers, pack_copies
+from bertsmith.inspection.layer_recorder import Head
+from bertsmith.inspection.saliency import Target
+from bertsmith.inspection.shown_text import ShownText
+from bertsmith.model.bert import TOKEN_HEADS
+from bertsmith.tasks.fill_mask import FillMask
+from bertsmith.tasks.linear_classification import LinearTask
+from bertsmith.tasks.predictor import LoadedDefinition
+from bertsmith.tasks.tagged_text import span_types
+from bertsmith.tasks.token_classification import Tag
+
+MOST_DECISIONS = 20
+"""Largest number of decisions that are listed, such as the labels of a classifier."""
+MOST_AT_LAYERS = 3
+"""Largest number of decisions that are listed for each layer."""
+LIKELY = 0.5
+
+Kind = Literal["labels", "number", "tags", "answers", "masks", "choices", "replaced", "none"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision of a model, such as a label, an entity or a word for [MASK].
+
+    Attributes:
+        label: its name.
+        value: its probability, or the number of a regression.
+        text: the words that it is about; empty if these are all.
+        part: the text in which these stand, 0 or 1.
+        start: their first character in that text.
+        end: one past their last character.
+        color: the number of its color; labels of one kind share it.
+        target: the logit that it comes from; None if no gradient leads there.
+    """
+
+    label: str
+    value: float
+    text: str = ""
+    part: int | None = None
+    start: int = 0
+    end: int = 0
+    color: int = 0
+    target: Target | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """The decisions about a text, the likeliest first where they exclude each other.
+
+    `shown` is the text with its `layers`: of several choices the likeliest.
+    """
+
+    kind: Kind
+    decisions: tuple[Decision, ...]
+    shown: ShownText
+    layers: LayerOutputs
+
+
+def head_of(loaded: LoadedDefinition[Any]) -> str | None:
+    """Return the head of a model that decides; None for an encoder, and for a linear head."""
+    heads = loaded.model.heads
+    names = (*loaded.definition.heads, "replaced_token")
+    return next((name for name in names if name in heads), None)
+
+
+def decide(
+    loaded: LoadedDefinition[Any],
+    rows: Sequence[ShownText],
+    without: Collection[Head] = (),
+    like: Decided | None = None,
+) -> Decided:
+    """Compute layers and decisions, without the heads of `without`.
+
+    Args:
+        rows: as `read_text` gives them.
+        like: earlier decisions; labels come in their order, and the same choice is shown.
+    """
+    model, head = loaded.model, head_of(loaded)
+    computed: list[LayerOutputs] = []
+    logits: list[NDArray[np.float32]] = []
+    for row in rows:
+        batch = pack_copies(model, row.ids, row.type_ids)
+        layers = compute_layers(model, batch, without)
+        computed.append(layers)
+        if head is not None:
+            positions = list(range(len(row.ids)))
+            if head == "masked_lm":
+                positions = np.flatnonzero(row.ids == loaded.tokenizer.mask_id).tolist()
+            logits.append(_logits(loaded, head, layers, batch, positions))
+    shown = 0
+    if head is None:
+        kind, decisions = _decide_without_head(loaded, rows[0])
+    else:
+        kind, decisions = _decide_by_head(loaded, head, rows, logits)
+    if kind == "choices":
+        best = max(range(len(rows)), key=lambda number: logits[number][0, 0])
+        shown = best if like is None else like.shown.row
+        # The other choices stand in rows of their own, which the page does not show.
+        decisions = [
+            each if each.color == shown else replace(each, target=None) for each in decisions
+        ]
+    if like is not None and kind in ("labels", "choices"):
+        order = {each.label: number for number, each in enumerate(like.decisions)}
+        decisions = sorted(decisions, key=lambda each: order.get(each.label, len(order)))
+    if kind in ("labels", "choices"):
+        decisions = decisions[:MOST_DECISIONS]
+    return Decided(kind, tuple(decisions), rows[shown], computed[shown])
+
+
+def decide_at_layers(
+    loaded: LoadedDefinition[Any], decided: Decided, lens: Sequence[NDArray[np.float32]]
+) -> list[list[Decision]]:
+    """Return what the head would decide about the text as a whole at each layer.
+
+    Of choices only the shown one has a row of vectors, so its logit is the value. The list is empty
+    for heads that decide about each token.
+
+    Args:
+        lens: the logits at each layer, fp32 [positions, outputs].
+    """
+    shown, head = decided.shown, head_of(loaded)
+    if decided.kind == "choices":
+        name = shown.example.choices[shown.row]
+        return [[Decision(name, float(logits[0, 0]))] for logits in lens]
+    if head is None or decided.kind not in ("labels", "number", "answers"):
+        return []
+    order = {each.label: number for number, each in enumerate(decided.decisions)}
+    layers = []
+    for logits in lens:
+        decisions = _decide_by_head(loaded, head, [shown], [logits])[1]
+        if decided.kind == "labels":
+            decisions = [each for each in decisions if each.label in order]
+            decisions.sort(key=lambda each: order[each.label])
+        layers.append(decisions[:MOST_AT_LAYERS])
+    return layers
+
+
+@torch.no_grad()
+def _logits(
+    loaded: LoadedDefinition[Any],
+    head: str,
+    layers: LayerOutputs,
+    batch: Any,
+    positions: Sequence[int],
+) -> NDArray[np.float32]:
+    """Compute logits of a row, fp32 [positions, outputs]."""
+    logits = apply_head(loaded.model, head, layers.vectors, batch, positions)[0]
+    return np.asarray(logits.cpu().numpy(), dtype=np.float32)
+
+
+def _decide_without_head(
+    loaded: LoadedDefinition[Any], row: ShownText
+) -> tuple[Kind, list[Decision]]:
+    definition = loaded.definition
+    if not isinstance(definition, LinearTask):
+        return "none", []
+    (prediction,) = definition.predict(loaded.model, row.encoded, [row.example])
+    probabilities = prediction.probabilities.items()
+    pairs = sorted(probabilities, key=lambda pair: -pair[1])
+    return "labels", [Decision(label_name(label), share) for label, share in pairs]
+
+
+def _decide_by_head(
+    loaded: LoadedDefinition[Any],
+    head: str,
+    rows: Sequence[ShownText],
+    logits: Sequence[NDArray[np.float32]],
+) -> tuple[Kind, list[Decision]]:
+    definition, row = loaded.definition, rows[0]
+    if head == "masked_lm":
+        return "masks", _fill_masks(loaded, row, logits[0])
+    if head == "replaced_token":
+        return "replaced", _find_replaced(row, logits[0])
+    outputs = list(logits) if head in TOKEN_HEADS else np.concatenate(logits)
+    (prediction,) = definition.decode(outputs, row.encoded, [row.example])
+    if head == "tag":
+        return "tags", _label_words(definition, row, prediction)
+    if head == "answer":
+        return "answers", _find_answers(row, prediction)
+    if head == "regress":
+        return "number", [Decision("", prediction.value, target=Target(((0, 0),)))]
+    if head == "choose":
+        shares = prediction.probabilities
+        named = [
+            Decision(choice, share, color=number, target=Target(((0, 0),)))
+            for number, (choice, share) in enumerate(zip(row.example.choices, shares, strict=True))
+        ]
+    else:
+        named = [
+            Decision(label_name(label), share, color=number, target=Target(((0, number),)))
+            for number, (label, share) in enumerate(prediction.probabilities.items())
+        ]
+    kind: Kind = "choices" if head == "choose" else "labels"
+    return kind, sorted(named, key=lambda each: -each.value)
+
+
+def _fill_masks(
+    loaded: LoadedDefinition[Any], row: ShownText, logits: NDArray[np.float32]
+) -> list[Decision]:
+    definition, tokenizer = loaded.definition, loaded.tokenizer
+    if not isinstance(definition, FillMask):
+        return []
+    places = np.flatnonzero(row.ids == tokenizer.mask_id).tolist()
+    if not places:
+        return []
+    shares = torch.from_numpy(logits)[:, : tokenizer.vocab_size].softmax(-1)
+    decisions = []
+    for place, words in zip(places, definition.likeliest(shares).tolist(), strict=True):
+        piece = row.pieces[place]
+        for id_, share in words:
+            word = tokenizer.decode([int(id_)]).strip()
+            target = Target(((place, int(id_)),))
+            span = piece.token, piece.part, piece.start, piece.end
+            decisions.append(Decision(word, share, *span, target=target))
+    return decisions
+
+
+def _find_replaced(row: ShownText, logits: NDArray[np.float32]) -> list[Decision]:
+    shares = torch.from_numpy(logits).flatten().sigmoid().tolist()
+    decisions = []
+    for place, (piece, share) in enumerate(zip(row.pieces, shares, strict=True)):
+        if piece.part is not None and share >= LIKELY:
+            span = piece.token, piece.part, piece.start, piece.end
+            target = Target(((place, 0),))
+            decisions.append(Decision("replaced", share, *span, color=1, target=target))
+    return decisions
+
+
+def _label_words(definition: Tag, row: ShownText, prediction: Any) -> list[Decision]:
+    """List entities, or the words if labels follow no scheme of entities.
+
+    The logit of an entity is the sum of those of its words' labels.
+    """
+    offsets = row.example.offsets
+    firsts = row.encoded.alignment[0].tokens.tolist() if offsets else []
+    numbers = {name: number for number, name in enumerate(definition.labels)}
+    if definition.scheme == "plain":
+        names = list(definition.labels)
+        spans = [
+            (label, offsets[word][0], offsets[word][1], share)
+            for word, (label, share) in enumerate(
+                zip(prediction.label_names, prediction.label_probabilities, strict=True)
+            )
+        ]
+    else:
+        names = list(span_types(definition.labels, definition.scheme))
+        spans = [
+            (entity.label, entity.start, entity.end, entity.probability)
+            for entity in prediction.entities
+        ]
+    decisions = []
+    for label, start, end, share in spans:
+        words = [w for w, (s, e) in enumerate(offsets) if s < end and e > start]
+        cells = tuple(
+            (firsts[word], numbers[prediction.label_names[word]])
+            for word in words
+            if prediction.label_names[word] in numbers
+        )
+        color = names.index(label) if label in names else 0
+        target = Target(cells) if cells else None
+        text = row.texts[0][start:end]
+        decisions.append(Decision(label, share, text, 0, start, end, color, target))
+    return decisions
+
+
+def _find_answers(row: ShownText, prediction: Any) -> list[Decision]:
+    """List the best answers, the predicted one first; their logit is that of start plus end."""
+    decisions = []
+    for candidate in prediction.candidates():
+        tokens = row.tokens_of(1, candidate.start, candidate.end)
+        target = Target(((tokens[0], 0), (tokens[-1], 1))) if tokens else None
+        span = candidate.text, 1, candidate.start, candidate.end
+        decisions.append(Decision("answer", candidate.probability, *span, target=target))
+    if not prediction.is_answered:
+        nothing = Decision("no answer", prediction.probability, target=Target(((0, 0), (0, 1))))
+        decisions.insert(0, nothing)
+    return decisions

@@ -1,0 +1,67 @@
+"""Attributions of decisions, as many as take a bounded number of operations."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from bertsmith.inspection.decisions import Decided, head_of
+from bertsmith.inspection.saliency import (
+    FEWEST_POINTS,
+    Attribution,
+    HeadReader,
+    Target,
+    integrate_gradients,
+)
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.predictor import LoadedDefinition
+
+MOST_EXPLAINED = 8
+OPERATIONS = 2e11
+"""Multiplications for all gradients, by which a base model explains one decision about 128 tokens,
+and a small one all."""
+
+
+def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution | None]:
+    """Attribute the logits of the first decisions to the tokens; None for those without.
+
+    The baseline has [MASK] in place of every word.
+    """
+    head = head_of(loaded)
+    numbers = _by_importance(decided)[: _affordable(loaded.model, len(decided.shown.ids))]
+    results: list[Attribution | None] = [None] * len(decided.decisions)
+    if head is None or not numbers:
+        return results
+    shown = decided.shown
+    reader = HeadReader(loaded.model, head, shown.ids, shown.type_ids)
+    baseline = shown.hide_words(loaded.tokenizer.mask_id)
+    targets = _targets(decided, numbers)
+    for number, result in zip(numbers, integrate_gradients(reader, baseline, targets), strict=True):
+        results[number] = result
+    return results
+
+
+def _by_importance(decided: Decided) -> list[int]:
+    """List the decisions with a target; of several masks the likeliest word of each comes first."""
+    numbers = [n for n, each in enumerate(decided.decisions) if each.target is not None]
+    if decided.kind != "masks":
+        return numbers
+    ranks: Counter[int] = Counter()
+    ranked = []
+    for number in numbers:
+        start = decided.decisions[number].start
+        ranked.append((ranks[start], number))
+        ranks[start] += 1
+    return [number for _, number in sorted(ranked)]
+
+
+def _targets(decided: Decided, numbers: Sequence[int]) -> list[Target]:
+    targets = (decided.decisions[number].target for number in numbers)
+    return [target for target in targets if target is not None]
+
+
+def _affordable(model: BertModel, num_tokens: int) -> int:
+    """Return how many decisions about so many tokens are explained, at least one."""
+    # Layers that share weights are computed once for each layer.
+    weights = sum(part.numel() for layer in model.layers for part in layer.parameters())
+    each = 2 * weights * num_tokens * FEWEST_POINTS
+    return int(max(1, min(MOST_EXPLAINED, OPERATIONS // each)))

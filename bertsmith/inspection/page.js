@@ -1,0 +1,698 @@
+"use strict";
+
+// Draws the data of the page. Texts of users and of models are set as text, never as HTML.
+
+const CHINESE = {
+  "Inside the model": "模型内部",
+  "{family} in {folder}: layers {layers}, heads per layer {heads}. The text has {count} tokens.": "{folder} 中的 {family}：{layers} 层，每层 {heads} 个注意力头。文本有 {count} 个词元。",
+  "The page shows the first {count} tokens of {all}, and the prediction is that of these alone.": "文本共有 {all} 个词元，本页只显示前 {count} 个，预测也只根据这些词元。",
+  "Words instead of tokens": "按词显示（合并词元）",
+  "Training step": "训练步数",
+  "end of the run": "训练结束",
+  "step {step}": "第 {step} 步",
+  "The run has {count} checkpoints; the page shows {shown} of them.": "训练共有 {count} 个检查点，本页显示其中 {shown} 个。",
+  "Prediction": "预测",
+  "The model": "模型",
+  "Without head {heads}": "去掉注意力头 {heads}",
+  "no answer": "没有答案",
+  "replaced": "被替换",
+  "The model labels nothing in this text.": "模型在这段文本中没有标出任何内容。",
+  "Write {mask} in place of a word, and this page shows the words that the model puts there.": "把一个词写成 {mask}，本页就会显示模型填入的词。",
+  "This model predicts nothing by itself: it gives vectors of texts.": "这个模型本身不做预测，只给出文本向量。",
+  "The words that count": "起作用的词",
+  "Decision": "决定",
+  "A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more (integrated gradients of its logit, compared with a text of {mask} alone).": "实线表示这个词支持该决定，虚线表示反对；线越粗，作用越大（该决定的 logit 的积分梯度，对照是全部由 {mask} 组成的文本）。",
+  "The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.": "logit 为 {logit}；隐藏所有词时为 {baseline}。各词的数值之和等于两者之差，误差不超过 {error}。",
+  "Only the first decisions are explained, so that the page is made quickly.": "为了较快生成页面，只解释前面的决定。",
+  "This is the prediction at the end of the run.": "这里解释的是训练结束时的预测。",
+  "Attention": "注意力",
+  "Each small square is a head. A row is a token, and dark cells are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.": "每个小方格是一个注意力头。每一行是一个词元，深色格子是它所关注的词元。请选择一个头；方向键可移到相邻的头。",
+  "Heads of all layers": "各层的注意力头",
+  "Layer {layer}, head {head}": "第 {layer} 层第 {head} 头",
+  "Point at a cell, or use the arrow keys.": "请指向一个格子，或使用方向键。",
+  "{from} attends to {to}: {share}": "{from} 关注 {to}：{share}",
+  "Point at a word on the left to see what it attends to, or on the right to see what attends to it. The numbers are rounded for this page.": "指向左边的词，可看到它关注哪些词；指向右边的词，可看到哪些词关注它。数值为适应页面已取整。",
+  "from": "从",
+  "to": "到",
+  "As a table": "表格",
+  "token": "词元",
+  "word": "词",
+  "attends most to": "最关注的词元",
+  "What each layer would predict": "每一层会预测什么",
+  "The head of the model reads the vectors of every layer as if it were the last (logit lens). Layer 0 is the embedding.": "让模型的预测层读取每一层的向量，就像那是最后一层（logit lens）。第 0 层是嵌入。",
+  "layer {layer}": "第 {layer} 层",
+  "layer": "层",
+  "prediction": "预测",
+  "Where the heads look": "各个头关注哪里",
+  "Over {texts} texts of {source}, {tokens} tokens. Choose a column to sort by it.": "依据 {source} 的 {texts} 个文本，共 {tokens} 个词元。点击列名可排序。",
+  "Over this text, {tokens} tokens. A file of texts says more (--data). Choose a column to sort by it.": "依据这段文本，共 {tokens} 个词元。给出文本文件（--data）会更说明问题。点击列名可排序。",
+  "head": "头",
+  "entropy": "熵",
+  "previous": "前一个",
+  "next": "后一个",
+  "first": "第一个",
+  "separator": "分隔符",
+  "distance": "距离",
+  "Entropy is in bits: 3 bits are as wide as 8 tokens looked at alike. Previous, next, first and separator are the shares of attention that these tokens get. Distance is the mean number of tokens to what a head looks at.": "熵的单位是比特：3 比特相当于平均关注 8 个词元。前一个、后一个、第一个和分隔符是这些词元得到的注意力份额。距离是到所关注词元的平均词元数。",
+  "Map of the texts": "文本地图",
+  "Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).": "每个标记是 {source} 中的一个文本，向量相近的文本靠在一起（前两个主成分，分别占方差的 {first} 和 {second}）。",
+  "Colors and shapes are the labels that the model predicts.": "颜色和形状表示模型预测的标签。",
+  "Point at a mark to read its text.": "指向一个标记可阅读其文本。",
+  "text": "文本",
+  "label": "标签",
+};
+const data = JSON.parse(document.getElementById("data").textContent);
+const isChinese = data.language === "zh";
+const SPACE = "\u00a0";
+const MOST_OPEN_HEADS = 24; // a longer table of statistics is closed at first
+const FEWEST_LINE = 0.02; // lines of less weight are not drawn
+
+function say(text, values = {}) {
+  const sentence = (isChinese && CHINESE[text]) || text;
+  return sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+}
+
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element && name !== "style") element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+function drawn(tag, properties = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function percent(share) {
+  if (share > 0 && share < 0.0005) return `<${SPACE}0.1${SPACE}%`;
+  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}${SPACE}%`;
+}
+const number = (value) => String(Number(value.toPrecision(3)));
+const shownValue = (value) => (data.kind === "number" ? number(value) : percent(value));
+
+// ---- Tokens and words ---------------------------------------------------------------------------
+
+const state = { frame: data.frames.length - 1, layer: data.layers - 1, head: 0, words: data.words, decision: 0, sort: null };
+const tokens = data.tokens.map(([label, part, start, end, word], index) => ({ label, part, start, end, word, indices: [index] }));
+const words = [];
+for (const token of tokens) {
+  const last = words[words.length - 1];
+  if (last && last.word === token.word && last.part === token.part) {
+    last.indices.push(...token.indices);
+    last.end = Math.max(last.end, token.end);
+    last.start = Math.min(last.start, token.start);
+  } else words.push({ ...token, indices: [...token.indices] });
+}
+const characters = data.texts.map((text) => Array.from(text)); // offsets count characters, not halves of emoji
+for (const word of words) {
+  if (word.indices.length > 1) word.label = characters[word.part].slice(word.start, word.end).join("").trim() || word.label;
+}
+const units = () => (state.words ? words : tokens);
+const isLast = () => state.frame === data.frames.length - 1;
+
+// ---- Attention weights --------------------------------------------------------------------------
+
+const LEVEL = new Float32Array(128);
+Array.from(data.alphabet).forEach((character, level) => {
+  LEVEL[character.charCodeAt(0)] = (level / (data.alphabet.length - 1)) ** 2;
+});
+
+// Of words, attention to one is the sum over its tokens, attention from one the mean (Clark et al. 2019, section 4.1).
+function weightsOf(layer, head) {
+  const count = tokens.length;
+  const text = data.frames[state.frame].weights;
+  const first = (layer * data.heads + head) * count * count;
+  const all = units();
+  const size = all.length;
+  const weights = new Float32Array(size * size);
+  all.forEach((from, row) => {
+    all.forEach((to, column) => {
+      let sum = 0;
+      for (const i of from.indices) for (const j of to.indices) sum += LEVEL[text.charCodeAt(first + i * count + j)];
+      weights[row * size + column] = sum / from.indices.length;
+    });
+  });
+  return weights;
+}
+
+function colorOf(name) {
+  const probe = make("i", { style: `color: var(${name})` });
+  document.body.append(probe);
+  const rgb = getComputedStyle(probe).color.match(/[\d.]+/g).map(Number);
+  probe.remove();
+  return rgb;
+}
+
+function paint(canvas, weights, size) {
+  const [ground, ink] = palette;
+  canvas.width = canvas.height = size;
+  const image = canvas.getContext("2d").createImageData(size, size);
+  weights.forEach((weight, index) => {
+    const share = Math.sqrt(weight);
+    for (let channel = 0; channel < 3; channel += 1) {
+      image.data[4 * index + channel] = ground[channel] + share * (ink[channel] - ground[channel]);
+    }
+    image.data[4 * index + 3] = 255;
+  });
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+let palette = [];
+const readPalette = () => { palette = [colorOf("--card"), colorOf("--text"), colorOf("--soft"), colorOf("--c1")]; };
+
+// ---- Parts of the page --------------------------------------------------------------------------
+
+const main = document.getElementById("main");
+const redraws = []; // functions that draw again after a change
+
+function section(title, ...children) {
+  const heading = make("h2", {}, title);
+  const element = make("section", {}, heading, ...children);
+  main.append(element);
+  return element;
+}
+
+function table(titles, rows, className = "small") {
+  return make(
+    "table", { className },
+    make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title)))),
+    make("tbody", {}, ...rows.map(([name, ...cells]) => make(
+      "tr", {}, make("th", { scope: "row", dir: "auto" }, name),
+      ...cells.map((cell) => make("td", { dir: "auto" }, cell)),
+    ))),
+  );
+}
+
+// A table behind a picture, which is filled when it is opened.
+function behind(fill) {
+  const box = make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: say("As a table") });
+  const details = make("details", {}, make("summary", {}, say("As a table")), box);
+  const redraw = () => { if (details.open) box.replaceChildren(fill()); };
+  details.addEventListener("toggle", redraw);
+  redraws.push(redraw);
+  return details;
+}
+
+// A text with its units in elements that `decorate` makes; spaces between them stay.
+function passage(part, all, decorate) {
+  const text = characters[part];
+  const nodes = [];
+  let reached = 0;
+  all.forEach((unit, index) => {
+    if (unit.part !== part || unit.start < reached || unit.end <= unit.start) return;
+    nodes.push(text.slice(reached, unit.start).join(""), decorate(unit, index, text.slice(unit.start, unit.end).join("")));
+    reached = unit.end;
+  });
+  return make("p", { className: "passage", dir: "auto" }, ...nodes, text.slice(reached).join(""));
+}
+
+// ---- The beginning ------------------------------------------------------------------------------
+
+function begin() {
+  document.documentElement.lang = data.language;
+  const about = say("{family} in {folder}: layers {layers}, heads per layer {heads}. The text has {count} tokens.", { ...data, count: data.numAll });
+  main.append(make("h1", {}, say("Inside the model")), make("p", { className: "soft" }, about));
+  if (data.numAll > tokens.length) {
+    main.append(make("p", { className: "wrong", id: "cut" }, say("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: tokens.length, all: data.numAll })));
+  }
+  const merge = make("input", { type: "checkbox", id: "words", checked: state.words });
+  merge.addEventListener("change", () => { state.words = merge.checked; redraw(); });
+  const controls = make("div", { className: "controls" }, make("label", {}, merge, say("Words instead of tokens")));
+  if (data.frames.length > 1) {
+    const name = () => (isLast() ? say("end of the run") : say("step {step}", data.frames[state.frame]));
+    const slider = make("input", { type: "range", id: "step", min: 0, max: data.frames.length - 1, value: state.frame });
+    slider.value = state.frame;
+    const output = make("output", { htmlFor: "step" }, name());
+    slider.addEventListener("input", () => {
+      state.frame = Number(slider.value);
+      output.textContent = name();
+      slider.setAttribute("aria-valuetext", name());
+      redraw();
+    });
+    slider.setAttribute("aria-valuetext", name());
+    controls.append(make("label", {}, say("Training step"), slider, output));
+  }
+  main.append(controls);
+  if (data.numSteps > data.frames.length - 1) {
+    main.append(make("p", { className: "soft small" }, say("The run has {count} checkpoints; the page shows {shown} of them.", { count: data.numSteps, shown: data.frames.length - 1 })));
+  }
+}
+
+// ---- Prediction and saliency --------------------------------------------------------------------
+
+// The first characters of all masks, by which a decision says which mask it fills.
+const masks = [...new Set(data.frames.flatMap((frame) => frame.decisions).filter((each) => each.span).map((each) => each.span[1]))];
+
+const nameOf = (decision) => {
+  const label = ["no answer", "replaced"].includes(decision.label) ? say(decision.label) : decision.label;
+  if (data.kind === "answers") return decision.text || label;
+  if (data.kind === "number") return say("Prediction");
+  if (data.kind === "masks") return masks.length > 1 ? `${data.mask} ${masks.indexOf(decision.span[1]) + 1}: ${label}` : label;
+  return decision.text ? `${decision.text} (${label})` : label;
+};
+
+function bars(decisions, caption) {
+  const largest = Math.max(...decisions.map((each) => Math.abs(each.value)), data.kind === "number" ? 1e-9 : 1);
+  const rows = decisions.map((each) => {
+    const filled = make("i", { className: "bar", style: `width: ${(100 * Math.abs(each.value)) / largest}%` });
+    return make(
+      "tr", {},
+      make("th", { scope: "row", dir: "auto" }, nameOf(each)),
+      make("td", { className: "number" }, shownValue(each.value)),
+      make("td", { className: "drawn" }, make("span", { className: `track c${each.color % 8}`, ariaHidden: "true" }, filled)),
+    );
+  });
+  const element = make("table", { className: "bars" }, make("caption", {}, caption), make("tbody", {}, ...rows));
+  return rows.length > 12 ? make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: caption }, element) : element;
+}
+
+// The text with what the model decided marked in it.
+function marked(decisions) {
+  const isTop = data.kind === "answers";
+  const spans = (isTop ? decisions.slice(0, 1) : decisions).filter((each) => each.span && data.kind !== "masks");
+  return data.texts.flatMap((_, part) => {
+    const text = characters[part];
+    const nodes = [];
+    let reached = 0;
+    for (const { span: [, start, end], label, color } of spans.filter((each) => each.span[0] === part).sort((a, b) => a.span[1] - b.span[1])) {
+      if (start < reached) continue;
+      const name = isTop ? [] : [make("small", { dir: "auto" }, label === "replaced" ? say(label) : label)];
+      nodes.push(text.slice(reached, start).join(""), make("mark", { className: `c${color % 8}` }, text.slice(start, end).join(""), ...name));
+      reached = end;
+    }
+    return nodes.length ? [make("p", { className: "passage", dir: "auto" }, ...nodes, text.slice(reached).join(""))] : [];
+  });
+}
+
+function showPrediction() {
+  const place = make("div", { className: "columns" });
+  const text = make("div");
+  const box = section(say("Prediction"), text, place);
+  box.id = "prediction";
+  redraws.push(() => {
+    const { decisions } = data.frames[state.frame];
+    text.replaceChildren(...marked(decisions));
+    if (!decisions.length) {
+      let nothing = "This model predicts nothing by itself: it gives vectors of texts.";
+      if (data.kind === "masks") nothing = "Write {mask} in place of a word, and this page shows the words that the model puts there.";
+      else if (data.kind !== "none") nothing = "The model labels nothing in this text.";
+      place.replaceChildren(make("p", {}, say(nothing, data)));
+    } else place.replaceChildren(bars(decisions, say("The model")));
+    if (data.without && isLast()) {
+      const caption = say("Without head {heads}", { heads: data.without.heads.join(", ") });
+      const other = data.without.decisions;
+      place.append(make("div", { id: "without" }, other.length ? bars(other, caption) : make("p", {}, `${caption}: ${say("The model labels nothing in this text.")}`)));
+    }
+  });
+}
+
+const format = (value) => (value > 0 ? "+" : value < 0 ? "−" : "") + number(Math.abs(value));
+
+function showSaliency() {
+  const { decisions } = data.frames[data.frames.length - 1];
+  const explained = data.saliency.map((each, index) => [each, index]).filter(([each]) => each);
+  if (!explained.length) return;
+  state.decision = explained[0][1];
+  const select = make("select", { id: "decision" }, ...explained.map(([, index]) => make("option", { value: index }, `${nameOf(decisions[index])}: ${shownValue(decisions[index].value)}`)));
+  select.addEventListener("change", () => { state.decision = Number(select.value); redraw(); });
+  const texts = make("div");
+  const sum = make("p", { className: "soft small" });
+  const values = () => units().map((unit) => unit.indices.reduce((total, index) => total + data.saliency[state.decision].values[index], 0));
+  const rows = () => units().map((unit, index) => [unit, values()[index]]).filter(([unit]) => unit.part >= 0);
+  const box = section(
+    say("The words that count"),
+    make("div", { className: "controls" }, make("label", {}, say("Decision"), select)),
+    make("p", { className: "small" }, say("A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more (integrated gradients of its logit, compared with a text of {mask} alone).", data)),
+    texts, sum,
+    ...(decisions.length > explained.length && data.kind !== "choices" ? [make("p", { className: "soft small" }, say("Only the first decisions are explained, so that the page is made quickly."))] : []),
+    ...(data.frames.length > 1 ? [make("p", { className: "soft small" }, say("This is the prediction at the end of the run."))] : []),
+    behind(() => table([say(state.words ? "word" : "token"), "logit"], rows().map(([unit, value]) => [unit.label, format(value)]))),
+  );
+  box.id = "saliency";
+  redraws.push(() => {
+    const each = values();
+    const largest = Math.max(...each.map(Math.abs), 1e-12);
+    texts.replaceChildren(...data.texts.map((_, part) => passage(part, units(), (unit, index, text) => {
+      const value = each[index];
+      const sign = value > 0 ? "more" : value < 0 ? "less" : "none";
+      return make("span", { className: `unit ${sign}`, title: format(value), style: `--strength: ${Math.abs(value) / largest}` }, text);
+    })));
+    const { logit, baseline, error } = data.saliency[state.decision];
+    sum.textContent = say("The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.", { logit: number(logit), baseline: number(baseline), error: percent(Math.max(error, 0.001)) });
+  });
+}
+
+// ---- Attention ----------------------------------------------------------------------------------
+
+function showAttention() {
+  const grid = make("div", { className: "grid-of-heads", role: "radiogroup", ariaLabel: say("Heads of all layers"), style: `--heads: ${data.heads}` });
+  const buttons = [];
+  grid.append(make("span", { ariaHidden: "true" }, ""), ...Array.from({ length: data.heads }, (_, head) => make("span", { ariaHidden: "true" }, head + 1)));
+  for (let layer = 0; layer < data.layers; layer += 1) {
+    grid.append(make("span", { ariaHidden: "true" }, layer + 1));
+    for (let head = 0; head < data.heads; head += 1) {
+      const button = make("button", { type: "button", role: "radio", ariaLabel: say("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 }) }, make("canvas", { ariaHidden: "true" }));
+      button.addEventListener("click", () => choose(layer, head));
+      buttons.push(button);
+      grid.append(button);
+    }
+  }
+  const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  grid.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const layer = Math.min(data.layers - 1, Math.max(0, state.layer + step[0]));
+    const head = Math.min(data.heads - 1, Math.max(0, state.head + step[1]));
+    choose(layer, head);
+    buttons[layer * data.heads + head].focus();
+  });
+  const title = make("h3", { id: "head-name", ariaLive: "polite" });
+  const canvas = make("canvas", { id: "large", tabIndex: 0, role: "img" });
+  const readout = make("p", { className: "readout", id: "cell", ariaLive: "polite" });
+  const lines = make("div", { className: "lines", tabIndex: 0, role: "group" });
+  const detail = make("div", {}, title, make("div", { className: "columns" },
+    make("div", {}, make("div", { className: "wide" }, canvas), readout),
+    make("div", {}, make("p", { className: "small" }, say("Point at a word on the left to see what it attends to, or on the right to see what attends to it. The numbers are rounded for this page.")), lines)));
+  const box = section(
+    say("Attention"),
+    make("p", {}, say("Each small square is a head. A row is a token, and dark cells are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.")),
+    grid, detail,
+  );
+  box.id = "attention";
+  let weights = null;
+  const cell = { row: -1, column: -1 };
+
+  function choose(layer, head) {
+    Object.assign(state, { layer, head });
+    mark();
+    drawLarge();
+    for (const each of onChoice) each();
+  }
+
+  function mark() {
+    buttons.forEach((button, index) => {
+      const isChosen = index === state.layer * data.heads + state.head;
+      button.setAttribute("aria-checked", isChosen);
+      button.tabIndex = isChosen ? 0 : -1;
+    });
+  }
+
+  function drawLarge() {
+    weights = weightsOf(state.layer, state.head);
+    const name = say("Layer {layer}, head {head}", { layer: state.layer + 1, head: state.head + 1 });
+    title.textContent = name;
+    canvas.ariaLabel = name;
+    lines.ariaLabel = name;
+    Object.assign(cell, { row: -1, column: -1 });
+    readout.textContent = say("Point at a cell, or use the arrow keys.");
+    drawMatrix();
+    drawLines();
+  }
+
+  let geometry = null;
+  function drawMatrix() {
+    const all = units();
+    const size = all.length;
+    const [ground, ink, soft, accent] = palette.map((rgb) => `rgb(${rgb.slice(0, 3).join(",")})`);
+    const room = canvas.parentElement.clientWidth || 320;
+    const context = canvas.getContext("2d");
+    context.font = "12px system-ui, sans-serif";
+    const longest = Math.max(...all.map((unit) => context.measureText(unit.label).width));
+    const side = Math.ceil(Math.min(longest, 90, room / 3)) + 8;
+    const step = Math.max(5, Math.min(26, Math.floor((room - side) / size)));
+    const total = side + step * size;
+    const scale = window.devicePixelRatio || 1;
+    canvas.width = canvas.height = total * scale;
+    canvas.style.width = canvas.style.height = `${total}px`;
+    context.scale(scale, scale);
+    geometry = { side, step, size };
+    context.fillStyle = ground;
+    context.fillRect(0, 0, total, total);
+    const [low, high] = palette;
+    for (let row = 0; row < size; row += 1) {
+      for (let column = 0; column < size; column += 1) {
+        const share = Math.sqrt(weights[row * size + column]);
+        const rgb = [0, 1, 2].map((channel) => low[channel] + share * (high[channel] - low[channel]));
+        context.fillStyle = `rgb(${rgb.join(",")})`;
+        context.fillRect(side + column * step, side + row * step, step - (step > 8), step - (step > 8));
+      }
+    }
+    context.fillStyle = ink;
+    context.font = `${Math.min(12, step)}px system-ui, sans-serif`;
+    context.textBaseline = "middle";
+    if (step >= 9) {
+      all.forEach((unit, index) => {
+        context.fillStyle = unit.part < 0 ? soft : ink;
+        context.textAlign = "right";
+        context.fillText(clip(context, unit.label, side - 8), side - 4, side + (index + 0.5) * step);
+        context.save();
+        context.translate(side + (index + 0.5) * step, side - 4);
+        context.rotate(-Math.PI / 2);
+        context.textAlign = "left";
+        context.fillText(clip(context, unit.label, side - 8), 0, 0);
+        context.restore();
+      });
+    }
+    if (cell.row >= 0) {
+      context.strokeStyle = accent;
+      context.lineWidth = 2;
+      context.strokeRect(side + cell.column * step - 1, side + cell.row * step - 1, step + 1, step + 1);
+    }
+  }
+
+  function clip(context, text, room) {
+    if (context.measureText(text).width <= room) return text;
+    const letters = Array.from(text);
+    while (letters.length > 1 && context.measureText(`${letters.join("")}…`).width > room) letters.pop();
+    return `${letters.join("")}…`;
+  }
+
+  function showCell(row, column) {
+    const all = units();
+    if (row === cell.row && column === cell.column) return;
+    Object.assign(cell, { row, column });
+    readout.textContent = say("{from} attends to {to}: {share}", { from: quote(all[row].label), to: quote(all[column].label), share: percent(weights[row * all.length + column]) });
+    drawMatrix();
+  }
+
+  function pointed(event) {
+    const box = canvas.getBoundingClientRect();
+    const [column, row] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor((at - geometry.side) / geometry.step));
+    if (row >= 0 && column >= 0 && row < geometry.size && column < geometry.size) showCell(row, column);
+  }
+  canvas.addEventListener("pointermove", pointed);
+  canvas.addEventListener("pointerdown", pointed);
+  canvas.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const last = geometry.size - 1;
+    showCell(...[cell.row + step[0], cell.column + step[1]].map((at) => Math.min(last, Math.max(0, at))));
+  });
+
+  function drawLines() {
+    const all = units();
+    const height = 26;
+    const left = all.map((unit) => make("button", { type: "button", className: "from", dir: "auto" }, unit.label));
+    const right = all.map((unit) => make("button", { type: "button", className: "to", dir: "auto" }, unit.label));
+    const picture = drawn("svg", { viewBox: `0 0 100 ${height * all.length}`, preserveAspectRatio: "none", "aria-hidden": "true", style: `height: ${height * all.length}px` });
+    const size = all.length;
+    function show(side, index) {
+      const paths = [];
+      for (let row = 0; row < size; row += 1) {
+        for (let column = 0; column < size; column += 1) {
+          const weight = weights[row * size + column];
+          const isShown = side === null || (side === "from" ? row === index : column === index);
+          if (!isShown || weight < FEWEST_LINE) continue;
+          const [from, to] = [row, column].map((at) => (at + 0.5) * height);
+          paths.push(drawn("path", { d: `M0 ${from} C 40 ${from} 60 ${to} 100 ${to}`, "stroke-width": 0.4 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight, "vector-effect": "non-scaling-stroke" }));
+        }
+      }
+      picture.replaceChildren(...paths);
+      const others = side === "from" ? right : left;
+      for (const each of [...left, ...right]) {
+        each.style.setProperty("--strength", 0);
+        each.classList.remove("chosen");
+        each.textContent = all[(left.includes(each) ? left : right).indexOf(each)].label;
+      }
+      if (side === null) return;
+      (side === "from" ? left : right)[index].classList.add("chosen");
+      others.forEach((each, other) => {
+        const weight = side === "from" ? weights[index * size + other] : weights[other * size + index];
+        each.style.setProperty("--strength", weight);
+        if (weight >= FEWEST_LINE) each.textContent = `${all[other].label} ${percent(weight)}`;
+      });
+    }
+    let held = null;
+    [["from", left], ["to", right]].forEach(([side, buttonsOfSide]) => buttonsOfSide.forEach((button, index) => {
+      button.setAttribute("aria-label", `${say(side)} ${all[index].label}`);
+      button.addEventListener("pointerenter", () => { if (!held) show(side, index); });
+      button.addEventListener("focus", () => show(side, index));
+      button.addEventListener("click", () => {
+        const isHeld = held && held[0] === side && held[1] === index;
+        held = isHeld ? null : [side, index];
+        show(isHeld ? null : side, index);
+      });
+    }));
+    lines.replaceChildren(make("div", {}, ...left), picture, make("div", {}, ...right));
+    lines.onpointerleave = () => { if (!held) show(null, 0); };
+    show(null, 0);
+  }
+
+  box.append(behind(() => {
+    const all = units();
+    return table([say(state.words ? "word" : "token"), say("attends most to")], all.map((unit, row) => {
+      const ranked = all.map((other, column) => [weights[row * all.length + column], other.label]).sort((a, b) => b[0] - a[0]);
+      return [unit.label, ranked.slice(0, 3).map(([weight, label]) => `${label} ${percent(weight)}`).join(", ")];
+    }));
+  }));
+  onChoice.push(redraws[redraws.length - 1]);
+
+  function redrawAll() {
+    readPalette();
+    const size = units().length;
+    buttons.forEach((button, index) => paint(button.firstChild, weightsOf(Math.floor(index / data.heads), index % data.heads), size));
+    mark();
+    drawLarge();
+  }
+  redraws.push(redrawAll);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (width !== window.innerWidth) drawMatrix();
+    width = window.innerWidth;
+  });
+}
+
+const onChoice = []; // functions that draw again when another head is chosen
+const quote = (label) => `“${label}”`;
+
+// ---- The lens -----------------------------------------------------------------------------------
+
+function showLens() {
+  const { lens } = data;
+  if (!lens) return;
+  const box = make("div", { className: "scroll lens", tabIndex: 0, role: "region", ariaLabel: say("What each layer would predict") });
+  section(
+    say("What each layer would predict"),
+    make("p", {}, say("The head of the model reads the vectors of every layer as if it were the last (logit lens). Layer 0 is the embedding.")), box,
+  ).id = "lens";
+  redraws.push(() => {
+    if (lens.decisions) {
+      const rows = lens.decisions.map((layer, index) => [say("layer {layer}", { layer: index }), layer.map(([label, value]) => [label && (["no answer"].includes(label) ? say(label) : label), data.kind === "choices" ? number(value) : shownValue(value)].filter(Boolean).join(" ")).join(" · ")]);
+      box.replaceChildren(table([say("layer"), say("prediction")], rows));
+      return;
+    }
+    const titles = [say(state.words ? "word" : "token"), ...lens.tokens.map((_, layer) => say("layer {layer}", { layer }))];
+    const head = make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
+    const rows = units().map((unit) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, unit.label), ...lens.tokens.map((layer) => {
+      const guesses = unit.indices.map((index) => layer[index]).find(Boolean);
+      if (!guesses) return make("td");
+      const [word, share] = guesses[0];
+      const title = guesses.map(([label, value]) => `${label} ${percent(value)}`).join(", ");
+      return make("td", { className: "sure", dir: "auto", title, style: `--strength: ${share}` }, word ? `${word} ` : "", make("small", {}, percent(share)));
+    })));
+    box.replaceChildren(make("table", { className: "small" }, head, make("tbody", {}, ...rows)));
+  });
+}
+
+// ---- Statistics ---------------------------------------------------------------------------------
+
+function showStatistics() {
+  const { names, source, numTexts, numTokens, means } = data.statistics;
+  const box = make("div", { className: "scroll statistics", tabIndex: 0, role: "region", ariaLabel: say("Where the heads look") });
+  const about = source
+    ? say("Over {texts} texts of {source}, {tokens} tokens. Choose a column to sort by it.", { texts: numTexts, source, tokens: numTokens })
+    : say("Over this text, {tokens} tokens. A file of texts says more (--data). Choose a column to sort by it.", { tokens: numTokens });
+  const isLong = means.length > MOST_OPEN_HEADS;
+  section(
+    say("Where the heads look"),
+    make("p", {}, about),
+    make("p", { className: "small soft" }, say("Entropy is in bits: 3 bits are as wide as 8 tokens looked at alike. Previous, next, first and separator are the shares of attention that these tokens get. Distance is the mean number of tokens to what a head looks at.")),
+    make("details", { open: !isLong }, make("summary", {}, say("As a table")), box),
+  ).id = "statistics";
+  function draw() {
+    const order = means.map((_, index) => index);
+    if (state.sort !== null) order.sort((a, b) => means[b][state.sort] - means[a][state.sort]);
+    const titles = names.map((name, column) => {
+      const button = make("button", { type: "button" }, say(name));
+      button.addEventListener("click", () => {
+        state.sort = state.sort === column ? null : column;
+        draw();
+        box.querySelectorAll("th button")[column].focus();
+      });
+      return make("th", { scope: "col", className: "number", "aria-sort": state.sort === column ? "descending" : "none" }, button);
+    });
+    const rows = order.map((index) => {
+      const layer = Math.floor(index / data.heads);
+      const head = index % data.heads;
+      const isChosen = layer === state.layer && head === state.head;
+      const name = say("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 });
+      return make("tr", { className: isChosen ? "chosen" : "" }, make("th", { scope: "row" }, name), ...means[index].map((value, column) => make("td", { className: "number" }, ["entropy", "distance"].includes(names[column]) ? value.toFixed(2) : percent(value))));
+    });
+    box.replaceChildren(make("table", { className: "small" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("head")), ...titles)), make("tbody", {}, ...rows)));
+  }
+  redraws.push(draw);
+  onChoice.push(draw);
+}
+
+// ---- The map ------------------------------------------------------------------------------------
+
+const SHAPES = [
+  "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0", "M-5 -5h10v10h-10z", "M0 -6L6 5H-6z", "M0 -7L6 0L0 7L-6 0z",
+  "M-2 -6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "M0 6L6 -5H-6z", "M-6 -3h12v6h-12z",
+];
+const COLORS = [0, 1, 3, 4, 5, 6, 7];
+
+function showMap() {
+  if (!data.map) return;
+  const { points, explained, texts, names, labels } = data.map;
+  const axes = [0, 1].map((axis) => points.map((point) => point[axis]));
+  const [width, height, edge] = [640, 420, 16];
+  const scaled = axes.map((values, axis) => {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const room = (axis ? height : width) - 2 * edge;
+    return values.map((value) => edge + (high > low ? ((value - low) / (high - low)) * room : room / 2));
+  });
+  const readout = make("p", { className: "readout", ariaLive: "polite" }, say("Point at a mark to read its text."));
+  const titleOf = (index) => (labels.length ? `${names[labels[index]]}: ${texts[index]}` : texts[index]);
+  const kind = (index) => (labels.length ? labels[index] : 0);
+  const marks = points.map((_, index) => {
+    const shape = drawn("path", { d: SHAPES[kind(index) % SHAPES.length], class: `c${COLORS[kind(index) % COLORS.length]}`, transform: `translate(${scaled[0][index].toFixed(1)} ${(height - scaled[1][index]).toFixed(1)})` });
+    const show = () => { readout.textContent = titleOf(index); };
+    shape.addEventListener("pointerenter", show);
+    shape.addEventListener("pointerdown", show);
+    return shape;
+  });
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": say("Map of the texts"), class: "map" }, ...marks);
+  const legend = make("ul", { className: "legend" }, ...names.map((name, index) => make("li", {}, drawn("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, drawn("path", { d: SHAPES[index % SHAPES.length], class: `c${COLORS[index % COLORS.length]}` })), ` ${name}`)));
+  const [first, second] = explained.map(percent);
+  section(
+    say("Map of the texts"),
+    make("p", {}, say("Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).", { source: data.statistics.source, first, second })),
+    ...(names.length ? [make("p", {}, say("Colors and shapes are the labels that the model predicts.")), legend] : []),
+    picture, readout,
+    behind(() => table([say("text"), ...(names.length ? [say("label")] : []), "x", "y"], points.map(([x, y], index) => [texts[index], ...(names.length ? [names[labels[index]]] : []), number(x), number(y)]))),
+  ).id = "map";
+}
+
+function redraw() {
+  for (const each of redraws) each();
+}
+
+readPalette();
+begin();
+showPrediction();
+showSaliency();
+showAttention();
+showLens();
+showStatistics();
+showMap();
+redraw();

@@ -1,0 +1,269 @@
+"""The row of tokens that a page shows: a text as the model's task reads it, cut to a length."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.examples import Example
+from bertsmith.data.multiple_choice import ChoiceExample
+from bertsmith.data.question_windows import ContextWindow
+from bertsmith.data.squad import Question
+from bertsmith.data.tagged import TaggedSentence
+from bertsmith.data.windows import cut_words
+from bertsmith.errors import InputError, option
+from bertsmith.system.counts import count_noun
+from bertsmith.tasks.fill_mask import FillMask
+from bertsmith.tasks.mask_prediction import spell_masks
+from bertsmith.tasks.multiple_choice import Choose
+from bertsmith.tasks.predictor import LoadedDefinition
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.sentence_embedding import Embed
+from bertsmith.tasks.texts import TextTask
+from bertsmith.tasks.token_classification import Tag
+from bertsmith.tokenization.calling import Encoding
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class ShownPiece:
+    """A token of the row.
+
+    Attributes:
+        token: how the page writes it.
+        part: the text that it comes from, 0 or 1; None for a special token around the texts.
+        start: its first character in that text.
+        end: one past its last character.
+        word: the number of its word in the row; a special token is a word of its own.
+    """
+
+    token: str
+    part: int | None
+    start: int
+    end: int
+    word: int
+
+
+@dataclass(frozen=True, eq=False)
+class ShownText:
+    """A text, or several, as one row of tokens for each; a prompt has one for each choice.
+
+    `ids` and `type_ids`, int32 [tokens], and `pieces` are those of the row `row` of `encoded`,
+    which the page shows. `num_all` counts its tokens before it was cut.
+    """
+
+    texts: tuple[str, ...]
+    pieces: tuple[ShownPiece, ...]
+    num_all: int
+    example: Any
+    encoded: EncodedExamples
+    row: int = 0
+
+    @property
+    def ids(self) -> NDArray[np.int32]:
+        return self.encoded.rows.ids[self.row]
+
+    @property
+    def type_ids(self) -> NDArray[np.int32]:
+        return self.encoded.rows.type_ids[self.row]
+
+    def hide_words(self, mask_id: int) -> NDArray[np.int32]:
+        """Return the ids with [MASK] in place of every token but the special ones around texts."""
+        is_text = [piece.part is not None for piece in self.pieces]
+        return np.where(is_text, mask_id, self.ids).astype(np.int32)
+
+    def tokens_of(self, part: int, start: int, end: int) -> tuple[int, ...]:
+        """Find the positions of the tokens that share characters `start` to `end` of a text."""
+        return tuple(
+            position
+            for position, piece in enumerate(self.pieces)
+            if piece.part == part and piece.start < end and piece.end > start
+        )
+
+
+def read_text(
+    loaded: LoadedDefinition[Any], text: str, pair: Sequence[str], max_length: int
+) -> list[ShownText]:
+    """Read a text as the task of a loaded model does; all rows are cut to `max_length` tokens.
+
+    Args:
+        pair: the second text, the passage of a question, or the choices of a prompt; may be empty.
+
+    Returns:
+        One shown text, or one for each choice.
+
+    Raises:
+        InputError: a text is empty, or the task reads fewer or more of them.
+    """
+    for name, value in (("text", text), *((option("pair"), each) for each in pair)):
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(f"{name}: it is empty. Give a text with a word in it.")
+    definition, tokenizer = loaded.definition, loaded.tokenizer
+    if isinstance(definition, Choose):
+        shown = _read_choices(tokenizer, text, pair, max_length)
+    elif isinstance(definition, Tag):
+        _check_count(pair, 0, "a model that labels words reads one text")
+        shown = [_read_words(definition, tokenizer, text, max_length)]
+    elif isinstance(definition, Answer):
+        _check_count(pair, 1, "a model that answers questions reads a question and its passage")
+        question = Question("1", text, pair[0])
+        shown = [_read_row(tokenizer, (text, pair[0]), max_length, question, _align_context)]
+    else:
+        shown = [_read_example(definition, tokenizer, text, pair, max_length)]
+    if all(piece.part is None for piece in shown[0].pieces):
+        raise InputError("text: the tokenizer finds no token in it. Give a text with a word in it.")
+    return shown
+
+
+def _check_count(pair: Sequence[str], count: int, reason: str) -> None:
+    if len(pair) == count:
+        return
+    if not pair:
+        raise InputError(f"{option('pair')}: not given, but {reason}. Give the second with it.")
+    advice = "Give one of them." if count else "Leave it out."
+    raise InputError(
+        f"{option('pair')}: found {count_noun(len(pair), 'text')}, but {reason}. {advice}"
+    )
+
+
+def _read_example(
+    definition: Any, tokenizer: Tokenizer, text: str, pair: Sequence[str], max_length: int
+) -> ShownText:
+    if len(pair) > 1:
+        _check_count(pair, 1, "this model reads at most one second text")
+    if isinstance(definition, Embed):
+        _check_count(pair, 0, "a sentence encoder reads one text")
+    if isinstance(definition, FillMask):
+        text = spell_masks(text, tokenizer.mask_token)
+    texts = (text, *pair)
+    if isinstance(definition, TextTask):
+        definition.example(dict(zip(("text", "pair"), texts, strict=False)))
+    return _read_row(tokenizer, texts, max_length, Example(text, pair[0] if pair else None))
+
+
+def _read_choices(
+    tokenizer: Tokenizer, text: str, pair: Sequence[str], max_length: int
+) -> list[ShownText]:
+    if len(pair) < 2:
+        raise InputError(
+            f"{option('pair')}: found {count_noun(len(pair), 'choice')}, but this model chooses "
+            "among two or more. Give them all after it, each in quotes."
+        )
+    example = ChoiceExample(text, tuple(pair))
+    rows = [_read_row(tokenizer, (text, choice), max_length, example) for choice in pair]
+    joined = EncodedTexts.concat([each.encoded.rows for each in rows])
+    count = len(pair)
+    encoded = EncodedExamples(joined, np.array([0, count]), num_parts=np.array([count]))
+    return [replace(each, encoded=encoded, row=number) for number, each in enumerate(rows)]
+
+
+Align = Callable[[Encoding], Sequence[Any]]
+
+
+def _align_context(encoding: Encoding) -> list[ContextWindow]:
+    """Say where the tokens of a question's passage are, for decoding."""
+    places = [place for place, part in enumerate(encoding.sequence_ids) if part == 1]
+    offsets = np.array([encoding.offsets[place] for place in places], dtype=np.int32)
+    first = places[0] if places else len(encoding.ids)
+    return [ContextWindow(first, 0, len(places), offsets.reshape(-1, 2))]
+
+
+def _align_nothing(encoding: Encoding) -> tuple[()]:
+    return ()
+
+
+def _read_row(
+    tokenizer: Tokenizer,
+    texts: tuple[str, ...],
+    max_length: int,
+    example: Any,
+    align: Align = _align_nothing,
+) -> ShownText:
+    encoding = tokenizer.encode(texts[0], texts[1] if len(texts) > 1 else None, max_length)
+    pieces: list[ShownPiece] = []
+    for id_, part, (start, end) in zip(
+        encoding.ids, encoding.sequence_ids, encoding.offsets, strict=True
+    ):
+        goes_on = (
+            part is not None
+            and bool(pieces)
+            and pieces[-1].part == part
+            and bool(tokenizer.continues_word[id_])
+        )
+        word = pieces[-1].word + (not goes_on) if pieces else 0
+        label = spell_token(tokenizer, id_, "" if part is None else texts[part][start:end])
+        pieces.append(ShownPiece(label, part, start, end, word))
+    row = (
+        np.array(encoding.ids, np.int32),
+        np.array(encoding.type_ids, np.int32),
+        encoding.num_truncated,
+    )
+    encoded = replace(EncodedExamples.of_texts(EncodedTexts.of([row])), alignment=align(encoding))
+    num_all = len(encoding.ids) + encoding.num_truncated
+    return ShownText(texts, tuple(pieces), num_all, example, encoded)
+
+
+def _read_words(definition: Tag, tokenizer: Tokenizer, text: str, max_length: int) -> ShownText:
+    sentence: TaggedSentence = definition.example({"text": text})
+    ((ids, firsts),) = cut_words(tokenizer, [sentence.words])
+    ends = np.append(firsts[1:], len(ids))
+    room = max_length - tokenizer.num_special_tokens(1)
+    count = int((ends <= room).sum())
+    if sentence.words and not count:
+        raise InputError(
+            f"text: its first word has {ends[0]} tokens, but the page shows {max_length}. Raise "
+            f"{option('max_length')}, or give another text."
+        )
+    offsets = sentence.offsets[:count]
+    kept = replace(
+        sentence, words=sentence.words[:count], text_and_offsets=(sentence.text, offsets)
+    )
+    encoded = definition.encode(tokenizer, [kept], max_length, labelled=False)
+    row = encoded.rows.ids[0].tolist()
+    starts = [] if not count else encoded.alignment[0].tokens.tolist()
+    after = starts[0] + int(ends[count - 1]) if count else 0
+    pieces = [
+        ShownPiece(spell_token(tokenizer, id_, ""), None, 0, 0, n) for n, id_ in enumerate(row)
+    ]
+    for number, start in enumerate(starts):
+        stop = starts[number + 1] if number + 1 < count else after
+        word = sentence.words[number]
+        located = tokenizer.encode(word).offsets[1:-1]
+        if len(located) != stop - start:  # such as a word that becomes [UNK]
+            located = [(0, len(word))] * (stop - start)
+        for place, (begin, end) in zip(range(start, stop), located, strict=True):
+            label = spell_token(tokenizer, row[place], word[begin:end])
+            base = offsets[number][0]
+            pieces[place] = ShownPiece(label, 0, base + begin, base + end, number)
+    num_all = len(ids) + tokenizer.num_special_tokens(1)
+    return ShownText((sentence.text,), _number_words(pieces), num_all, kept, encoded)
+
+
+def _number_words(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
+    """Number words along the row, special tokens included."""
+    numbered: list[ShownPiece] = []
+    before: tuple[int | None, int] | None = None
+    for piece in pieces:
+        key = piece.part, piece.word
+        is_new = piece.part is None or key != before
+        word = (numbered[-1].word + is_new) if numbered else 0
+        numbered.append(replace(piece, word=word))
+        before = key
+    return tuple(numbered)
+
+
+def spell_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:
+    """Write a token as people read it.
+
+    Args:
+        characters: those of the text that the token stands for, which are written where the token
+            has only a part of a character's bytes.
+    """
+    spelled = tokenizer.decode([id_], skip_special_tokens=False).strip()
+    if spelled and "\N{REPLACEMENT CHARACTER}" not in spelled:
+        return spelled
+    return characters.strip() or tokenizer.id_to_token(id_)

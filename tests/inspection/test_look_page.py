@@ -1,0 +1,177 @@
+"""The page of `look` in Chromium: widths, colors, languages, keyboard, and tables."""
+
+import re
+from pathlib import Path
+
+import pytest
+from browser import find_faults
+from tiny_models import save_tiny
+
+from bertsmith.inspection.look import look
+
+SCRIPT = "<script>alert('film')</script>"
+ARABIC = "هذا فيلم جيد جدا"
+CHINESE = "这部电影很好看。"
+EMOJI = "\N{GRINNING FACE}"
+JS = Path("bertsmith/inspection/page.js")
+CASES = {
+    "classify": ("neg", "pos"), "regress": (), "tag": ("O", "B-PER", "I-PER"), "answer": (),
+    "choose": (), "masked_lm": (), "": (),
+}  # fmt: skip
+PAIRS = {"answer": (f"{EMOJI} was a lovely film {SCRIPT}",), "choose": (ARABIC, "a dull story")}
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Write the page of a look and open it; an error in its script fails the test."""
+    if browser is None:
+        pytest.skip("needs Chromium")
+    faults, contexts = [], []
+
+    def opened(head, text, **options):
+        labels = CASES[head]
+        folder = save_tiny(tmp_path / (head or "vectors"), *[head][: bool(head)], labels=labels)
+        path = look(folder, text, device="cpu", **options).save(tmp_path / f"{head}.html")
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(path.resolve().as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("head", CASES)
+def test_pages_look_right_in_every_width_and_scheme(head, language, browser, tmp_path):
+    folder = save_tiny(tmp_path / "model", *[head][: bool(head)], labels=CASES[head])
+    text = f"a lovely film [MASK] {EMOJI} {SCRIPT} {ARABIC} {CHINESE}"
+    options = {"language": language, "pair": PAIRS.get(head, ())}
+    path = look(folder, text, device="cpu", **options).save(tmp_path / "page.html")
+    html = path.read_text(encoding="utf-8")
+    assert SCRIPT not in html
+    assert not re.search(
+        r"<(link|iframe|img)\b|\b(src|href)=|url\(|@import|https?://(?!www.w3)", html
+    )
+    if browser is None:
+        pytest.skip("needs Chromium")
+    with browser.new_page() as page:
+        assert find_faults(page, path) == []
+
+
+def test_a_script_in_a_text_stays_text(open_page):
+    page = open_page("classify", f"a film {SCRIPT}", pair=SCRIPT)
+    assert page.locator("main script").count() == 0
+    assert page.locator("#saliency .passage").all_text_contents() == [f"a film {SCRIPT}", SCRIPT]
+
+
+def test_words_are_merged_on_request(open_page):
+    page = open_page("classify", "the films was good")
+    tokens = ["[CLS]", "the", "film", "##s", "was", "good", "[SEP]"]
+    assert page.locator(".lines .from").all_text_contents() == tokens
+    page.check("#words")
+    words = ["[CLS]", "the", "films", "was", "good", "[SEP]"]
+    assert page.locator(".lines .from").all_text_contents() == words
+    size = page.locator(".grid-of-heads canvas").first.evaluate("canvas => canvas.width")
+    assert size == len(words)
+    assert open_page("classify", "the films", words=True).locator("#words").is_checked()
+
+
+def test_attention_to_a_word_is_the_sum_over_its_tokens(open_page):
+    page = open_page("classify", "the films was good")
+    tokens = page.evaluate("Array.from(weightsOf(1, 2))")
+    page.check("#words")
+    merged = page.evaluate("Array.from(weightsOf(1, 2))")
+    rows = [tokens[7 * row : 7 * row + 7] for row in range(7)]
+    columns = [[row[0], row[1], row[2] + row[3], *row[4:]] for row in rows]
+    mean = [(a + b) / 2 for a, b in zip(columns[2], columns[3], strict=True)]
+    expected = [*columns[:2], mean, *columns[4:]]
+    assert merged == pytest.approx([x for row in expected for x in row], abs=1e-6)
+
+
+def test_the_keyboard_reaches_heads_cells_and_words(open_page):
+    page = open_page("classify", "a good film")
+    assert page.inner_text("#head-name") == "Layer 2, head 1"
+    page.locator('.grid-of-heads button[aria-checked="true"]').focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    assert page.inner_text("#head-name") == "Layer 1, head 2"
+    assert page.evaluate("document.activeElement.ariaLabel") == "Layer 1, head 2"
+    assert page.locator(".statistics tr.chosen th").inner_text() == "Layer 1, head 2"
+    page.focus("#large")
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    share = page.evaluate("weightsOf(0, 1)[1 * 5 + 2]")
+    assert page.inner_text("#cell").startswith("“a” attends to “good”: ")
+    assert page.inner_text("#cell").endswith(page.evaluate("share => percent(share)", share))
+    page.locator(".lines .from").nth(2).focus()
+    shown = page.locator(".lines .to").all_text_contents()
+    shares = page.evaluate("Array.from(weightsOf(0, 1)).slice(10, 15)")
+    assert [text.split()[0] for text in shown] == ["[CLS]", "a", "good", "film", "[SEP]"]
+    assert ["%" in text for text in shown] == [share >= 0.02 for share in shares]
+
+
+def test_each_picture_has_a_table(open_page):
+    page = open_page("classify", "a good film")
+    for box in ("saliency", "attention"):
+        page.locator(f"#{box} summary").click()
+        page.wait_for_selector(f"#{box} table tbody tr")
+    rows = page.locator("#attention tbody tr").all()
+    assert len(rows) == 5
+    weights = page.evaluate("Array.from(weightsOf(1, 0)).slice(0, 5)")
+    best = ["[CLS]", "a", "good", "film", "[SEP]"][weights.index(max(weights))]
+    assert rows[0].locator("td").inner_text().startswith(f"{best} ")
+    assert page.locator("#saliency tbody tr").count() == 3
+
+
+def test_another_decision_is_explained(open_page):
+    page = open_page("classify", "a good film")
+    before = page.locator("#saliency .unit").first.get_attribute("title")
+    page.select_option("#decision", "1")
+    assert page.locator("#saliency .unit").first.get_attribute("title") != before
+
+
+def test_texts_keep_their_direction(open_page):
+    page = open_page("classify", ARABIC, pair=CHINESE)
+    directions = page.locator("#saliency .passage").evaluate_all(
+        "all => all.map(each => each.matches(':dir(rtl)'))"
+    )
+    assert directions == [True, False]
+    assert page.locator("#saliency .passage").all_text_contents() == [ARABIC, CHINESE]
+
+
+def test_marks_count_characters_and_not_their_halves(open_page):
+    page = open_page("answer", "the film ?", pair=PAIRS["answer"])
+    answer = page.locator(".bars th").first.inner_text()
+    assert page.locator("#prediction mark").inner_text() == answer
+
+
+def test_statistics_are_sorted_by_a_column(open_page):
+    page = open_page("classify", "a good film")
+    page.locator(".statistics th button").first.click()
+    values = page.locator(".statistics tbody td:nth-child(2)").all_text_contents()
+    assert [float(value) for value in values] == sorted(map(float, values), reverse=True)
+    header = page.locator(".statistics thead th:nth-child(2)")
+    assert header.get_attribute("aria-sort") == "descending"
+
+
+def test_unknown_words_and_accents_are_located(open_page):
+    page = open_page("classify", "Góod  fílm, good")
+    assert page.locator("#saliency .passage").all_text_contents() == ["Góod  fílm, good"]
+
+
+def test_every_sentence_of_the_page_has_a_chinese_one():
+    code = (Path(__file__).parents[2] / JS).read_text(encoding="utf-8")
+    table, rest = code.split("const CHINESE = {")[1].split("\n};", 1)
+    chinese = set(re.findall(r'^  "(.*?)": ".*[一-鿿]', table, re.MULTILINE))
+    assert len(chinese) == table.strip().count("\n") + 1
+    said = set(re.findall(r'\bsay\("([^"]+)"', rest))
+    said |= set(re.findall(r'(?:\?|:) "([a-z]+)"\)', rest))
+    said |= set(re.findall(r'nothing = "([^"]+)"', rest))
+    named = {"no answer", "replaced", "from", "to", "token", "word"}
+    named |= {"entropy", "previous", "next", "first", "separator", "distance"}
+    assert said | named == chinese
