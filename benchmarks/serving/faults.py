@@ -6,7 +6,7 @@
 A fifth of the requests are right, and their vectors must be those that the server gave at the
 start, byte for byte. All others are broken: cut bodies, clients that hang up, wrong types, deep
 JSON, texts of 2 MB, half characters, unknown fields, wrong methods and paths. Memory is that of the
-server and its children, after a tenth of the requests and at the end.
+HTTP process and of the engine, about ten times.
 """
 
 import argparse
@@ -15,8 +15,9 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import urlsplit
+
+from benchmarks.serving.server_memory import format_memory, memory_by_process
 
 TEXTS = [
     "A gripping story, beautifully told.",
@@ -99,19 +100,6 @@ async def hang_up(host: str, port: int, request: bytes, seconds: float) -> None:
     writer.transport.abort()
 
 
-def memory_of(process_id: int) -> float:
-    """Return the resident memory of a process and its children, in MB."""
-    total = 0
-    for path in Path("/proc").glob("[0-9]*/status"):
-        try:
-            fields = dict(line.split(":", 1) for line in path.read_text().splitlines())
-        except OSError:
-            continue
-        if process_id in (int(fields["Pid"]), int(fields["PPid"])) and "VmRSS" in fields:
-            total += int(fields["VmRSS"].split()[0])
-    return total / 1024
-
-
 async def run(args: argparse.Namespace) -> bool:
     """Send all requests, print what was answered; return whether all of it was allowed."""
     address = urlsplit(args.url)
@@ -121,15 +109,12 @@ async def run(args: argparse.Namespace) -> bool:
     expected = {text: (await exchange(host, port, right[text]))[1] for text in TEXTS}
     statuses: Counter[tuple[str, int]] = Counter()
     wrong: list[str] = []
-    memory: list[float] = []
     gate = asyncio.Semaphore(args.connections)
     rng = random.Random(args.seed)
 
-    async def one(number: int) -> None:
+    async def one() -> None:
         own = random.Random(rng.random())
         async with gate:
-            if number == args.requests // 10 and args.pid:
-                memory.append(memory_of(args.pid))
             kind = own.random()
             if kind < 0.2:
                 text = own.choice(TEXTS)
@@ -149,16 +134,16 @@ async def run(args: argparse.Namespace) -> bool:
                 statuses[name, status] += 1
 
     for begin in range(0, args.requests, 1000):
-        numbers = range(begin, min(begin + 1000, args.requests))
-        await asyncio.gather(*map(one, numbers))
+        await asyncio.gather(*(one() for _ in range(min(1000, args.requests - begin))))
+        if args.pid and (begin // 1000) % max(1, args.requests // 10_000) == 0:
+            memory = format_memory(memory_by_process(args.pid))
+            print(f"after {begin + 1000:,} requests: {memory}", flush=True)
     for (name, status), count in sorted(statuses.items()):
         print(f"{name:20} {status or 'closed':>7} {count:8,}")
     refused = {status for _, status in statuses} - ALLOWED - {0}
     print(
         f"{args.requests:,} requests; wrong answers: {len(wrong)}; other statuses: {refused or 0}"
     )
-    if args.pid:
-        print(f"memory: {memory[0]:.0f} MB after a tenth, {memory_of(args.pid):.0f} MB at the end")
     return not wrong and not refused
 
 

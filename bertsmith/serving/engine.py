@@ -21,6 +21,7 @@ from bertsmith.serving.messages import (
     Answers,
     Cancel,
     Cancelled,
+    ComputedBatch,
     Message,
     Refusal,
     Stop,
@@ -75,7 +76,8 @@ class Engine:
 
     Args:
         models: by name.
-        sender: receives these messages, and `Waiting` whenever that changes.
+        sender: receives these messages, a `ComputedBatch` for each batch, and `Waiting` whenever
+            that changes.
         max_batch_tokens: largest number of tokens that are computed together; a longer text is
             computed alone.
         max_text_tokens: largest number of tokens of one text, over all its windows.
@@ -176,13 +178,24 @@ class Engine:
             taken[number].append(index)
         if not taken:
             return
+        num_texts = sum(map(len, taken.values()))
+        num_tokens = self._count_tokens(taken)
         self._compute(taken)
+        self.sender.send(ComputedBatch(num_texts, num_tokens))
         self._tell_waiting()
         for number in taken:
             request = self._requests.get(number)
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[number]
                 self.sender.send(_answers(request))
+
+    def _count_tokens(self, taken: Mapping[int, list[int]]) -> int:
+        """Count the tokens of texts, which are given by the numbers of their requests."""
+        return sum(
+            self._requests[number].encoded.lengths[index]
+            for number, indices in taken.items()
+            for index in indices
+        )
 
     def _tell_waiting(self) -> None:
         """Say how long a new request waits, if that has changed."""
@@ -208,12 +221,7 @@ class Engine:
             self.sender.send(_not_computed(number, error))
             return
         seconds = time.perf_counter() - started_at
-        num_tokens = sum(
-            request.encoded.lengths[index]
-            for request in requests
-            for index in taken[request.work.number]
-        )
-        self.speed.add(num_tokens, seconds)
+        self.speed.add(self._count_tokens(taken), seconds)
         for request in requests:
             if request.queue_seconds is None:
                 request.queue_seconds = started_at - request.encoded_at

@@ -136,4 +136,14 @@ class Waiting:
     seconds: float
 
 
-Message = Work | Cancel | Stop | Ready | Failed | Answers | Refusal | Cancelled | Waiting
+@dataclass(frozen=True)
+class ComputedBatch:
+    """Texts, of one or several requests, that were computed together."""
+
+    num_texts: int
+    num_tokens: int
+
+
+Message = (
+    Work | Cancel | Stop | Ready | Failed | Answers | Refusal | Cancelled | Waiting | ComputedBatch
+)

@@ -1,8 +1,4 @@
-"""Figures for Prometheus, under the names of text-embeddings-inference, so that its dashboards
-work.
-
-Those that it counts for each batch are counted here for each request.
-"""
+"""Figures for Prometheus, under the names that dashboards of text-embeddings-inference know."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,14 +6,14 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 
-from bertsmith.serving.messages import Answers
+from bertsmith.serving.messages import Answers, ComputedBatch
 from bertsmith.serving.places import Places
 
 DURATIONS = [15e-6 * 1.5**power for power in range(35)]
 """Upper bounds in seconds: 15 microseconds to a quarter of a minute."""
 LENGTHS = [2.0**power for power in range(20)]
 SIZES = [2.0**power for power in range(13)]
-REQUEST_TOKENS = [2.0**power for power in range(21)]
+TOKENS = [2.0**power for power in range(21)]
 
 DURATION_PARTS = {
     "_duration": "Seconds of a request",
@@ -71,7 +67,9 @@ class Metrics:
         }
         self.lengths = self._histogram("te_request_input_length", "Tokens of a text", LENGTHS)
         self.sizes = self._histogram("te_request_texts", "Texts of a request", SIZES)
-        self.tokens = self._histogram("te_request_tokens", "Tokens of a request", REQUEST_TOKENS)
+        self.tokens = self._histogram("te_request_tokens", "Tokens of a request", TOKENS)
+        self.batch_sizes = self._histogram("te_batch_next_size", "Texts of a batch", SIZES)
+        self.batch_tokens = self._histogram("te_batch_next_tokens", "Tokens of a batch", TOKENS)
 
     def _histogram(self, name: str, description: str, bounds: list[float]) -> Histogram:
         return Histogram(name, description, buckets=bounds, registry=self.registry)
@@ -86,7 +84,12 @@ class Metrics:
     def count_failure(self, reason: str) -> None:
         self.counters.add("te_request_failure", err=reason)
 
-    def observe_batch(self, answers: Answers) -> None:
+    def observe_batch(self, batch: ComputedBatch) -> None:
+        """Add the size of a batch."""
+        self.batch_sizes.observe(batch.num_texts)
+        self.batch_tokens.observe(batch.num_tokens)
+
+    def observe_request(self, answers: Answers) -> None:
         """Add the times and lengths of an answered request."""
         self._observe_parts("te_request", answers)
         for count in answers.num_tokens:

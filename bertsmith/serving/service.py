@@ -24,6 +24,7 @@ from bertsmith.serving.messages import (
     Answers,
     Cancel,
     Cancelled,
+    ComputedBatch,
     Kind,
     Message,
     ModelInfo,
@@ -241,7 +242,7 @@ class Service:
                 self._engine.send(Cancel(number))
         if isinstance(result, Refusal):
             raise of_refusal(result, field)
-        self.metrics.observe_batch(result)
+        self.metrics.observe_request(result)
         return result
 
     async def _wait(
@@ -280,6 +281,8 @@ class Service:
     def _receive(self, message: Message) -> None:
         if isinstance(message, Waiting):
             self.places.waiting_seconds = message.seconds
+        if isinstance(message, ComputedBatch):
+            self.metrics.observe_batch(message)
         if isinstance(message, Answers | Refusal | Cancelled):
             self._give_places_back(message.number)
         if isinstance(message, Answers | Refusal):

@@ -277,6 +277,7 @@ def test_figures_have_the_names_that_dashboards_know(server):
         "te_request_queue_duration_count": 2, "te_request_inference_duration_count": 2,
         "te_request_input_length_count": 3, "te_request_input_length_sum": 17,
         "te_request_texts_sum": 3, "te_request_tokens_sum": 17, "te_queue_size": 0,
+        "te_batch_next_size_sum": 3, "te_batch_next_tokens_sum": 17,
         "te_embed_duration_count": 1, "te_embed_tokenization_duration_count": 1,
         "te_embed_queue_duration_count": 1, "te_embed_inference_duration_count": 1,
         "te_predict_duration_count": 1, "te_predict_inference_duration_count": 1,

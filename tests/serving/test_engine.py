@@ -14,6 +14,7 @@ from bertsmith.serving.messages import (
     Answers,
     Cancel,
     Cancelled,
+    ComputedBatch,
     Refusal,
     Stop,
     Waiting,
@@ -67,7 +68,11 @@ def answers_of(models, *messages, **limits):
     for message in [*messages, Stop()]:
         inbox.put(message)
     engine.run(inbox)
-    return {message.number: message for message in sent if not isinstance(message, Waiting)}
+    return {
+        message.number: message
+        for message in sent
+        if not isinstance(message, Waiting | ComputedBatch)
+    }
 
 
 def work(number, texts, kind="vectors", model="m", **options):
@@ -291,9 +296,19 @@ def test_the_engine_says_how_long_a_new_request_waits(folder):
     engine.encode_some()
     engine.compute_batch()
     one_batch = engine.speed.seconds_for(40)
-    assert sent == [Waiting(one_batch)]  # though many batches are left
+    assert sent[1:] == [Waiting(one_batch)]  # though many batches are left
     engine.cancel(1)
-    assert sent[1:] == [Cancelled(1), Waiting(0.0)]
+    assert sent[2:] == [Cancelled(1), Waiting(0.0)]
+
+
+def test_the_engine_says_how_large_each_batch_was(folder):
+    engine, sent = engine_of(served(m=folder), max_batch_tokens=12)
+    engine.accept(work(1, ["good film"] * 5))  # 4 tokens each with [CLS] and [SEP]
+    engine.encode_some()
+    while not engine.is_idle:
+        engine.compute_batch()
+    batches = [message for message in sent if isinstance(message, ComputedBatch)]
+    assert batches == [ComputedBatch(3, 12), ComputedBatch(2, 8)]
 
 
 def test_a_short_batch_counts_little_in_the_speed():

@@ -1,9 +1,9 @@
-"""Clients that these tests' Python cannot have beside the rest: those of npm, and Triton's.
+"""Clients that these tests' Python cannot have beside the rest: npm's, Triton's and KServe's.
 
 They are looked for in the folder that BERTSMITH_CLIENTS names. These commands make one, in it:
 
     npm install @huggingface/inference openai
-    python -m venv venv && venv/bin/pip install 'tritonclient[http]'
+    python -m venv venv && venv/bin/pip install 'tritonclient[http]' kserve
 """
 
 import json
@@ -48,6 +48,14 @@ def found_by_triton(server):
     if not python.exists():
         pytest.skip("no client of Triton; this file says how to get it")
     return output_of(python, SCRIPTS / "triton.py", server.address)
+
+
+@pytest.fixture(scope="module")
+def found_by_kserve(server):
+    python = CLIENTS / "venv" / "bin" / "python"
+    if not list(CLIENTS.glob("venv/lib/*/site-packages/kserve")):
+        pytest.skip("no client of KServe; this file says how to get it")
+    return output_of(python, SCRIPTS / "kserve_client.py", server.address)
 
 
 def test_the_inference_client_of_npm_reads_every_head(found_by_node, server, local):
@@ -102,3 +110,16 @@ def test_the_client_of_triton_sends_and_reads_both_forms_of_tensors(found_by_tri
     assert len(found["masks"]) == 5
     status, message = found["refusal"]
     assert (status, "found no tensor 'text'" in message) == ("422", True)
+
+
+def test_the_client_of_kserve_reads_vectors_and_classes(found_by_kserve, local):
+    found = found_by_kserve
+    assert [found[name] for name in ("live", "ready", "model_ready", "id")] == [True] * 3 + ["7"]
+    vectors = unit(local("vectors").encode(TEXTS))
+    np.testing.assert_allclose(found["vectors"]["vectors"], vectors, atol=1e-5)
+    predictions = local("classify")(TEXTS)
+    assert found["classify"]["label"] == [one.label for one in predictions]
+    assert found["classify"]["probabilities"] == [
+        close(list(one.probabilities.values())) for one in predictions
+    ]
+    assert "found no tensor 'text'" in found["refusal"]

@@ -97,6 +97,17 @@ def test_parameters_reach_the_task(server):
     assert np.shape(vectors.json["predictions"]) == (2, 3)
 
 
+def test_the_body_may_repeat_the_name_of_the_model(server):
+    inputs = [tensor("text", TEXTS)]
+    assert infer(server, "vectors", *inputs, model_name="vectors") == infer(
+        server, "vectors", *inputs
+    )
+    answer = server.post("/v2/models/vectors/infer", {"inputs": inputs, "model_name": "tag"})
+    assert answer.status == 422
+    assert "model_name: found 'tag'" in answer.json["error"]
+    assert "'vectors'" in answer.json["error"]
+
+
 def test_labels_without_training_are_scored(server):
     parameters = {"candidate_labels": ["good", "bad"]}
     expected = server.post("/models/nli", {"inputs": TEXTS, "parameters": parameters}).json

@@ -56,6 +56,8 @@ class InferBody(Struct, forbid_unknown_fields=True):
     id: str | None = None
     parameters: dict[str, Any] | None = None
     outputs: list[RequestedOutput] | None = None
+    model_name: str | None = None
+    """The model's name again, which the client of KServe sends."""
 
 
 class TextParameters(Struct, forbid_unknown_fields=True):
@@ -68,6 +70,11 @@ async def infer(call: Call) -> Response:
     model = named_model(call)
     json, binary = split_body(await call.read(), call.request.headers.get(HEADER))
     body = parse(json, InferBody)
+    if body.model_name is not None and body.model_name != model.name:
+        raise invalid(
+            f"model_name: found '{clip_text(body.model_name)}', but the address names "
+            f"'{model.name}'. Give one name in both."
+        )
     texts = check_inputs(model, read_strings(body.inputs, binary))
     requested = check_outputs(model, body.outputs)
     sent = body.parameters or {}
