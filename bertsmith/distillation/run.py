@@ -46,6 +46,7 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.system.counts import count_noun
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.terminal import Say
+from bertsmith.tasks.averaged_classification import AveragedTask
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
 from bertsmith.tasks.inference import LoadedModel, set_dtype
@@ -216,6 +217,8 @@ def _load_teacher(
 def _what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
     if task is None:
         return "was not fine-tuned"
+    if issubclass(task, AveragedTask):
+        return "averages several models, of which only one can teach"
     if issubclass(task, LinearTask):
         return "has a linear head, from which no other model can learn"
     heads = " and ".join(f"'{name}'" for name in model.heads)

@@ -50,7 +50,7 @@ from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 
-NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "columns")
+NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "average", "columns")
 """Settings that are not keyword parameters. `model` is the first parameter; `fit` takes the data
 and the columns; scikit-learn's own tools replace `seeds` and `folds`."""
 NOT_RESTORED = ("out", "resume", "overwrite", "verbose", "threads")

@@ -18,6 +18,7 @@ import numpy as np
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
+from bertsmith.finetuning.averaging import is_averaged, keep_members, score_average
 from bertsmith.finetuning.notes import NOTES, notes_on
 from bertsmith.finetuning.resolve import sum_weights
 from bertsmith.finetuning.run import (
@@ -38,7 +39,7 @@ from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_config import check_same, same_fields
+from bertsmith.training.run_config import check_same, drop_none, same_fields
 from bertsmith.training.run_folder import CONFIG, RunFolder, note_choices, run_names
 from bertsmith.training.run_progress import RunProgress
 from bertsmith.training.write_errors import naming_the_run
@@ -73,9 +74,11 @@ class Repeats:
     metric: str
     figures: dict[str, Spread]
     results: tuple[dict[str, Any], ...]
+    average: dict[str, Any] | None = None
+    """Scores of the mean of all probabilities; None if only the best model is kept."""
 
     def to_json(self) -> dict[str, Any]:
-        return dict(to_jsonable(self))
+        return drop_none(to_jsonable(self))
 
     def _score(self, result: Mapping[str, Any]) -> float:
         """Return the eval score by `metric`, or else the best score."""
@@ -92,11 +95,21 @@ class Repeats:
         lines.append("")
         for name, result in zip(self.names, self.results, strict=True):
             score = format_score(self.metric, self._score(result))
-            mark = "   <- kept" if name == self.best else ""
+            mark = "   <- kept" if name == self.best and self.average is None else ""
             lines.append(f"{name:<{width}}  {score_name(self.metric)} {score}{mark}")
+        where = f"model of the best in {self.out}"
+        if self.average is not None:
+            where = f"all models in {self.out}"
+            score = format_score(self.metric, self.average[self.metric])
+            lines += [
+                f"{'average':<{width}}  {score_name(self.metric)} {score}   <- kept",
+                "",
+                f"average: the mean of the probabilities of {len(self.names)} models; predictions "
+                f"take {len(self.names)} times as long as those of one model",
+            ]
         return "\n".join(
-            [f"{len(self.names)} {self.kind}s, mean ± standard deviation; model of the best in "
-             f"{self.out}", *_notes_on_runs(self.results), "", *lines]
+            [f"{len(self.names)} {self.kind}s, mean ± standard deviation; {where}",
+             *_notes_on_runs(self.results), "", *lines]
         )  # fmt: skip
 
 
@@ -135,12 +148,13 @@ def _best_score(run: SeriesRun) -> float:
 
 @dataclass(frozen=True)
 class RunSeries:
-    """Trains several runs; only the best one keeps its weights."""
+    """Trains several runs; only the best one keeps its weights, unless `keeps_all`."""
 
     callbacks: Sequence[Callback] = ()
     resume_command: str = "the same call with resume=True"
     say: Say = lambda line: None
     train: Train = finetune
+    keeps_all: bool = False
 
     def run(
         self,
@@ -152,7 +166,7 @@ class RunSeries:
         after: Callable[[SeriesRun], object] = lambda run: None,
         score: Callable[[SeriesRun], float] = _best_score,
     ) -> list[dict[str, Any]]:
-        """Finish all runs and return their results; only the best keeps its weights.
+        """Finish all runs and return their results.
 
         Args:
             bar: shows the progress of all work; each run is `amount` of it.
@@ -174,7 +188,7 @@ class RunSeries:
             worse = run
             if best is None or score(run) > score(best):
                 best, worse = run, best or run
-            if worse is not best:
+            if worse is not best and not self.keeps_all:
                 (worse.settings.out / WEIGHTS).unlink(missing_ok=True)
         return results
 
@@ -237,16 +251,17 @@ def finetune_repeatedly(
             take_folder()
         pending = [run for run in runs if not (settings.resume and run.is_done)]
         with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
-            series = RunSeries(callbacks, resume_command, say, train)
+            keeps_all = is_averaged(settings)
+            series = RunSeries(callbacks, resume_command, say, train, keeps_all=keeps_all)
             results = series.run(runs, bar, begin=None if settings.resume else take_folder)
-        return _conclude(folder, settings, kind, runs, results)
+        return _conclude(folder, task_type, settings, kind, runs, results)
 
 
 def _runs_of(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind, say: Say
 ) -> Iterator[SeriesRun]:
     held_out = settings.train if kind == "fold" else settings.eval
-    alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False)
+    alone = replace(settings.for_one_run(), eval=held_out)
     names = run_names(same_fields(settings), kind)
     runs = [replace(alone, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":
@@ -458,12 +473,16 @@ def check_finetuned(settings: FinetuneSettings) -> None:
 
 def _conclude(
     folder: RunFolder,
+    task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     kind: Kind,
     runs: Sequence[SeriesRun],
     results: Sequence[dict[str, Any]],
 ) -> Repeats:
-    """Move the best model to the series' folder; write the result."""
+    """Move the best model to the series' folder, with the others if all are kept.
+
+    The result is written there, too.
+    """
     best = max(runs, key=_best_score)
     source = best.settings.out
     for path in source.iterdir():
@@ -473,6 +492,10 @@ def _conclude(
             shutil.copytree(path, folder.path / path.name, dirs_exist_ok=True)
     if (source / WEIGHTS).exists():  # else they were moved, and a stop came in between
         (source / WEIGHTS).replace(folder.path / WEIGHTS)
+    average = None
+    if is_averaged(settings):
+        keep_members(folder.path, [run.settings.out for run in runs if run is not best])
+        average = score_average(task_type, settings)
     repeats = Repeats(
         out=settings.out,
         kind=kind,
@@ -481,6 +504,7 @@ def _conclude(
         metric=settings.score_key,
         figures=spreads([result["evaluation"] for result in results]),
         results=tuple(results),
+        average=average,
     )
     write_json(folder.repeats_path, repeats.to_json())
     write_card(folder.path, {**RunFolder(source).read_run(), "repeats": repeats.to_json()})

@@ -12,3 +12,6 @@ HEADS = (*PRETRAINING_HEADS, *TASK_HEADS)
 
 LINEAR_HEAD_FILE = "linear_head.safetensors"
 """File of a head that is fitted to the vectors of a frozen encoder (tasks/linear_head.py)."""
+MEMBERS_FOLDER = "members"
+"""Folder of the other models whose probabilities are averaged with those of the model beside it
+(tasks/averaged_classification.py)."""

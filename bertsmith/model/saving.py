@@ -11,7 +11,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
 from bertsmith.model.families import family_named
-from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, COMPANION, is_own_card
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import their_names
@@ -26,6 +26,7 @@ NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "event
 OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
     SUMS_FILE, "model.safetensors", "pytorch_model.bin", LINEAR_HEAD_FILE, COMPANION, "run.json",
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
+    MEMBERS_FOLDER,
 }  # fmt: skip
 """Names that a model's folder may contain when another model replaces it."""
 

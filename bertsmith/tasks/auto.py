@@ -10,6 +10,7 @@ from bertsmith.data.windowing import LongTexts
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.bounds import check_choice
+from bertsmith.tasks.averaged_classification import AveragedClassify
 from bertsmith.tasks.catalog import task_of_folder, tasks
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, LoadedModel, load_for_inference
@@ -120,7 +121,8 @@ def load(
         check_choice("task", task, kinds)
     folder = read_folder(Path(path))
     kind: type[InferenceTask[Any, Any]] | None = task_of_folder(folder)
-    if task is not None and not (kind is LinearClassify and task in ("classify", "multi_label")):
+    classifies = kind in (LinearClassify, AveragedClassify) and task in ("classify", "multi_label")
+    if task is not None and not classifies:
         kind = kinds[task]
     loaded = load_for_inference(
         folder,

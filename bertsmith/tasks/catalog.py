@@ -7,6 +7,7 @@ from bertsmith.errors import SettingError
 from bertsmith.model.config_file import own_settings, task_head
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.model_folder import ModelFolder
+from bertsmith.tasks.averaged_classification import MEMBERS, AveragedClassify
 from bertsmith.tasks.linear_classification import LinearClassify
 from bertsmith.tasks.task import Task
 
@@ -40,13 +41,16 @@ def task_named(name: str) -> type[Task[Any, Any]]:
 def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
-    The head that config.json names decides. A folder with a linear head classifies. Another model
+    The head that config.json names decides. A folder with a linear head, or with
+    several models, classifies. Another model
     without a head has the task that config.json names, or the task `embed` if it is a folder of
     sentence-transformers.
     """
     if folder.files.has(LINEAR_HEAD_FILE):
         return LinearClassify
     head = task_head(folder.settings)
+    if head is not None and own_settings(folder.settings).get(MEMBERS):
+        return AveragedClassify
     if head is not None:
         return next((task for task in tasks().values() if head in task.heads), None)
     name = "embed" if folder.files.has("modules.json") else "none"

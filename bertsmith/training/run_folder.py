@@ -34,7 +34,7 @@ import torch
 from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError, option, read_error, warn_once
 from bertsmith.model.attention_paths import attention_paths
-from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import hold_folder, locked, write_json, writing
@@ -394,7 +394,7 @@ class RunFolder:
     def _files(self) -> list[Path]:
         """List a run's files and folders; `run.json` comes first, as without it there is no run."""
         records = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
-        records += [self.repeats_path, *self.series_runs()]
+        records += [self.repeats_path, self.path / MEMBERS_FOLDER, *self.series_runs()]
         model = [self.path / name for name in MODEL_FILES]
         events = self.path.glob("events.out.tfevents.*")
         card = [self.path / CARD_FILE] if is_own_card(self.path) else []

@@ -1,8 +1,8 @@
 """Settings of `finetune classify`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Literal, get_args
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, Self, get_args
 
 from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError, SettingError, option
@@ -53,6 +53,9 @@ class ClassifySettings(LossSettings, WindowSettings):
     regression is fitted to its vectors; for few labels. auto: the best of these in a
     cross-validation of --train, which takes as long as five trainings of each; --eval has no part
     in the choice."""
+    average: Advanced[bool] = False
+    """With --seeds, keep all models: the answer to a text is the mean of their probabilities. This
+    takes as many times as long as there are seeds."""
     metric: Metric | None = None  # type: ignore[assignment]
     """Score by which the best weights are chosen: accuracy, the share of texts with the right label
     (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
@@ -76,6 +79,10 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('label_separator')}: found ''. Give a character, such as ','."
             )
         check_choice(option("head"), self.head, get_args(Head))
+        if self.average and self.seeds is None:
+            raise ConfigError(
+                f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."
+            )
         if self.head != "fine-tuned":
             self._check_useful(USELESS[self.head])
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
@@ -96,6 +103,9 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('head', self.head)} has no use for {', '.join(map(option, names))}. "
                 f"Leave {they} out, or choose {option('head', 'fine-tuned')}."
             )
+
+    def for_one_run(self) -> Self:
+        return replace(self, seeds=None, folds=None, resume=False, average=False)
 
     @property
     def needs_held_out(self) -> bool:

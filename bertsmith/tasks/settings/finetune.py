@@ -1,9 +1,9 @@
 """Settings of every fine-tuning; tasks add their own by inheritance."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import LongTexts, Windowing
@@ -188,6 +188,10 @@ class FinetuneSettings(Compute):
     def is_series(self) -> bool:
         """Whether the settings define several runs."""
         return self.seeds is not None or self.folds is not None
+
+    def for_one_run(self) -> Self:
+        """Return the settings of a single run of a series."""
+        return replace(self, seeds=None, folds=None, resume=False)
 
     @property
     def score_key(self) -> str:

@@ -1,0 +1,56 @@
+"""The models of several seeds as one folder, whose predictor averages their probabilities."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith.model.config_file import own_settings, read_config
+from bertsmith.model.head_names import MEMBERS_FOLDER
+from bertsmith.model.saving import write_task_settings
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.tasks.averaged_classification import MEMBERS, AveragedClassify
+from bertsmith.tasks.predictor import Predictor, accumulate_examples
+from bertsmith.tasks.settings.finetune import FinetuneSettings
+from bertsmith.tasks.task import Task
+from bertsmith.training.run_folder import MODEL_FILES
+
+WEIGHTS = "model.safetensors"
+
+
+def is_averaged(settings: FinetuneSettings) -> bool:
+    """Return whether the models of a series become one."""
+    return bool(getattr(settings, "average", False))
+
+
+def keep_members(out: Path, folders: Sequence[Path]) -> None:
+    """Move further models into the folder of one, and name them in its config.json.
+
+    Models that an earlier, interrupted call has moved stay.
+    """
+    for folder in folders:
+        member = out / MEMBERS_FOLDER / folder.name
+        member.mkdir(parents=True, exist_ok=True)
+        for name in MODEL_FILES:
+            if name != WEIGHTS and (folder / name).is_file():
+                (member / name).parent.mkdir(exist_ok=True)
+                shutil.copy2(folder / name, member / name)
+        if (folder / WEIGHTS).exists():
+            (folder / WEIGHTS).replace(member / WEIGHTS)
+    settings = own_settings(read_config(SmallFiles(out)))
+    write_task_settings(out, settings | {MEMBERS: [folder.name for folder in folders]})
+
+
+def score_average(task_type: type[Task[Any, Any]], settings: FinetuneSettings) -> dict[str, Any]:
+    """Score the mean of the probabilities on the eval examples."""
+    data = task_type.read(settings)
+    predictor = Predictor.load(
+        settings.out, AveragedClassify, device=settings.device, precision=settings.precision
+    )
+    predictor.unknown_tokens.is_told = True  # by each run
+    definition = predictor.definition.with_columns(settings.columns)
+    report = accumulate_examples(
+        predictor.with_definition(definition), data.held_out, settings.eval
+    ).result(data.num_held_out_skipped)
+    scores: dict[str, Any] = report.to_json()
+    return scores

@@ -1,0 +1,133 @@
+"""Classification by several models, whose probabilities are averaged.
+
+The models were fine-tuned with different seeds. The folder holds one of them as any other folder
+does, and the others in the subfolder `members`.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.errors import CheckpointError
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config_file import CONFIG_FILE
+from bertsmith.model.head_names import MEMBERS_FOLDER
+from bertsmith.model.model_folder import read_folder
+from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
+from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
+from bertsmith.tasks.multi_label_classification import LEAST, MultiLabel
+from bertsmith.tasks.protocols import PredictionT
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.texts import LabelTask
+
+MEMBERS = "members"
+"""Key of the names of the other models in the task's settings."""
+
+
+@dataclass(frozen=True)
+class AveragedTask(LabelTask[PredictionT]):
+    """The common base of classification by several models."""
+
+    names: tuple[str, ...] = field(default=(), kw_only=True)
+    """Names of the other models' folders below `members`."""
+    others: tuple[BertModel, ...] = field(default=(), kw_only=True, compare=False, repr=False)
+    """The other models, loaded as the first one is."""
+
+    heads: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Load the other models for the device and in the precision of the first.
+
+        Raises:
+            CheckpointError: one is missing, or has other labels.
+        """
+        names = loaded.model.task_settings.get(MEMBERS)
+        file = loaded.folder.files.path(CONFIG_FILE)
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise CheckpointError(
+                f"{file}: {MEMBERS} is {str(names)[:60]}; allowed is a list of names. Copy the "
+                "folder again."
+            )
+        others = [_load_member(loaded, name, tuple(loaded.model.heads)) for name in names]
+        return replace(super().restore(loaded), names=tuple(names), others=tuple(others))
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        return super().task_settings | {MEMBERS: list(self.names)}
+
+    def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
+        """Compute logits of the mean probabilities, fp32 `[rows, labels]`.
+
+        All rows of a text have its logits, so that their mean, by which a text is classified, has
+        the mean of the probabilities that the models give to the text.
+        """
+        likely = [
+            self.probabilities(
+                encoded.mean_over_rows(compute_in_order(each, encoded.rows, self.outputs))
+            )
+            for each in (model, *self.others)
+        ]
+        logits: NDArray[np.float32] = self.logits_of(np.mean(likely, axis=0)).astype(np.float32)
+        return logits[encoded.owners()]
+
+    @staticmethod
+    def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Convert probabilities to logits, the inverse of `probabilities`, in the same shape."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class AveragedClassify(AveragedTask[ClassPrediction], Classify):
+    """Classification with one label per text or pair."""
+
+    heads: ClassVar[tuple[str, ...]] = Classify.heads
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from its folder: `AveragedMultiLabel` for a multi-label head."""
+        if "multi_label" in loaded.model.heads:
+            return AveragedMultiLabel.restore(loaded)  # type: ignore[return-value]
+        return super().restore(loaded)
+
+    @staticmethod
+    def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        logits: NDArray[np.float64] = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
+        return logits
+
+
+@dataclass(frozen=True)
+class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
+    """Classification with any number of labels per text or pair."""
+
+    heads: ClassVar[tuple[str, ...]] = MultiLabel.heads
+
+    @staticmethod
+    def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        kept = probabilities.clip(LEAST, 1 - LEAST)
+        logits: NDArray[np.float64] = np.log(kept) - np.log1p(-kept)
+        return logits
+
+
+def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> BertModel:
+    """Load another model of the folder.
+
+    Raises:
+        CheckpointError: it is missing or has other labels.
+    """
+    other = load_for_inference(
+        read_folder(loaded.folder.path / MEMBERS_FOLDER / name),
+        heads=heads,
+        device=str(loaded.device),
+        precision=loaded.asked_precision,
+        max_length=loaded.asked_length,
+    )
+    if other.labels != loaded.labels:
+        raise CheckpointError(
+            f"{other.folder.path}: its labels are not those of {loaded.folder.path}, whose "
+            "probabilities it is to be averaged with. Copy the whole folder again."
+        )
+    return other.model
