@@ -35,8 +35,8 @@ SHOWN_CHARACTERS = 200
 class CorpusView:
     """Statistics over the texts of a file, and the map of their vectors.
 
-    `labels` has the predicted label of each text; empty where the model predicts none. `texts` are
-    shortened.
+    `labels` has a label for each text: that of the file if its column was named, else the predicted
+    one; empty where there is neither. `texts` are shortened.
     """
 
     source: str
@@ -44,6 +44,7 @@ class CorpusView:
     map: VectorMap
     texts: tuple[str, ...]
     labels: tuple[str, ...]
+    are_labels_predicted: bool
 
 
 def view_corpus(
@@ -54,14 +55,15 @@ def view_corpus(
     Raises:
         InputError: the file cannot be read, or has no text.
     """
-    examples = _read_examples(predictor, path, columns, num_texts)
+    has_labels = getattr(columns, "label_column", None) is not None
+    examples = _read_examples(predictor, path, columns, num_texts, labelled=has_labels)
     rows = _encode(predictor, examples, max_length)
     model, tokenizer = predictor.model, predictor.tokenizer
     config = model.config
     total = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
     pooling = TextVectors.restore(predictor.loaded).pooling
     vectors = np.empty((len(rows), config.hidden_size), np.float32)
-    label_head = _label_head(predictor)
+    label_head = None if has_labels else _label_head(predictor)
     numbers = np.zeros(len(rows), dtype=np.int64)
     with progress_bar("looking at the texts", len(rows)) as advance, torch.no_grad():
         for group in group_by_length(rows.lengths, TOKENS_PER_PASS):
@@ -94,8 +96,10 @@ def view_corpus(
             advance(len(group))
     names = [label_name(label) for label in predictor.labels]
     labels = tuple(names[number] for number in numbers) if label_head is not None else ()
+    if has_labels:
+        labels = tuple(str(example.label) for example in examples)
     texts = tuple(_shorten(example) for example in examples)
-    return CorpusView(path.name, total.result(), project(vectors), texts, labels)
+    return CorpusView(path.name, total.result(), project(vectors), texts, labels, not has_labels)
 
 
 def _label_head(predictor: Predictor[Any]) -> str | None:
@@ -105,14 +109,14 @@ def _label_head(predictor: Predictor[Any]) -> str | None:
 
 
 def _read_examples(
-    predictor: Predictor[Any], path: Path, columns: Any, num_texts: int
+    predictor: Predictor[Any], path: Path, columns: Any, num_texts: int, *, labelled: bool
 ) -> list[Any]:
     definition = predictor.definition
     if isinstance(definition, Task) and not isinstance(definition, Embed):
         is_own = isinstance(columns, definition.columns)
-        reader = definition.reader(path, columns if is_own else None, labelled=False)
+        reader = definition.reader(path, columns if is_own else None, labelled=labelled and is_own)
         return list(reader.first(num_texts))
-    return ExampleReader(path, columns, labelled=False, pairs=None).read(num_texts)
+    return ExampleReader(path, columns, labelled=labelled, pairs=None).read(num_texts)
 
 
 def _encode(predictor: Predictor[Any], examples: Sequence[Any], max_length: int) -> EncodedTexts:

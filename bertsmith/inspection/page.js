@@ -57,6 +57,7 @@ const CHINESE = {
   "Map of the texts": "文本地图",
   "Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).": "每个标记是 {source} 中的一个文本，向量相近的文本靠在一起（前两个主成分，分别占方差的 {first} 和 {second}）。",
   "Colors and shapes are the labels that the model predicts.": "颜色和形状表示模型预测的标签。",
+  "Colors and shapes are the labels of the file.": "颜色和形状表示文件中的标签。",
   "Point at a mark to read its text.": "指向一个标记可阅读其文本。",
   "text": "文本",
   "label": "标签",
@@ -677,7 +678,7 @@ function showMap() {
   section(
     say("Map of the texts"),
     make("p", {}, say("Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).", { source: data.statistics.source, first, second })),
-    ...(names.length ? [make("p", {}, say("Colors and shapes are the labels that the model predicts.")), legend] : []),
+    ...(names.length ? [make("p", {}, say(data.map.arePredicted ? "Colors and shapes are the labels that the model predicts." : "Colors and shapes are the labels of the file.")), legend] : []),
     picture, readout,
     behind(() => table([say("text"), ...(names.length ? [say("label")] : []), "x", "y"], points.map(([x, y], index) => [texts[index], ...(names.length ? [names[labels[index]]] : []), number(x), number(y)]))),
   ).id = "map";

@@ -1,6 +1,7 @@
 """The page of a look: one HTML file with its data as JSON, which page.js draws."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from bertsmith.tasks.predictor import Predictor
 
 ALPHABET = "".join(chr(code) for code in range(32, 127) if chr(code) not in '<&\\"')
 """Characters that stand for attention weights, of which none needs an escape in JSON or HTML."""
+MOST_LABELS = 20
+"""Labels on the map, the most frequent ones; all others are one."""
+OTHERS = "…"
 MOST_REST = 200
 """Characters of a label or an answer, and of the rest of a text that the model does not read."""
 MOST_WORDS = 3
@@ -231,13 +235,18 @@ def _statistics(page: LookPage) -> dict[str, Any]:
 def _map(corpus: CorpusView | None) -> dict[str, Any] | None:
     if corpus is None:
         return None
-    names = sorted(set(corpus.labels))
+    counts = Counter(corpus.labels).most_common(MOST_LABELS)
+    names = sorted(label for label, _ in counts)
+    if len(names) < len(set(corpus.labels)):
+        names.append(OTHERS)
+    numbers = {name: number for number, name in enumerate(names)}
     return {
         "points": [[_rounded(x), _rounded(y)] for x, y in corpus.map.points.tolist()],
         "explained": corpus.map.explained,
         "texts": corpus.texts,
         "names": names,
-        "labels": [names.index(label) for label in corpus.labels],
+        "labels": [numbers.get(label, len(names) - 1) for label in corpus.labels],
+        "arePredicted": corpus.are_labels_predicted,
     }
 
 

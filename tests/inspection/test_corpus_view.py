@@ -8,6 +8,7 @@ from refusals import refuses
 from samples import SAMPLES
 from tiny_models import reviews, save_tiny, write_csv, write_reviews
 
+from bertsmith.data.columns import Columns
 from bertsmith.errors import InputError
 from bertsmith.inspection.head_statistics import StatisticsSum
 from bertsmith.inspection.look import look
@@ -71,6 +72,22 @@ def test_the_map_is_that_of_the_vectors_of_embed(tmp_path):
     np.testing.assert_allclose(view.map.points, expected.points, atol=1e-4)
     assert view.labels == tuple(each.label for each in predictor(texts))
     assert view.texts == tuple(texts)
+
+
+@pytest.mark.parametrize("head", ["classify", "masked_lm", ""])
+def test_labels_of_a_named_column_are_on_the_map(head, tmp_path):
+    folder = save_tiny(tmp_path / "model", *[head][: bool(head)], labels=LABELS[head])
+    rows = [["good", f"label {number % 23}"] for number in range(50)]
+    path = write_csv(tmp_path / "a.csv", ["text", "kind"], *rows)
+    result = look_at(folder, head, path, columns=Columns(label_column="kind"))
+    assert result.page.corpus.labels == tuple(label for _, label in rows)
+    data = page_data(result.page)["map"]
+    assert not data["arePredicted"]
+    assert len(data["names"]) == 21
+    shown = [data["names"][number] for number in data["labels"]]
+    assert {label for (_, label), name in zip(rows, shown, strict=True) if name != label} == {
+        label for (_, label) in rows if label not in data["names"]
+    }
 
 
 def test_long_texts_of_the_file_are_cut(tmp_path):

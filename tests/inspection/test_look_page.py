@@ -172,6 +172,7 @@ def test_every_sentence_of_the_page_has_a_chinese_one():
     said = set(re.findall(r'\bsay\("([^"]+)"', rest))
     said |= set(re.findall(r'(?:\?|:) "([a-z]+)"\)', rest))
     said |= set(re.findall(r'nothing = "([^"]+)"', rest))
+    said |= set(re.findall(r'(?:\?|:) "([A-Z][^"]+\.)"', rest))
     named = {"no answer", "replaced", "from", "to", "token", "word"}
     named |= {"entropy", "previous", "next", "first", "separator", "distance"}
     assert said | named == chinese
