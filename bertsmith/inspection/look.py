@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.columns import Columns
-from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.inspection.corpus_view import CorpusView, view_corpus
 from bertsmith.inspection.decisions import Decided, decide, head_of
 from bertsmith.inspection.explanations import explain
@@ -23,9 +23,11 @@ from bertsmith.inspection.page_limits import most_tokens
 from bertsmith.inspection.run_steps import RunStep, look_at_steps
 from bertsmith.inspection.saliency import Attribution
 from bertsmith.inspection.shown_text import ShownText, read_text
+from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.system.bounds import check_choice, check_largest
 from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tasks.auto import FolderPath, load_with_gradients
+from bertsmith.tasks.averaged_classification import AveragedTask
 from bertsmith.tasks.predictor import Predictor
 
 LANGUAGES = ("en", "zh")
@@ -43,7 +45,7 @@ class LookOptions(TypedDict, total=False):
     device: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Look:
     """The inside of a model while it reads a text.
 
@@ -54,6 +56,11 @@ class Look:
     """
 
     page: LookPage
+
+    def __repr__(self) -> str:
+        config = self.page.config
+        size = f"{config.num_hidden_layers} layers of {config.num_attention_heads} heads"
+        return f"<Look at {len(self.tokens)} tokens in {size}; save it as a page>"
 
     @property
     def tokens(self) -> list[str]:
@@ -140,6 +147,7 @@ def look(
     predictor = load_with_gradients(
         model, device=options.get("device", "auto"), max_length=asked_length
     )
+    _check_is_one_model(predictor)
     predictor.model.requires_grad_(False)
     config = predictor.model.config
     heads = parse_heads(without, config.num_hidden_layers, config.num_attention_heads)
@@ -168,7 +176,7 @@ def look(
         view = view_corpus(predictor, Path(data), columns, num_texts, limit)
     shown = decided.shown
     page = LookPage(
-        folder=str(predictor.loaded.folder.path),
+        folder=_name(predictor.loaded.folder.path),
         config=config,
         decided=decided,
         without=decide(predictor, rows, heads, decided) if heads else None,
@@ -184,6 +192,26 @@ def look(
         language=language,
     )
     return Look(page)
+
+
+def _check_is_one_model(predictor: Predictor[Any]) -> None:
+    """Refuse a folder of several models: no head or word of one explains what they say together.
+
+    Raises:
+        CheckpointError: it is such a folder.
+    """
+    definition, path = predictor.definition, predictor.loaded.folder.path
+    if isinstance(definition, AveragedTask):
+        one = path / MEMBERS_FOLDER / definition.names[0]
+        raise CheckpointError(
+            f"{path}: it holds {len(definition.others) + 1} models, whose probabilities are "
+            f"averaged. Look at one of them: {one}."
+        )
+
+
+def _name(folder: Path) -> str:
+    """Return a folder as it was named, but without the folders above it if it was named in full."""
+    return folder.name if folder.is_absolute() else str(folder)
 
 
 def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -> set[Head]:

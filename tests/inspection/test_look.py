@@ -21,6 +21,8 @@ from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Input
 from bertsmith.inspection.look import look
 from bertsmith.inspection.page import ALPHABET, page_data, spell_weights
 from bertsmith.inspection.saliency import TOLERANCE
+from bertsmith.model.config_file import TASK_SETTINGS
+from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.tasks.auto import load
 
 TEXT = "a lovely film and the dull story was very awful ."
@@ -237,6 +239,16 @@ def test_wrong_requests_are_refused(name, tmp_path):
     text = options.pop("text", "a good film") if "text" in options else "a good film"
     with refuses(kind, *parts):
         look(folder, text, **{name: value for name, value in options.items() if name != "text"})
+
+
+def test_a_folder_of_several_models_is_refused(tmp_path):
+    folder = save_tiny(tmp_path / "model", "classify", labels="ab")
+    save_tiny(folder / MEMBERS_FOLDER / "seed-1", "classify", labels="ab", seed=1)
+    settings = json.loads((folder / "config.json").read_text())
+    settings.setdefault(TASK_SETTINGS, {})["members"] = ["seed-1"]
+    (folder / "config.json").write_text(json.dumps(settings))
+    with refuses(CheckpointError, "2 models", "seed-1"):
+        look(folder, TEXT)
 
 
 def test_every_head_of_a_predictor_is_tested_here():
