@@ -51,6 +51,8 @@ COMMANDS = {
             "embed": "turn texts into vectors that are close for similar texts",
         }.items()
     },
+    "finetune translate": Command("Task", "teach a Transformer to write one text from another"),
+    "translate": Command("Task", "let such a Transformer write texts"),
     "evaluate": Command("Task", "score a model on labelled data, or a masked LM on minimal pairs"),
     "predict": Command("Task", "run a fine-tuned model on new texts"),
     "embed": Command("Task", "turn texts into vectors, to compare or search them"),

@@ -138,3 +138,27 @@ class TagColumns:
 @dataclass(frozen=True)
 class QuestionColumns:
     """Options for reading a file of questions: there are none."""
+
+
+@dataclass(frozen=True)
+class TranslationColumns:
+    """Columns of a table by role, and the treatment of incomplete rows."""
+
+    source_column: str | None = None
+    """Column of the texts that are read: its name, or its number counted from 1. Default: the first
+    of the usual names (source, src, input, text, ...)."""
+    target_column: str | None = None
+    """Column of the texts that are to be written. Default: the first of the usual names (target,
+    tgt, output, translation, summary, ...)."""
+    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
+    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
+    unless you give all columns by their numbers."""
+    skip_incomplete: Advanced[bool] = False
+    """Skip incomplete rows and count them, instead of stopping: those that lack a source or a
+    target."""
+    format: Advanced[TableFormat] = "auto"
+    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
+    xlsx (the first sheet of an Excel file). auto: by the name."""
+    delimiter: Advanced[str | None] = None
+    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
+    Default: a comma in csv, a tab in tsv."""

@@ -88,19 +88,27 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(hidden_size, 2 * hidden_size)
         self.output = nn.Linear(hidden_size, hidden_size)
 
+    def project(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of `source`, [source tokens, hidden], for `forward`.
+
+        Each is [source tokens, heads, head_size].
+        """
+        pairs = self.key_value(source).view(len(source), 2, self.num_heads, -1)
+        return pairs[:, 0], pairs[:, 1]
+
     def forward(
         self,
         hidden: Tensor,
-        source: Tensor,
+        keys_and_values: tuple[Tensor, Tensor],
         view: AttentionView,
         record_weights: RecordWeights | None = None,
     ) -> Tensor:
-        """Return new vectors [tokens, hidden] of the tokens in `hidden`.
+        """Return new vectors [tokens, hidden] of the tokens in `hidden`, which have the queries.
 
-        `hidden`, [tokens, hidden], have the queries, `source`, [source tokens, hidden], the keys
-        and values; the view pairs their sequences. All may end in padding rows; see `fill_up`.
+        Keys and values are those of `project`, or as the view keeps them; it pairs the sequences.
+        `hidden` and the source may end in padding rows; see `fill_up`.
         """
         query = self.query(hidden).view(len(hidden), self.num_heads, -1)
-        key, value = self.key_value(source).view(len(source), 2, self.num_heads, -1).unbind(1)
+        key, value = keys_and_values
         dropout_prob = self.dropout_prob if self.training else 0.0
         return self.output(view.attend(query, key, value, dropout_prob, record_weights))

@@ -122,6 +122,76 @@ class CachedView:
         return fill_up(block.queries.put_back(context))
 
 
+class SourceCache:
+    """Keys and values of the sources of sequences, projected once and seen at every step.
+
+    There are no gradients.
+
+    Args:
+        lengths: tokens of each source.
+        layers: keys and values of each decoder layer, both [source tokens, heads, head_size]; they
+            may end in padding rows.
+    """
+
+    def __init__(
+        self,
+        lengths: tuple[int, ...],
+        layers: Sequence[tuple[Tensor, Tensor]],
+        device: torch.device,
+    ) -> None:
+        self.lengths = lengths
+        self.device = device
+        cells = self._cells
+        self.layers = [gather(pair, (cells, cells)) for pair in layers]
+        """Keys and values of each layer, [sequences, heads, length, head_size]."""
+
+    @property
+    def _cells(self) -> Cells:
+        length = max(self.lengths)
+        if self.device.type == "cpu":
+            length = padded_length(length)
+        return Cells(self.lengths, len(self.lengths), length, self.device)
+
+    def view(self, lengths: tuple[int, ...]) -> "SourceView":
+        """Return a view for `lengths` new tokens of each sequence, at least one."""
+        queries = Cells(lengths, len(lengths), max(lengths), self.device)
+        return SourceView(Block(queries, self._cells))
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep these sequences alone, in this order; one may be repeated."""
+        index = torch.tensor(rows, device=self.device)
+        self.lengths = tuple(self.lengths[row] for row in rows)
+        length = self._cells.length
+        self.layers = [
+            tuple(part.index_select(0, index)[:, :, :length] for part in layer)
+            for layer in self.layers
+        ]
+
+
+class SourceView:
+    """New tokens that see all of their source, whose keys and values a `SourceCache` has."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        dropout_prob: float = 0.0,
+        record_weights: RecordWeights | None = None,
+    ) -> Tensor:
+        """Compute contexts as `AttentionView.attend` does, without dropout and recorded weights.
+
+        `key` and `value` are those of a layer of the cache.
+        """
+        assert not dropout_prob and record_weights is None and not torch.is_grad_enabled()
+        (query,) = gather((query,), (self.block.queries,))
+        context = dense_attention.attend(query, key, value, self.block, dropout_prob)
+        return fill_up(self.block.queries.put_back(context))
+
+
 def _store(stored: Tensor | None, heads: Tensor, new: NewTokens) -> Tensor:
     """Write [tokens, heads, size] of new tokens into [sequences, heads, length, size].
 

@@ -85,6 +85,8 @@ def num_labels(settings: Mapping[str, Any]) -> int:
 OTHER_SYSTEMS = {
     "gpt2": "a GPT, which reads from left to right and continues texts. Use 'bertsmith generate'; "
     "for hidden words, vectors and tasks choose a BERT or another encoder.",
+    "marian": "a Transformer that writes one text from another. Use 'bertsmith translate'; for "
+    "hidden words, vectors and tasks choose a BERT or another encoder.",
 }
 """Models that are no encoders, by their `model_type`, with the command that uses them."""
 

@@ -27,6 +27,7 @@ PIPELINES = {
     "ForQuestionAnswering": "question-answering",
     "ForMultipleChoice": "multiple-choice",
     "LMHeadModel": "text-generation",
+    "MarianMTModel": "translation",
 }
 """Tasks of the hub, by how the name of a model class of transformers ends."""
 EXAMPLES = {
@@ -36,17 +37,24 @@ EXAMPLES = {
     "multiple-choice": '"A beginning.", ["An ending.", "Another."]',
 }
 """Arguments of the example call in a card, by the task of the hub."""
+OTHER_COMMANDS = {
+    "text-generation": 'generate NAME "A text that"',
+    "translation": 'translate NAME "A text."',
+}
+"""Commands of systems beside BERT, by the task of the hub."""
+BOTH = "transformers opens the folder, too."
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
     "tag": "to label words",
     "answer": "to find the answers to questions in passages",
     "choose": "to choose what fits a prompt",
+    "translate": "to write one text from another",
     "embed": "to turn texts into vectors that are close for similar texts",
 }
-LAYERS = ("n_layer", "num_hidden_layers")
+LAYERS = ("n_layer", "encoder_layers", "num_hidden_layers")
 """Names of the number of layers, by system."""
-WIDTHS = ("n_embd", "hidden_size")
+WIDTHS = ("n_embd", "d_model", "hidden_size")
 """Names of the width of the vectors, by system."""
 SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "precision",
             "pretraining.objective", "pretraining.pairs", "pretraining.masking",
@@ -200,17 +208,14 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         "feature-extraction": vectors,
         "sentence-similarity": vectors,
     }.get(pipeline)
-    if pipeline == "text-generation":
-        return (
-            f'```\nbertsmith generate {name} "A text that"\n```\n\n'
-            "transformers opens the folder, too."
-        )
+    if pipeline in OTHER_COMMANDS:
+        return f"```\nbertsmith {OTHER_COMMANDS[pipeline]}\n```\n\n{BOTH}".replace("NAME", name)
     if call is None:
         example = EXAMPLES[pipeline]
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
             example += ', "Another."'
         call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
-    opens = "transformers opens the folder, too."
+    opens = BOTH
     if has_linear_head:
         opens = "transformers opens the encoder, without the head."
     return f"```python\nimport bertsmith\n\n{call}\n```\n\n{opens}"
@@ -256,7 +261,7 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         source = (
             f"of `{name}`" if (name := _name_of(settings.get("eval"))) else "that were held out"
         )
-        if _has_linear_head(run):
+        if _has_linear_head(run) or "system" in run["config"]:
             yield f"On {examples} {source}.\n"
         else:
             yield f"On {examples} {source}. The best weights were chosen by the same examples, so"

@@ -16,6 +16,7 @@ from bertsmith.model.trainable import TrainableModel
 TERM_NAMES = {
     "mlm": "masked LM",
     "lm": "next token",
+    "write": "target tokens",
     "nsp": "next sentence",
     "common_eval": "masked LM on common rows",
     "sop": "sentence order",

@@ -39,7 +39,9 @@ def buffers_of(settings: OptimSettings) -> tuple[str, ...]:
 def schedule(progress: float, settings: OptimSettings) -> float:
     """Compute the factor of the learning rate, 0 to 1, after a share `progress` of the run.
 
-    Warm-up is linear from 0. The decay of "wsd" is 1 - sqrt (Hägele et al. 2024, arXiv 2405.18392).
+    Warm-up is linear from 0. The decay of "wsd" is 1 - sqrt (Hägele et al. 2024, arXiv 2405.18392),
+    that of "noam" the inverse square root of the steps, relative to those of warm-up (Vaswani et
+    al. 2017, section 5.3).
 
     >>> settings = OptimSettings(warmup_fraction=0.2)
     >>> [schedule(progress, settings) for progress in (0.1, 0.2, 0.6, 1.0)]
@@ -51,6 +53,8 @@ def schedule(progress: float, settings: OptimSettings) -> float:
     if settings.schedule == "wsd":
         decay_progress = 1 - (1 - progress) / settings.decay_fraction
         return 1 - math.sqrt(max(0.0, decay_progress))
+    if settings.schedule == "noam":
+        return math.sqrt(settings.warmup_fraction / progress)
     left = (1 - progress) / (1 - settings.warmup_fraction)
     if settings.schedule == "cosine":
         return 0.5 * (1 - math.cos(math.pi * left))

@@ -95,9 +95,10 @@ class OptimSettings:
     """Adam's epsilon: added to the divisor, so that near-zero gradients do not make large steps."""
     warmup_fraction: Advanced[float] = 0.1
     """Warm-up: the share of the run in which the learning rate rises from zero to its peak."""
-    schedule: Advanced[Literal["linear", "cosine", "constant", "wsd"]] = "linear"
+    schedule: Advanced[Literal["linear", "cosine", "constant", "wsd", "noam"]] = "linear"
     """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
-    (warm-up, stable, decay): constant, then a fast decay to zero at the end."""
+    (warm-up, stable, decay): constant, then a fast decay to zero at the end; or noam, which falls
+    with the inverse square root of the steps (Vaswani et al. 2017)."""
     decay_fraction: Advanced[float] = 0.2
     """Decay of schedule wsd: the share of the run, at its end, in which the learning rate falls."""
     max_grad_norm: Advanced[float] = 1.0
@@ -118,6 +119,9 @@ class OptimSettings:
             _check("decay_fraction", self.decay_fraction,
                    self.decay_fraction > 0 and self.warmup_fraction + self.decay_fraction <= 1,
                    "above 0 and at most 1 - warmup_fraction")  # fmt: skip
+        if self.schedule == "noam":
+            _check("warmup_fraction", self.warmup_fraction, self.warmup_fraction > 0,
+                   "above 0 with the schedule noam")  # fmt: skip
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
     def extra_rules(self) -> Sequence[Any]:

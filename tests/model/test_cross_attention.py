@@ -43,8 +43,8 @@ def test_pairs_of_a_packed_row_equal_those_computed_alone(by_length, with_paddin
     for is_packed in (True, False):
         rows = target.clone().requires_grad_(), source.clone().requires_grad_()
         if is_packed:
-            filled = map(fill_up, rows) if with_padding_rows else rows
-            vectors = module(*filled, view)[: len(target)]
+            read, seen = map(fill_up, rows) if with_padding_rows else rows
+            vectors = module(read, module.project(seen), view)[: len(target)]
         else:
             pairs = zip(rows[0].split(TARGETS), rows[1].split(SOURCES), strict=True)
             vectors = torch.cat([attend_alone(module, *pair) for pair in pairs])
@@ -65,8 +65,9 @@ def test_weights_pass_through_a_function():
         seen.extend(blocks)
         return list(blocks)
 
-    recorded = module(target, source, view, record)
-    torch.testing.assert_close(recorded[:7], module(target, source, view)[:7], atol=1e-6, rtol=0.0)
+    kept = module.project(source)
+    recorded = module(target, kept, view, record)
+    torch.testing.assert_close(recorded[:7], module(target, kept, view)[:7], atol=1e-6, rtol=0.0)
     [weights] = seen
     assert weights.shape[:2] == (2, HEADS)
     assert torch.equal(weights[1, :, :2, 4:], torch.zeros(HEADS, 2, weights.shape[3] - 4))

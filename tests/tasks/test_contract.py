@@ -40,7 +40,8 @@ FAMILIES = ["albert", "distilbert", "electra", "modernbert", "roberta"]
 
 def test_every_task_is_tested_here_and_has_a_command():
     assert {name.split()[0] for name in SAMPLES} == set(tasks())
-    assert {name for name in COMMANDS if name.startswith("finetune ")} == {
+    others = {"finetune translate"}  # not a BERT's
+    assert {name for name in COMMANDS if name.startswith("finetune ")} - others == {
         f"finetune {name}" for name in tasks()
     }
 

@@ -137,6 +137,7 @@ def test_gradients_of_micro_batches_add_up_in_fp32_and_nothing_lies_between():
     ("cosine", [0.5, 1, 0.5, 0.25, 0]),
     ("constant", [0.5, 1, 1, 1, 1]),
     ("wsd", [0.5, 1, 1, 1 - math.sqrt(0.25), 0]),
+    ("noam", [0.5, 1, math.sqrt(1 / 5.5), math.sqrt(1 / 7), math.sqrt(0.1)]),
 ])  # fmt: skip
 def test_the_schedule_rises_then_falls(kind, expected):
     settings = OptimSettings(warmup_fraction=0.1, schedule=kind, decay_fraction=0.4)
@@ -198,3 +199,15 @@ def test_updates_are_those_of_torch(kind, num_parts, monkeypatch):
             reference.step()
     for name, view in layout.views(arrays.weights).items():
         torch.testing.assert_close(view, torch.cat(expected[name]), rtol=1e-4, atol=1e-6)
+
+
+def test_noam_is_the_rate_of_the_paper():
+    """Vaswani et al. 2017, section 5.3: d^-0.5 · min(step^-0.5, step · warmup^-1.5)."""
+    steps, warmup, size = 1000, 80, 512
+    settings = OptimSettings(warmup_fraction=warmup / steps, schedule="noam")
+    peak = (size * warmup) ** -0.5
+    for step in (1, 40, 80, 81, 500, 1000):
+        expected = size**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        assert peak * schedule(step / steps, settings) == pytest.approx(expected)
+    with refuses(ConfigError, "--warmup-fraction", "noam"):
+        OptimSettings(warmup_fraction=0.0, schedule="noam")

@@ -1,0 +1,53 @@
+"""`bertsmith finetune translate`: pairs of texts → a model that writes one from the other."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertsmith.commands.flags import tell
+from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.commands.settings.finetune_translate import Settings
+from bertsmith.data.tables import check_delimiter
+from bertsmith.lineage.translation_run import learn_to_translate
+from bertsmith.system.counts import count_noun, percent
+from bertsmith.system.paths import shell_path
+from bertsmith.training.display import Display
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    check_delimiter(settings.columns, settings.train, settings.eval)
+    if settings.resume:
+        tell_where_it_resumes(settings.out)
+    with Display() as display:
+        result = learn_to_translate(
+            settings,
+            settings.out,
+            resume=settings.resume,
+            overwrite=settings.overwrite,
+            callbacks=[display],
+            resume_command=resume_command(line),
+        )
+    for name, what in (("num_skipped", "--train"), ("num_eval_skipped", "--eval")):
+        if result[name]:
+            tell(f"{what}: {count_noun(result[name], 'row was', 'rows were')} left out")
+    if settings.json:
+        print(json.dumps(result))
+        return
+    print("\n".join(describe(result)))
+    print(f'try        bertsmith translate {shell_path(settings.out)} "a text"')
+
+
+def describe(result: Mapping[str, Any]) -> list[str]:
+    """Describe a run in lines: its length and its scores."""
+    scores = result["evaluation"]
+    return [
+        f"trained    {count_noun(result['steps'], 'step')} on "
+        f"{count_noun(result['num_train'], 'pair')}, {result['real_tokens']:,} tokens in "
+        f"{result['elapsed_seconds'] / 60:.1f} minutes ({result['tokens_per_second']:,.0f} "
+        f"tokens/s)",
+        f"eval       loss {scores['loss']:.3f}, next token right "
+        f"{percent(scores['token_accuracy'])}, whole target right "
+        f"{percent(scores['exact_match'])} of "
+        f"{count_noun(scores['num_examples'], 'pair')}",
+        f"model      {result['out']}  (curves.svg and journal.jsonl beside it)",
+    ]

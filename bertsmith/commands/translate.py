@@ -1,0 +1,26 @@
+"""`bertsmith translate`: texts → the texts that a model writes from them."""
+
+import json
+from collections.abc import Sequence
+
+from bertsmith.commands.predict import as_characters
+from bertsmith.commands.settings.translate import Settings
+from bertsmith.data.text_files import iter_lines
+from bertsmith.lineage.beam_search import BeamSearch
+from bertsmith.lineage.text_writing import TextWriter
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    choice = None
+    if settings.beams is not None:
+        choice = BeamSearch(settings.beams, settings.length_penalty)
+    writer = TextWriter.load(settings.model, settings.device)
+    if settings.file is None:
+        texts = list(map(as_characters, settings.texts))
+    else:
+        texts = [text.rstrip("\r\n") for text in iter_lines(settings.file)]
+    for text, written in zip(texts, writer(texts, settings.max_new_tokens, choice), strict=True):
+        if settings.json:
+            print(json.dumps({"source": text, "target": written}, ensure_ascii=False))
+        else:
+            print(written)

@@ -1,0 +1,48 @@
+"""Read pairs of a source and a target text, from a table or rows in memory."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from bertsmith.data.columns import TranslationColumns
+from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.text_files import ExampleSource
+
+SOURCES = ("source", "src", "input", "text", "document", "article", "question", "en")
+TARGETS = ("target", "tgt", "output", "translation", "summary", "answer", "de", "zh", "fr", "label")
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationPair:
+    """A text that is read and one that is to be written; `row` is the line."""
+
+    source: str
+    target: str
+    row: int = 0
+
+    @property
+    def content(self) -> tuple[str, str]:
+        return self.source, self.target
+
+    def to_json(self) -> dict[str, Any]:
+        return {"line": self.row, "source": self.source, "target": self.target}
+
+
+class TranslationReader(RecordReader[TranslationPair]):
+    """Lazy reader of pairs; `source` is as for `RecordReader`."""
+
+    def __init__(self, source: ExampleSource, columns: TranslationColumns | None = None) -> None:
+        columns = columns or TranslationColumns()
+        specs = [
+            ColumnSpec("source", "source_column", columns.source_column, SOURCES),
+            ColumnSpec("target", "target_column", columns.target_column, TARGETS),
+        ]
+        super().__init__(
+            source,
+            columns,
+            lambda column_names: specs,
+            self._pair,
+            lines_lack="a target for each source",
+        )
+
+    def _pair(self, row: int, record: Record) -> TranslationPair:
+        return TranslationPair(record["source"][0], record["target"][0], row)

@@ -1,0 +1,128 @@
+"""The interface that the Transformer and T5 share, and how both write a target token by token."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.errors import InputError
+from bertsmith.lineage.beam_search import BeamSearch
+from bertsmith.lineage.generation import Sampling, continue_sequences, reading
+from bertsmith.lineage.source_target import SourceTarget, TokenRow
+from bertsmith.model.cached_view import KeyValueCache, SourceCache
+from bertsmith.model.trainable import TrainableModel
+
+WRITTEN_AT_ONCE = 64
+"""Targets that are best written together."""
+
+
+class EncoderDecoder(TrainableModel):
+    """A model that encodes a source, and writes a target that sees it."""
+
+    vocab_size: int
+    start_id: int
+    """The token that the decoder reads first."""
+    end_id: int
+    longest: int | None
+    """The most tokens of a source or target; None without a limit."""
+
+    config: Any
+    """The dataclass of the model's shape."""
+
+    def set_dropout(self, dropout: float) -> None:
+        """Set the dropout of embeddings and of the outputs of layers, in the config, too."""
+        raise NotImplementedError
+
+    def encode(self, source: TokenRow, places: Sequence[int] = ()) -> Tensor:
+        """Encode sources to vectors, [source tokens, hidden]."""
+        raise NotImplementedError
+
+    def decode(self, batch: SourceTarget) -> Tensor:
+        """Encode the sources, then what the decoder reads, to [target tokens, hidden]."""
+        raise NotImplementedError
+
+    def project_source(self, memory: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return each decoder layer's keys and values of encoded sources."""
+        raise NotImplementedError
+
+    def decode_new(
+        self,
+        input_ids: Tensor,
+        lengths: tuple[int, ...],
+        target: KeyValueCache,
+        source: SourceCache,
+    ) -> Tensor:
+        """Decode tokens that follow those of `target`, to [tokens, hidden], and keep them there."""
+        raise NotImplementedError
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the token after each, [tokens, vocabulary]."""
+        raise NotImplementedError
+
+
+class TargetReader:
+    """A `TokenReader` of the targets of sources, which are encoded and projected once."""
+
+    def __init__(self, model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> None:
+        self.model = model
+        row = TokenRow.of(sources).to(model.device)
+        layers = model.project_source(model.encode(row))
+        self.source = SourceCache(row.lengths, layers, model.device)
+        self.target = KeyValueCache(len(layers), len(sources), model.device)
+
+    def read(self, new_ids: Sequence[Sequence[int]]) -> Tensor:
+        row = TokenRow.of(new_ids).to(self.model.device)
+        hidden = self.model.decode_new(row.input_ids, row.lengths, self.target, self.source)
+        ends = torch.tensor(row.lengths, device=hidden.device).cumsum(0) - 1
+        return self.model.compute_logits(hidden.index_select(0, ends)).float()
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.source.keep(rows)
+        self.target.keep(rows)
+
+
+def write_targets(
+    model: EncoderDecoder,
+    sources: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    choice: Sampling | BeamSearch | None = None,
+) -> list[list[int]]:
+    """Write the target of each source, at most `max_new_tokens` tokens, up to the end token.
+
+    Args:
+        sources: ids of each source, with the special tokens that the model expects.
+        choice: as `continue_sequences` takes it.
+
+    Returns:
+        The ids of each target, with the end token if it was reached.
+
+    Raises:
+        InputError: a source is empty or longer than the model reads, or has an id out of range.
+    """
+    for i, source in enumerate(sources):
+        _check(model, i, source)
+    if model.longest is not None:
+        max_new_tokens = min(max_new_tokens, model.longest)
+    if not sources or max_new_tokens < 1:
+        return [[] for _ in sources]
+    with reading(model):
+        reader = TargetReader(model, sources)
+        starts = [[model.start_id]] * len(sources)
+        return continue_sequences(reader, starts, max_new_tokens, model.end_id, choice)
+
+
+def _check(model: EncoderDecoder, number: int, source: Sequence[int]) -> None:
+    if not source:
+        raise InputError(f"sources, number {number}: it has no tokens. Leave it out.")
+    if model.longest is not None and len(source) > model.longest:
+        raise InputError(
+            f"sources, number {number}: it has {len(source)} tokens, and this model reads "
+            f"{model.longest}. Shorten it."
+        )
+    for token in source:
+        if not 0 <= token < model.vocab_size:
+            raise InputError(
+                f"sources, number {number}: found the token {token}. This model takes 0 to "
+                f"{model.vocab_size - 1}. Use the tokenizer saved with the model."
+            )

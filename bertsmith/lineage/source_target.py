@@ -1,0 +1,94 @@
+"""Batches of encoder–decoder models: two packed rows, whose sequences are paired."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import send
+from bertsmith.model.packed_row import PackedRow
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """Sequences one after another: `input_ids` int64 [tokens], `lengths` of each sequence."""
+
+    input_ids: Tensor
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]]) -> "TokenRow":
+        """Join sequences of at least one token each, in their order."""
+        ids = np.concatenate([np.asarray(each, dtype=np.int64) for each in sequences])
+        return cls(torch.from_numpy(ids), tuple(map(len, sequences)))
+
+    @cached_property
+    def position_ids(self) -> Tensor:
+        """The place of each token in its sequence, int64 [tokens]."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        places = np.arange(sum(self.lengths)) - np.repeat(starts, self.lengths)
+        return send(torch.from_numpy(places), self.input_ids.device)
+
+    @cached_property
+    def packed(self) -> PackedRow:
+        """The row as attention reads it."""
+        return PackedRow(self.lengths, self.input_ids.device)
+
+    def to(self, device: torch.device) -> "TokenRow":
+        return TokenRow(send(self.input_ids, device), self.lengths)
+
+
+@dataclass(frozen=True)
+class SourceTarget:
+    """Sources, what the decoder reads of each target, and what it is to predict.
+
+    `labels` int64 [target tokens] are the tokens after those of `target`. Sequence `i` of `target`
+    belongs to sequence `i` of `source`; `order[i]` is its index in the lists passed to `of`, and
+    `places[i]` its number in the training step, which decides its dropout.
+    """
+
+    source: TokenRow
+    target: TokenRow
+    labels: Tensor
+    order: tuple[int, ...]
+    places: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        start: int,
+        places: Sequence[int] = (),
+    ) -> "SourceTarget":
+        """Pack pairs of sequences, long ones first, so that neighbours are of similar lengths.
+
+        Args:
+            targets: ids that the decoder is to write, with the end token.
+            start: the token that the decoder reads before it writes the first one.
+        """
+        order = sorted(range(len(sources)), key=lambda i: (-len(targets[i]), -len(sources[i])))
+        labels = TokenRow.of([targets[i] for i in order])
+        return cls(
+            TokenRow.of([sources[i] for i in order]),
+            TokenRow.of([[start, *targets[i][:-1]] for i in order]),
+            labels.input_ids,
+            tuple(order),
+            tuple(places[i] for i in order) if places else (),
+        )
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of real tokens of both rows."""
+        return len(self.source.input_ids) + len(self.target.input_ids)
+
+    def to(self, device: torch.device) -> "SourceTarget":
+        return replace(
+            self,
+            source=self.source.to(device),
+            target=self.target.to(device),
+            labels=send(self.labels, device),
+        )

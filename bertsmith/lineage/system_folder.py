@@ -1,0 +1,178 @@
+"""Folders of transformers to our systems, and back: what all kinds of them share."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.config_file import CONFIG_FILE, OTHER_SYSTEMS
+from bertsmith.model.families import FAMILIES
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.model.load_report import list_weights
+from bertsmith.model.meta_init import skeleton
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.model.weight_formats.safetensors_file import write_safetensors
+from bertsmith.model.weights import read_weights
+from bertsmith.system.files import write_json
+from bertsmith.system.run_state import check_finished
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import check_sums, summed
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+ModelT = TypeVar("ModelT", bound=TrainableModel)
+
+
+@dataclass(frozen=True)
+class FolderMap(Generic[ModelT]):
+    """The form of a system's folder."""
+
+    noun: str
+    """The system in messages: "a GPT"."""
+    architecture: str
+    """The class of transformers that opens it."""
+    config: type
+    """The dataclass of the model's shape, whose fields are entries of config.json."""
+    build: Callable[[Any], ModelT]
+    fixed: Mapping[str, Any]
+    """Entries of config.json that decide what is computed, and the values that we compute."""
+    their_names: Callable[[str], tuple[str, ...]]
+    """Returns their names of one of our weights, which has their weights one below the other."""
+    read: Callable[[Path, dict[str, Tensor]], dict[str, Tensor]]
+    """Removes copies of weights, and gives the others the names that are written."""
+    is_turned: Callable[[str], bool] = lambda name: False
+    """Returns whether a matrix of this name is stored as [inputs, outputs]."""
+    written: Mapping[str, Any] | None = None
+    """Further entries of config.json."""
+    shape_of: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: settings
+    """Translates entries of config.json to those that `config` has."""
+    advice: str = ""
+    """What to load instead of a folder with weights that have no place."""
+
+
+def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
+    """Load a folder, or a model of the Hugging Face hub: in fp32, on the CPU, in evaluation mode.
+
+    Raises:
+        CheckpointError: there is no such folder, or it is incomplete, damaged, or of another model.
+    """
+    directory = find_checkpoint(path)
+    files = SmallFiles(directory)
+    check_finished(files)
+    check_sums(files)
+    try:
+        settings: Mapping[str, Any] = files.read_json(CONFIG_FILE)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CheckpointError(
+            f"{directory}: there is no config.json. Name the folder of a checkpoint."
+        ) from error
+    config = _build_config(folder_map, files.path(CONFIG_FILE), settings)
+    with skeleton():
+        model = folder_map.build(config)
+    tensors = folder_map.read(directory, dict(read_weights(directory)))
+    state = model.state_dict()
+    expected = {theirs for name in state for theirs in folder_map.their_names(name)}
+    if missing := sorted(expected - tensors.keys()):
+        raise CheckpointError(
+            f"{directory}: the weights {list_weights(missing)} are missing. Copy the folder again."
+        )
+    if others := sorted(tensors.keys() - expected):
+        raise CheckpointError(
+            f"{directory}: {folder_map.noun} has no place for the weights {list_weights(others)}. "
+            f"{folder_map.advice}"
+        )
+    values = {}
+    for name, tensor in state.items():
+        names = folder_map.their_names(name)
+        parts = [_turned(folder_map, theirs, tensors[theirs]) for theirs in names]
+        for theirs, part in zip(names, parts, strict=True):
+            if part.shape != (tensor.shape[0] // len(names), *tensor.shape[1:]):
+                raise CheckpointError(
+                    f"{directory}: {theirs} has the shape {list(tensors[theirs].shape)}, which "
+                    "does not fit config.json. Copy both again from one model."
+                )
+        values[name] = torch.cat(parts).float().contiguous()
+    model.load_state_dict(values, assign=True)
+    return model.eval()
+
+
+def save_system(
+    folder_map: FolderMap[ModelT], model: ModelT, directory: Path, tokenizer: Tokenizer | None
+) -> None:
+    """Write a folder that transformers opens; weights are in fp32.
+
+    Each file is replaced whole or not at all.
+
+    Raises:
+        CheckpointError: the tokenizer has more tokens than the model has embeddings.
+    """
+    config: Any = model.config
+    if tokenizer is not None and tokenizer.vocab_size > config.vocab_size:
+        raise CheckpointError(
+            f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
+            f"{config.vocab_size:,}. Save the tokenizer that the model was trained with."
+        )
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        names = folder_map.their_names(name)
+        for theirs, part in zip(names, tensor.float().chunk(len(names)), strict=True):
+            tensors[theirs] = _turned(folder_map, theirs, part)
+    write_safetensors(directory / "model.safetensors", tensors)
+    with summed(directory, CONFIG_FILE):
+        settings = {
+            "architectures": [folder_map.architecture],
+            "dtype": "float32",
+            "torch_dtype": "float32",
+            **folder_map.fixed,
+            **asdict(config),
+            **(folder_map.written or {}),
+        }
+        write_json(directory / CONFIG_FILE, settings)
+    if tokenizer is not None:
+        tokenizer.save(directory)
+
+
+def without_copy(
+    directory: Path, tensors: dict[str, Tensor], copy: str, original: str, problem: str
+) -> None:
+    """Remove the copy of a weight, which must be equal.
+
+    Raises:
+        CheckpointError: it differs; `problem` says what we do not compute then.
+    """
+    stored = tensors.pop(copy, None)
+    if stored is not None and original in tensors and not torch.equal(stored, tensors[original]):
+        raise CheckpointError(f"{directory}: {copy} differs from the word embedding. {problem}")
+
+
+def _build_config(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, Any]) -> Any:
+    stored = settings.get("model_type")
+    if stored != folder_map.fixed["model_type"]:
+        if stored in FAMILIES:
+            raise CheckpointError(
+                f"{file}: a model of the family {stored}, which reads whole texts and cannot "
+                "write. Use 'bertsmith fill' for hidden words, or train a system that writes, such "
+                "as 'bertsmith pretrain gpt'."
+            )
+        if stored in OTHER_SYSTEMS:
+            raise CheckpointError(f"{file}: {OTHER_SYSTEMS[stored]}")
+    for key, allowed in folder_map.fixed.items():
+        if settings.get(key, allowed) != allowed:
+            raise CheckpointError(
+                f"{file}: {key} is {settings[key]!r}. bertsmith reads {folder_map.noun} whose "
+                f"{key} is {allowed!r}. Choose such a model."
+            )
+    entries = folder_map.shape_of(settings)
+    names = [field.name for field in fields(folder_map.config)]
+    try:
+        return folder_map.config(**{name: entries[name] for name in names if name in entries})
+    except (ConfigError, TypeError) as error:
+        raise CheckpointError(f"{file}: {error}") from error
+
+
+def _turned(folder_map: FolderMap[Any], name: str, tensor: Tensor) -> Tensor:
+    """Turn a matrix that is stored the other way; the same turns it back."""
+    return tensor.T if folder_map.is_turned(name) else tensor

@@ -1,0 +1,207 @@
+"""A training run of a system beside BERT: what those on corpora and on pairs of texts share."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from bertsmith.errors import ConfigError, option
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.pretraining.run import flat_summary
+from bertsmith.pretraining.step_timer import seconds_per_row
+from bertsmith.system.compute import FREE
+from bertsmith.system.matrix_products import Precision
+from bertsmith.training.best_weights import BestSettings
+from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, STEP_COST, Budget, EvaluationPlan
+from bertsmith.training.checkpoint import Checkpoint
+from bertsmith.training.findings import diagnose
+from bertsmith.training.journal import read_journal
+from bertsmith.training.machine import Machine
+from bertsmith.training.objective import Objective
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run import BuiltRun, Run, Trained
+from bertsmith.training.run_folder import CONFIG
+from bertsmith.training.settings import OptimSettings, TrainingSettings
+
+TRIAL_SECONDS = 0.3
+DataT = TypeVar("DataT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemConfig:
+    """The settings of a run that the loop reads, as a `RunConfig`, and the model's shape.
+
+    A resumed run must share them but for those that are `FREE`.
+    """
+
+    system: str
+    model: Any
+    steps: int | None
+    minutes: float | None
+    batch_size: int
+    micro_batch_size: int = field(metadata=FREE)
+    seed: int
+    optim: OptimSettings
+    precision: Precision
+    evaluations: EvaluationPlan
+    num_processes: int = field(metadata=FREE)
+    eval_every: int | None = field(metadata=FREE)
+    checkpoint_every: int | None = field(metadata=FREE)
+    keep: int = field(metadata=FREE)
+    notes: tuple[str, ...] = field(default=(), metadata=FREE)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.steps, None if self.minutes is None else 60 * self.minutes)
+
+    @property
+    def best(self) -> BestSettings | None:
+        """None: the last weights are saved, not the best ones."""
+        return None
+
+
+def loop_settings(
+    training: TrainingSettings, optim: OptimSettings, rate: float, machine: Machine
+) -> dict[str, Any]:
+    """Return the fields of a `SystemConfig` that follow from these settings.
+
+    Args:
+        rate: the learning rate, if the user has set none.
+    """
+    machine.check_batch_size(training.batch_size)
+    return {
+        "steps": training.steps,
+        "minutes": training.minutes,
+        "batch_size": training.batch_size,
+        "seed": training.seed,
+        "optim": replace(optim, learning_rate=optim.learning_rate or rate),
+        "precision": machine.precision,
+        "evaluations": EvaluationPlan(
+            training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
+        ),
+        "num_processes": machine.num_processes,
+        "eval_every": training.eval_every,
+        "checkpoint_every": training.checkpoint_every,
+        "keep": training.keep,
+    }
+
+
+class SystemObjective(Objective[Any, Any], Protocol):
+    """An objective whose number of eval rows can be chosen."""
+
+    batch_size: int
+
+    def resized(self, batch_size: int, eval_rows: int) -> Self:
+        """Return a copy with other numbers of rows in a step and in an evaluation."""
+        ...
+
+    def held_out_batches(self, model: Any) -> Any:
+        """Yield the eval batches, always the same, on the model's device."""
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return facts about the data."""
+        ...
+
+
+@dataclass(frozen=True)
+class ResolvedSystem(Generic[DataT]):
+    """A run whose settings are all decided, before anything is written."""
+
+    data: DataT
+    config: SystemConfig
+    objective: SystemObjective
+    checkpoint: Checkpoint | None
+
+
+class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
+    """A run in its folder; `training` are its settings of length and hardware."""
+
+    def __init__(
+        self,
+        out: Path,
+        training: TrainingSettings,
+        *,
+        resume: bool,
+        overwrite: bool,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+    ) -> None:
+        super().__init__(
+            out, training, resume=resume, callbacks=callbacks, resume_command=resume_command
+        )
+        self.training = training
+        self.overwrite = overwrite
+
+    @abstractmethod
+    def open_data(self) -> DataT:
+        """Open and check the data."""
+
+    @abstractmethod
+    def resolve_config(self, data: DataT, machine: Machine) -> SystemConfig:
+        """Decide what the user left open, but for the evaluations."""
+
+    @abstractmethod
+    def build_objective(self, config: SystemConfig, data: DataT) -> SystemObjective:
+        """Build the objective over the data."""
+
+    @abstractmethod
+    def build_model(self, config: SystemConfig, data: DataT) -> TrainableModel:
+        """Build the model to begin with, fp32, on the CPU."""
+
+    @abstractmethod
+    def build_run(
+        self, resolved: ResolvedSystem[DataT], machine: Machine, notes: tuple[str, ...]
+    ) -> BuiltRun:
+        """Build the model, new or from the checkpoint, and everything that trains it."""
+
+    def resolve(self, machine: Machine) -> ResolvedSystem[DataT]:
+        checkpoint = self.newest_checkpoint()
+        previous = self.folder.read_run()[CONFIG] if self.resume else None
+        data = self.open_data()
+        config = self.resolve_config(data, machine)
+        objective = self.build_objective(config, data)
+        if previous is not None and "evaluations" in previous:
+            if config.evaluations.is_limited:
+                config = replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
+        elif self.training.eval_rows is None:
+            plan = self._plan(config, objective, data, machine)
+            config = replace(config, evaluations=plan)
+        objective = objective.resized(config.batch_size, config.evaluations.rows)
+        return ResolvedSystem(data, config, objective, checkpoint)
+
+    def _plan(
+        self, config: SystemConfig, objective: SystemObjective, data: DataT, machine: Machine
+    ) -> EvaluationPlan:
+        """Plan the evaluations by the steps of the run, or by timing a few rows.
+
+        Raises:
+            ConfigError: not a single step fits into the run's minutes.
+        """
+        if config.steps is not None:
+            return EvaluationPlan.of_steps(config.steps, config.batch_size)
+        assert config.minutes is not None
+        seconds = 60 * config.minutes
+        model = self.build_model(config, data).to(machine.device)
+        row = seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
+        step_seconds = STEP_COST * config.batch_size * row
+        if step_seconds > 2 * seconds:
+            raise ConfigError(
+                f"{option('training.minutes')}: found {config.minutes:g}; one step of "
+                f"{config.batch_size} rows takes about {step_seconds / 60:.2g} minutes here, so "
+                f"none fits in. Give more minutes, fewer rows ({option('batch_size')}) or a "
+                "smaller model."
+            )
+        return EvaluationPlan.of_seconds(seconds, row)
+
+    def build(self, resolved: ResolvedSystem[DataT], machine: Machine) -> BuiltRun:
+        plan = str(resolved.config.evaluations)
+        return self.build_run(resolved, machine, (plan,) if plan else ())
+
+    def build_result(self, resolved: ResolvedSystem[DataT], trained: Trained) -> dict[str, Any]:
+        """Return the summary with the facts about the data and the findings from the journal."""
+        entries, run = read_journal(self.folder.journal_path), self.folder.read_run()
+        facts = resolved.objective.facts()
+        result = {"out": str(self.folder.path), **flat_summary(trained.summary), **facts}
+        return {**result, "findings": list(map(asdict, diagnose(entries, run)))}

@@ -1,0 +1,70 @@
+"""Texts written from other texts by an encoder–decoder of a folder, with its tokenizer."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from bertsmith.errors import InputError
+from bertsmith.lineage.beam_search import BeamSearch
+from bertsmith.lineage.encoder_decoder import WRITTEN_AT_ONCE, EncoderDecoder, write_targets
+from bertsmith.lineage.generation import Sampling
+from bertsmith.lineage.translation import encode_source
+from bertsmith.lineage.writers import find_writer
+from bertsmith.system.hardware import select_device
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+class TextWriter:
+    """An encoder–decoder with its tokenizer: texts in, texts out."""
+
+    def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto") -> Self:
+        """Load a folder, or a model of the Hugging Face hub.
+
+        Raises:
+            CheckpointError: there is no such folder, or its model does not write, or it has no
+                tokenizer.
+            ConfigError: this machine has no such device.
+        """
+        target = select_device(device)
+        writer, directory = find_writer(path)
+        return cls(writer.load(directory).to(target), load_tokenizer(directory))
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        max_new_tokens: int = 128,
+        choice: Sampling | BeamSearch | None = None,
+    ) -> list[str]:
+        """Write a text of at most `max_new_tokens` tokens from each of `texts`.
+
+        Args:
+            choice: as `continue_sequences` takes it; by default the likeliest token each time.
+
+        Raises:
+            InputError: a text is longer than the model reads; names its number, from 1.
+        """
+        sources = [encode_source(self.tokenizer, text, self.model.end_id) for text in texts]
+        longest = self.model.longest
+        for number, source in enumerate(sources, start=1):
+            if longest is not None and len(source) > longest:
+                raise InputError(
+                    f"text {number}: it has {len(source)} tokens, and this model reads {longest}. "
+                    "Shorten it, or divide it into sentences."
+                )
+        # Texts of similar length are computed together.
+        order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
+        answers = [""] * len(texts)
+        for first in range(0, len(order), WRITTEN_AT_ONCE):
+            chosen = order[first : first + WRITTEN_AT_ONCE]
+            written = write_targets(
+                self.model, [sources[i] for i in chosen], max_new_tokens, choice
+            )
+            for i, ids in zip(chosen, written, strict=True):
+                answers[i] = self.tokenizer.decode(ids)
+        return answers

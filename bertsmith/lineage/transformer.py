@@ -1,0 +1,261 @@
+"""The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder writes the target.
+
+Both are stacks of layers whose LayerNorm stands after the residual connection ("post-norm"). The
+decoder's attention to itself is causal, and each of its layers also attends to the encoded source.
+Positions are fixed sines. Source, target and output share one embedding, which is multiplied by
+the square root of the width where it is read.
+
+The network is that of transformers' `MarianMTModel`. There, as in the paper's own code, the sines
+fill the first half of a vector and the cosines the second, where the paper's formula takes turns:
+another order of the dimensions, which a network that learns cannot tell apart.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertsmith.errors import ConfigError
+from bertsmith.lineage.encoder_decoder import EncoderDecoder
+from bertsmith.lineage.source_target import SourceTarget, TokenRow
+from bertsmith.model.activations import ACTIVATIONS
+from bertsmith.model.attention import AttentionView, CrossAttention, SelfAttention
+from bertsmith.model.attention_pattern import CAUSAL
+from bertsmith.model.cached_view import KeyValueCache, SourceCache
+from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.packed_view import PackedView
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.system.bounds import check_choice
+
+SIZES = ("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads",
+         "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim",
+         "max_position_embeddings")  # fmt: skip
+"""Fields that are whole numbers above 0."""
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
+
+KeysAndValues = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The shape of a Transformer; every field has the name that transformers gives it in `marian`.
+
+    Raises:
+        ConfigError: a value has the wrong type, is out of range, or contradicts another field.
+    """
+
+    vocab_size: int
+    d_model: int = 512
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    encoder_attention_heads: int = 8
+    decoder_attention_heads: int = 8
+    encoder_ffn_dim: int = 2048
+    decoder_ffn_dim: int = 2048
+    max_position_embeddings: int = 512
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation_function: str = "relu"
+    pad_token_id: int = 0
+    eos_token_id: int = 0
+    decoder_start_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        for name in SIZES:
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
+        for name in DROPOUTS:
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
+        for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value < self.vocab_size:
+                raise ConfigError(f"{name} is {value!r}. It must be an id below vocab_size.")
+        for name in ("encoder_attention_heads", "decoder_attention_heads"):
+            if self.d_model % getattr(self, name):
+                raise ConfigError(
+                    f"d_model is {self.d_model} with {name} {getattr(self, name)}. Choose a "
+                    f"multiple of {getattr(self, name)}."
+                )
+        if self.d_model % 2:
+            raise ConfigError(f"d_model is {self.d_model}. Half of it are sines: give an even one.")
+        check_choice("activation_function", self.activation_function, ACTIVATIONS)
+
+
+class TransformerFeedForward(nn.Module):
+    """Two linear layers with an activation between (Vaswani et al. 2017, section 3.3)."""
+
+    def __init__(self, config: TransformerConfig, inner: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(config.d_model, inner)
+        self.down = nn.Linear(inner, config.d_model)
+        self.activation = ACTIVATIONS[config.activation_function]
+        self.dropout_prob = config.activation_dropout
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return vectors of the shape of `hidden`, [tokens, hidden]."""
+        inner = self.activation(self.up(hidden))
+        return self.down(dropout(inner, self.dropout_prob, self.training))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward; each is added to what it read, and the sum normalized."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        size, heads = config.d_model, config.encoder_attention_heads
+        self.attention = SelfAttention(size, heads, config.attention_dropout)
+        self.attention_norm = nn.LayerNorm(size)
+        self.feed_forward = TransformerFeedForward(config, config.encoder_ffn_dim)
+        self.feed_forward_norm = nn.LayerNorm(size)
+        self.dropout_prob = config.dropout
+
+    def forward(self, hidden: Tensor, view: AttentionView) -> Tensor:
+        """Return new vectors [tokens, hidden]; they may end in padding rows, see `fill_up`."""
+        attended = self.attention(hidden, view)
+        hidden = self.attention_norm(hidden + dropout(attended, self.dropout_prob, self.training))
+        fed = self.feed_forward(hidden)
+        return self.feed_forward_norm(hidden + dropout(fed, self.dropout_prob, self.training))
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the source, then feed-forward."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        size, heads = config.d_model, config.decoder_attention_heads
+        self.attention = SelfAttention(size, heads, config.attention_dropout)
+        self.attention_norm = nn.LayerNorm(size)
+        self.source_attention = CrossAttention(size, heads, config.attention_dropout)
+        self.source_attention_norm = nn.LayerNorm(size)
+        self.feed_forward = TransformerFeedForward(config, config.decoder_ffn_dim)
+        self.feed_forward_norm = nn.LayerNorm(size)
+        self.dropout_prob = config.dropout
+
+    def forward(
+        self,
+        hidden: Tensor,
+        view: AttentionView,
+        source: KeysAndValues,
+        source_view: AttentionView,
+    ) -> Tensor:
+        """Return new vectors [target tokens, hidden]; they may end in padding rows.
+
+        `source` are the keys and values of the encoded sources, as `source_view` reads them.
+        """
+        prob, training = self.dropout_prob, self.training
+        attended = self.attention(hidden, view)
+        hidden = self.attention_norm(hidden + dropout(attended, prob, training))
+        attended = self.source_attention(hidden, source, source_view)
+        hidden = self.source_attention_norm(hidden + dropout(attended, prob, training))
+        return self.feed_forward_norm(hidden + dropout(self.feed_forward(hidden), prob, training))
+
+
+class Transformer(EncoderDecoder):
+    """The encoder–decoder of the paper, with one embedding for source, target and output."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.start_id, self.end_id = config.decoder_start_token_id, config.eos_token_id
+        self.longest = config.max_position_embeddings
+        self.word = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        # Added to logits; zero but in some published models. It is not trained. It is no buffer, as
+        # only parameters are shared with the processes that train.
+        self.logit_bias = nn.Parameter(torch.zeros(1, config.vocab_size), requires_grad=False)
+        self.apply(self._initialize)
+
+    def _initialize(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Embedding):  # so that what is read has a variance of 1
+            nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            nn.init.zeros_(module.bias)
+        if isinstance(module, SelfAttention):
+            _initialize_parts(module.qkv, 3)
+        if isinstance(module, CrossAttention):
+            _initialize_parts(module.key_value, 2)
+
+    def set_dropout(self, dropout: float) -> None:
+        self.config = replace(self.config, dropout=dropout)
+        for layer in (*self.encoder, *self.decoder):
+            layer.dropout_prob = dropout
+
+    def _embed(self, input_ids: Tensor, position_ids: Tensor) -> Tensor:
+        words = self.word(input_ids) * math.sqrt(self.config.d_model)
+        sines = build_sines(self.config.max_position_embeddings, self.config.d_model, words.device)
+        embedded = words + sines[position_ids].to(words.dtype)
+        return fill_up(dropout(embedded, self.config.dropout, self.training))
+
+    def encode(self, source: TokenRow, places: Sequence[int] = ()) -> Tensor:
+        follow(source.lengths, places)
+        hidden = self._embed(source.input_ids, source.position_ids)
+        view = PackedView(source.packed, source.packed)
+        for layer in self.encoder:
+            hidden = layer(hidden, view)
+        return hidden[: len(source.input_ids)]
+
+    def decode(self, batch: SourceTarget) -> Tensor:
+        memory = fill_up(self.encode(batch.source, batch.places))
+        target = batch.target
+        follow(target.lengths, batch.places)
+        hidden = self._embed(target.input_ids, target.position_ids)
+        view = PackedView(target.packed, target.packed, CAUSAL)
+        source_view = PackedView(target.packed, batch.source.packed)
+        for layer in self.decoder:
+            source = cast(DecoderLayer, layer).source_attention.project(memory)
+            hidden = layer(hidden, view, source, source_view)
+        return hidden[: len(target.input_ids)]
+
+    def project_source(self, memory: Tensor) -> list[KeysAndValues]:
+        layers = [cast(DecoderLayer, layer) for layer in self.decoder]
+        return [layer.source_attention.project(memory) for layer in layers]
+
+    def decode_new(
+        self,
+        input_ids: Tensor,
+        lengths: tuple[int, ...],
+        target: KeyValueCache,
+        source: SourceCache,
+    ) -> Tensor:
+        positions = torch.from_numpy(target.read(lengths).columns).to(input_ids.device)
+        hidden = self._embed(input_ids, positions)
+        source_view = source.view(lengths)
+        layers = zip(self.decoder, target.views, source.layers, strict=True)
+        for layer, view, kept in layers:
+            hidden = layer(hidden, view, kept, source_view)
+        return hidden[: len(input_ids)]
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.word.weight, self.logit_bias[0].to(hidden.dtype))
+
+
+def _initialize_parts(fused: nn.Linear, number: int) -> None:
+    """Draw matrices that are stored as one, each by its own size."""
+    for part in fused.weight.chunk(number):
+        nn.init.xavier_uniform_(part)
+
+
+@lru_cache(maxsize=8)
+def build_sines(num_positions: int, size: int, device: torch.device) -> Tensor:
+    """Build the fixed position vectors (Vaswani et al. 2017, section 3.5), fp32 [positions, size].
+
+    The first half of each vector are sines, the second cosines of the same angles.
+    """
+    frequencies = np.power(10000.0, -np.arange(0, size, 2) / size)
+    angles = np.arange(num_positions)[:, None] * frequencies
+    both = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    with torch.inference_mode(False):  # the first call may stand in such a block, others may learn
+        return torch.from_numpy(both.astype(np.float32)).to(device)

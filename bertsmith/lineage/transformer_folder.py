@@ -1,0 +1,110 @@
+"""Folders of transformers' `marian` to our Transformer, and back."""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from bertsmith.lineage.system_folder import FolderMap, load_system, save_system, without_copy
+from bertsmith.lineage.transformer import Transformer, TransformerConfig
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+WORD = "model.shared.weight"
+COPIES = (
+    "lm_head.weight",
+    "model.encoder.embed_tokens.weight",
+    "model.decoder.embed_tokens.weight",
+)
+"""Copies of the word embedding, if they are stored."""
+SINES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+"""Fixed positions, which older folders store."""
+BIAS = "final_logits_bias"
+
+MODULES = {
+    "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.output": ("self_attn.out_proj",),
+    "attention_norm": ("self_attn_layer_norm",),
+    "source_attention.query": ("encoder_attn.q_proj",),
+    "source_attention.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "source_attention.output": ("encoder_attn.out_proj",),
+    "source_attention_norm": ("encoder_attn_layer_norm",),
+    "feed_forward.up": ("fc1",),
+    "feed_forward.down": ("fc2",),
+    "feed_forward_norm": ("final_layer_norm",),
+}
+"""Names of a layer's modules in transformers by ours."""
+
+
+def load_transformer(path: str | Path) -> Transformer:
+    """Load a Transformer from a folder of transformers' `marian`, or from the Hugging Face hub.
+
+    The model is in fp32, on the CPU, in evaluation mode.
+
+    Raises:
+        CheckpointError: there is no such folder, or it is incomplete, damaged, or of another model.
+    """
+    return load_system(TRANSFORMER_FOLDER, path)
+
+
+def save_transformer(
+    model: Transformer, directory: str | Path, tokenizer: Tokenizer | None = None
+) -> None:
+    """Write a folder that transformers opens as a MarianMTModel; weights are in fp32.
+
+    Each file is replaced whole or not at all.
+
+    Raises:
+        CheckpointError: the tokenizer has more tokens than the model has embeddings.
+    """
+    save_system(TRANSFORMER_FOLDER, model, Path(directory), tokenizer)
+
+
+def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    tensors = {name: tensor for name, tensor in stored.items() if name not in SINES}
+    problem = (
+        "bertsmith reads a Transformer whose source, target and output share one embedding. Choose "
+        "such a model."
+    )
+    for copy in COPIES:
+        if copy in tensors and WORD not in tensors:
+            tensors[WORD] = tensors[copy]
+        without_copy(directory, tensors, copy, WORD, problem)
+    if BIAS not in tensors and WORD in tensors:
+        tensors[BIAS] = tensors[WORD].new_zeros(1, len(tensors[WORD]))
+    return tensors
+
+
+def _their_names(name: str) -> tuple[str, ...]:
+    """Return transformers' names of a weight.
+
+    >>> _their_names("decoder.1.source_attention.key_value.bias")[1]
+    'model.decoder.layers.1.encoder_attn.v_proj.bias'
+    """
+    if name == "word.weight":
+        return (WORD,)
+    if name == "logit_bias":
+        return (BIAS,)
+    stack, number, rest = name.split(".", 2)
+    module, kind = rest.rsplit(".", 1)
+    return tuple(f"model.{stack}.layers.{number}.{theirs}.{kind}" for theirs in MODULES[module])
+
+
+TRANSFORMER_FOLDER = FolderMap(
+    noun="a Transformer",
+    architecture="MarianMTModel",
+    config=TransformerConfig,
+    build=Transformer,
+    fixed={
+        "model_type": "marian",
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "static_position_embeddings": True,
+        "normalize_embedding": False,
+        "normalize_before": False,
+        "add_final_layer_norm": False,
+    },
+    their_names=_their_names,
+    read=_without_copies,
+    written={"is_encoder_decoder": True, "forced_eos_token_id": None, "bos_token_id": None},
+    advice="Load a translation model, such as a MarianMTModel.",
+)

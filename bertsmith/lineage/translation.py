@@ -1,0 +1,245 @@
+"""The objective of writing a target from a source: pairs go in, loss terms come out."""
+
+import copy
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch.nn.functional as F
+
+from bertsmith.data.batches import group_by_length
+from bertsmith.data.translation_pairs import TranslationReader
+from bertsmith.errors import InputError, option
+from bertsmith.lineage.encoder_decoder import EncoderDecoder
+from bertsmith.lineage.source_target import SourceTarget
+from bertsmith.pretraining.objective import held_out_figures, terms_on_cpu
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.dealing import in_order
+from bertsmith.training.objective import LossTerm, Objective
+
+TERM = "write"
+EVALUATION_TOKENS = 8192
+
+
+@dataclass(frozen=True)
+class EncodedPairs:
+    """Token ids of sources and targets, each with the end token, and where they were read."""
+
+    name: str
+    sources: Sequence[Sequence[int]]
+    targets: Sequence[Sequence[int]]
+    rows: Sequence[int]
+    """The line of each pair."""
+    num_skipped: int = 0
+    """Rows that were left out, as they lacked a text or were too long."""
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def first(self, count: int) -> "EncodedPairs":
+        """Return the first `count` pairs."""
+        return EncodedPairs(
+            self.name, self.sources[:count], self.targets[:count], self.rows[:count]
+        )
+
+    @property
+    def num_tokens(self) -> list[int]:
+        """The tokens of each pair."""
+        return [len(s) + len(t) for s, t in zip(self.sources, self.targets, strict=True)]
+
+    def digest(self) -> str:
+        """Compute a SHA-256 of the ids."""
+        digest = hashlib.sha256()
+        for pair in zip(self.sources, self.targets, strict=True):
+            for ids in pair:
+                digest.update(np.asarray([len(ids), *ids], dtype=np.int64).tobytes())
+        return digest.hexdigest()
+
+
+def encode_source(tokenizer: Tokenizer, text: str, end: int) -> list[int]:
+    """Encode a text as the encoder reads it: its tokens and the end token."""
+    return [*tokenizer.encode_ids(text), end]
+
+
+def encode_pairs(
+    reader: TranslationReader,
+    tokenizer: Tokenizer,
+    end: int,
+    max_length: int,
+    *,
+    skip_long: bool = False,
+) -> EncodedPairs:
+    """Read and encode all pairs.
+
+    Args:
+        end: the token that ends sources and targets.
+        max_length: the most tokens of either.
+        skip_long: whether longer pairs are left out and counted.
+
+    Raises:
+        InputError: the table cannot be read, or a text is too long.
+    """
+    sources, targets, rows = [], [], []
+    num_long = 0
+    for pair in reader:
+        ids = [encode_source(tokenizer, text, end) for text in pair.content]
+        longest = max(map(len, ids))
+        if longest > max_length:
+            if skip_long:
+                num_long += 1
+                continue
+            name = "source" if longest == len(ids[0]) else "target"
+            raise InputError(
+                f"{reader.locate_row(pair.row)}: the {name} has {longest} tokens; allowed are "
+                f"{max_length}. Give a larger {option('max_length')}, or pass "
+                f"{option('skip_long', True)} (skipped rows are counted)."
+            )
+        sources.append(ids[0])
+        targets.append(ids[1])
+        rows.append(pair.row)
+    if not sources:
+        raise InputError(
+            f"{reader.source_name}: all rows are longer than {max_length} tokens. Give a larger "
+            f"{option('max_length')}."
+        )
+    return EncodedPairs(reader.source_name, sources, targets, rows, reader.num_skipped + num_long)
+
+
+class Translation(Objective[EncoderDecoder, SourceTarget]):
+    """The objective of an encoder–decoder over pairs.
+
+    Args:
+        start: the token that the decoder reads first.
+        batch_size: pairs per step.
+        micro_batch_size: pairs per forward pass.
+        seed: determines the order of the pairs, another one in every epoch.
+        label_smoothing: the share ε of the target's probability that all tokens share evenly, so
+            that the loss is (1 - ε)·nll + ε·mean of the negative log-probabilities of all tokens,
+            as `torch.nn.functional.cross_entropy` computes it (Szegedy et al. 2016). Eval losses
+            are without.
+        eval_rows: number of pairs that are evaluated.
+    """
+
+    def __init__(
+        self,
+        train: EncodedPairs,
+        held_out: EncodedPairs,
+        start: int,
+        *,
+        batch_size: int,
+        micro_batch_size: int | None = None,
+        seed: int = 0,
+        label_smoothing: float = 0.0,
+        eval_rows: int = 512,
+    ) -> None:
+        self.train = train
+        self.held_out = held_out
+        self.start = start
+        self.batch_size = batch_size
+        self.micro_batch_size = micro_batch_size or batch_size
+        self.seed = seed
+        self.label_smoothing = label_smoothing
+        self.eval_rows = eval_rows
+        self._orders: dict[int, np.ndarray] = {}
+
+    def resized(self, batch_size: int, eval_rows: int) -> Self:
+        """Return a copy with other numbers of pairs in a step and in an evaluation."""
+        other = copy.copy(self)
+        other.batch_size, other.eval_rows = batch_size, eval_rows
+        return other
+
+    def num_micro_batches(self, step: int) -> int:
+        return -(-self.batch_size // self.micro_batch_size)
+
+    def micro_batch(self, step: int, index: int) -> SourceTarget:
+        first = index * self.micro_batch_size
+        places = range(first, min(first + self.micro_batch_size, self.batch_size))
+        begin = (step - 1) * self.batch_size
+        numbers = [self._number(begin + place) for place in places]
+        return self._collate(self.train, numbers, places)
+
+    def _number(self, position: int) -> int:
+        """Return the pair at a position of the endless sequence of shuffled epochs."""
+        epoch, place = divmod(position, len(self.train))
+        if epoch not in self._orders:
+            order = np.random.default_rng([self.seed, epoch]).permutation(len(self.train))
+            # Another thread may ask for the epoch before at the same time.
+            self._orders = {**{e: o for e, o in self._orders.items() if e == epoch - 1},
+                            epoch: order}  # fmt: skip
+            return int(order[place])
+        return int(self._orders[epoch][place])
+
+    def _collate(
+        self, pairs: EncodedPairs, numbers: Sequence[int], places: Sequence[int] = ()
+    ) -> SourceTarget:
+        return SourceTarget.of(
+            [pairs.sources[number] for number in numbers],
+            [pairs.targets[number] for number in numbers],
+            self.start,
+            places,
+        )
+
+    def counts(self, batch: SourceTarget) -> dict[str, int]:
+        """Count the tokens to write."""
+        return {TERM: len(batch.labels)}
+
+    def losses(self, model: EncoderDecoder, batch: SourceTarget) -> dict[str, LossTerm]:
+        """Compute the summed cross entropy, in nats, and the number of right predictions."""
+        return self._losses(model, batch, self.label_smoothing if model.training else 0.0)
+
+    def _losses(
+        self, model: EncoderDecoder, batch: SourceTarget, smoothing: float
+    ) -> dict[str, LossTerm]:
+        logits = model.compute_logits(model.decode(batch)).float()
+        loss = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
+        correct = (logits.argmax(-1) == batch.labels).sum()
+        return {TERM: LossTerm(loss, correct, len(batch.labels))}
+
+    @property
+    def evaluation(self) -> Self:
+        return self
+
+    def evaluate_part(
+        self, model: EncoderDecoder, part: int, num_parts: int
+    ) -> list[dict[str, LossTerm]]:
+        """Compute the loss terms of every `num_parts`-th eval batch, from batch `part` on."""
+        batches = self.held_out_batches(model, part, num_parts)
+        return [terms_on_cpu(self._losses(model, batch, 0.0)) for batch in batches]
+
+    def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
+        """Compute loss (nats) and accuracy of target tokens on the eval pairs."""
+        return held_out_figures(in_order(results))
+
+    def held_out_batches(
+        self, model: EncoderDecoder, part: int = 0, num_parts: int = 1
+    ) -> Iterator[SourceTarget]:
+        """Yield every `num_parts`-th eval batch from batch `part` on, on the model's device."""
+        pairs = self.held_out.first(self.eval_rows)
+        for numbers in group_by_length(pairs.num_tokens, EVALUATION_TOKENS)[part::num_parts]:
+            yield self._collate(pairs, numbers).to(model.device)
+
+    def describe(self, step: int) -> str:
+        """Name the rows of a step's pairs."""
+        begin = (step - 1) * self.batch_size
+        numbers = [self._number(begin + place) for place in range(self.batch_size)]
+        return f"{self.train.name}, rows " + ", ".join(str(self.train.rows[n]) for n in numbers)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return the inputs of the run that its configuration does not fix."""
+        return {
+            "objective": TERM,
+            "train_sha256": self.train.digest(),
+            "held_out_sha256": self.held_out.digest(),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Return the numbers of pairs and of tokens."""
+        return {
+            "num_train": len(self.train),
+            "num_eval": len(self.held_out),
+            "num_skipped": self.train.num_skipped,
+            "num_eval_skipped": self.held_out.num_skipped,
+            "train_tokens": sum(self.train.num_tokens),
+        }

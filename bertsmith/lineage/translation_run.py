@@ -1,0 +1,275 @@
+"""Learning to write one text from another: tables of pairs go in, a model folder comes out."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from bertsmith.config import to_jsonable
+from bertsmith.data.translation_pairs import TranslationReader
+from bertsmith.errors import SettingError
+from bertsmith.lineage.encoder_decoder import WRITTEN_AT_ONCE, EncoderDecoder, write_targets
+from bertsmith.lineage.system_run import (
+    ResolvedSystem,
+    SystemConfig,
+    SystemObjective,
+    SystemRun,
+    loop_settings,
+)
+from bertsmith.lineage.transformer import Transformer, TransformerConfig
+from bertsmith.lineage.translation import EncodedPairs, Translation, encode_pairs
+from bertsmith.lineage.translation_settings import TranslationSettings
+from bertsmith.lineage.writers import WRITERS, Writer, find_writer
+from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.pretraining.micro_batch import rows_of_micro_batch
+from bertsmith.pretraining.resolve import LEARNING_RATES
+from bertsmith.system.paths import check_outside
+from bertsmith.system.torch_modes import drawing_from
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.machine import Machine
+from bertsmith.training.model_card import write_card
+from bertsmith.training.run import BuiltRun, Trained
+
+COMMAND = "finetune translate"
+DEFAULT_PRESET = "tiny"
+MIN_POSITIONS = 512
+"""Positions of a new model, if its rows are not longer. They are fixed, so more cost nothing."""
+CONTINUED_RATE = 3e-4
+"""Default learning rate of a continued model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationConfig(SystemConfig):
+    """All settings of a run on pairs of texts."""
+
+    source: str
+    """The model that the run continues; empty for a new one."""
+    max_length: int
+    label_smoothing: float
+
+
+@dataclass(frozen=True)
+class TranslationData:
+    """The encoded pairs, with the vocabulary and the model to begin with, if there is one."""
+
+    train: EncodedPairs
+    held_out: EncodedPairs
+    tokenizer: Tokenizer
+    writer: Writer
+    start: EncoderDecoder | None
+
+
+class TranslationRun(SystemRun[TranslationData]):
+    """Training of an encoder–decoder on pairs of texts."""
+
+    def __init__(self, settings: TranslationSettings, out: Path, **options: Any) -> None:
+        super().__init__(out, settings.training, **options)
+        self.settings = settings
+
+    def check(self) -> None:
+        """Refuse settings without a length, and a folder that must not be written.
+
+        Raises:
+            ConfigError: as `RunFolder.check`; or the folder holds, or lies in, an input.
+        """
+        settings = self.settings
+        self.training.check_length()
+        self.folder.check(
+            resume=self.resume, overwrite=self.overwrite, last="result", kind="fine-tuning"
+        )
+        check_outside(self.folder.path, settings.model, settings.tokenizer)
+
+    def open_data(self) -> TranslationData:
+        settings = self.settings
+        start = None
+        if settings.model is None:
+            assert settings.tokenizer is not None
+            writer, tokenizer = WRITERS["marian"], load_tokenizer(settings.tokenizer)
+            end = tokenizer.sep_id
+        else:
+            writer, directory = find_writer(settings.model)
+            start, tokenizer = writer.load(directory), load_tokenizer(directory)
+            end = start.end_id
+            if start.longest is not None and settings.max_length > start.longest:
+                raise SettingError(
+                    "max_length", settings.max_length, f"at most the {start.longest} of the model"
+                )
+        pairs = [
+            encode_pairs(
+                TranslationReader(path, settings.columns),
+                tokenizer,
+                end,
+                settings.max_length,
+                skip_long=settings.skip_long,
+            )
+            for path in (settings.train, settings.eval)
+        ]
+        return TranslationData(pairs[0], pairs[1], tokenizer, writer, start)
+
+    def resolve_config(self, data: TranslationData, machine: Machine) -> TranslationConfig:
+        settings = self.settings
+        if data.start is None:
+            preset = settings.preset or DEFAULT_PRESET
+            shape: Any = new_transformer_config(settings, preset, data.tokenizer)
+            rate = LEARNING_RATES[preset]
+        else:
+            shape, rate = data.start.config, CONTINUED_RATE
+        length = round(fmean(data.train.num_tokens))
+        return TranslationConfig(
+            system="translate",
+            source="" if settings.model is None else str(settings.model),
+            model=shape,
+            max_length=settings.max_length,
+            label_smoothing=settings.label_smoothing,
+            micro_batch_size=rows_of_micro_batch(self.training, length, None, machine),
+            **loop_settings(self.training, settings.optim, rate, machine),
+        )
+
+    def build_objective(self, config: SystemConfig, data: TranslationData) -> SystemObjective:
+        start = config.model.decoder_start_token_id
+        return Translation(
+            data.train,
+            data.held_out,
+            start,
+            batch_size=config.batch_size,
+            micro_batch_size=config.micro_batch_size,
+            seed=config.seed,
+            label_smoothing=self.settings.label_smoothing,
+            eval_rows=config.evaluations.rows,
+        )
+
+    def build_model(self, config: SystemConfig, data: TranslationData) -> EncoderDecoder:
+        if data.start is not None:
+            return data.start
+        with drawing_from(config.seed):
+            return Transformer(config.model)
+
+    def build_run(
+        self, resolved: ResolvedSystem[TranslationData], machine: Machine, notes: tuple[str, ...]
+    ) -> BuiltRun:
+        config, data, checkpoint = resolved.config, resolved.data, resolved.checkpoint
+        if checkpoint is None:
+            model = self.build_model(config, data)
+        else:
+            model = data.writer.load(checkpoint.path)
+        if self.settings.dropout is not None:
+            model.set_dropout(self.settings.dropout)
+        if model.longest is not None:
+            data.tokenizer.model_max_length = model.longest
+        return BuiltRun(
+            model.to(machine.device),
+            resolved.objective,
+            replace(config, notes=notes),
+            partial(_save, data.writer, model, data.tokenizer),
+            facts={
+                "command": COMMAND,
+                "settings": to_jsonable(self.settings),
+                "data": resolved.objective.facts(),
+            },
+            checkpoint=checkpoint,
+        )
+
+    def write_beside_model(self) -> None:
+        """Draw the curves; `build_result` writes the card, with the scores."""
+        self.folder.remove_checkpoints()
+        self.draw_curves()
+
+    def state_before_result(self) -> str:
+        return "stopped after its last step; the model is saved, but not yet scored"
+
+    def build_result(
+        self, resolved: ResolvedSystem[TranslationData], trained: Trained
+    ) -> dict[str, Any]:
+        """Score the saved model, and write the card and the result."""
+        data = resolved.data
+        model = data.writer.load(self.folder.path)
+        scores = score_writing(model, data.held_out)
+        losses = trained.summary.held_out
+        evaluation = {
+            "loss": losses["held_out_write_loss"],
+            "token_accuracy": losses["held_out_write_accuracy"],
+            **scores,
+        }
+        facts = {
+            **self.folder.read_run(),
+            "result": {
+                "task": "translate",
+                "target": "of a source and a target",
+                "num_train": len(data.train),
+                "evaluation": evaluation,
+            },
+        }
+        write_card(self.folder.path, facts)
+        self.folder.write_run(facts)
+        return {**super().build_result(resolved, trained), "evaluation": evaluation}
+
+
+def _save(writer: Writer, model: EncoderDecoder, tokenizer: Tokenizer, directory: Path) -> None:
+    writer.save(model, directory, tokenizer)
+
+
+def new_transformer_config(
+    settings: TranslationSettings, preset: str, tokenizer: Tokenizer
+) -> TransformerConfig:
+    """Build the config of a new Transformer, each stack as deep and wide as a BERT of its size."""
+    size = PRESETS[preset]
+    width, layers = size["hidden_size"], size["num_hidden_layers"]
+    heads = BertConfig.proportions(width)["num_attention_heads"]
+    return TransformerConfig(
+        vocab_size=tokenizer.vocab_size,
+        d_model=width,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=4 * width,
+        decoder_ffn_dim=4 * width,
+        max_position_embeddings=max(MIN_POSITIONS, settings.max_length),
+        dropout=0.1 if settings.dropout is None else settings.dropout,
+        pad_token_id=tokenizer.pad_id,
+        eos_token_id=tokenizer.sep_id,
+        decoder_start_token_id=tokenizer.cls_id,
+    )
+
+
+def score_writing(model: EncoderDecoder, pairs: EncodedPairs) -> dict[str, float]:
+    """Write the target of each pair by the likeliest tokens, and count those that are right.
+
+    `exact_match` is the share of targets that are written token for token.
+    """
+    longest = max(map(len, pairs.targets))
+    num_right = 0
+    for first in range(0, len(pairs), WRITTEN_AT_ONCE):
+        chosen = slice(first, first + WRITTEN_AT_ONCE)
+        written = write_targets(model, pairs.sources[chosen], longest)
+        targets = pairs.targets[chosen]
+        num_right += sum(list(w) == list(t) for w, t in zip(written, targets, strict=True))
+    return {"exact_match": num_right / len(pairs), "num_examples": len(pairs)}
+
+
+def learn_to_translate(
+    settings: TranslationSettings,
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    callbacks: Any = (),
+    resume_command: str = "the same call with resume=True",
+) -> dict[str, Any]:
+    """Train a model on pairs of texts, score it, and give the summary with the scores.
+
+    Raises:
+        BertsmithError: settings, inputs or folder do not allow it (nothing was written), or the
+            run had to stop.
+        Interrupted: the user asked to stop.
+    """
+    return TranslationRun(
+        settings,
+        out,
+        resume=resume,
+        overwrite=overwrite,
+        callbacks=callbacks,
+        resume_command=resume_command,
+    ).run()
