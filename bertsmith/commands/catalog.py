@@ -33,6 +33,7 @@ COMMANDS = {
     "pretrain": Command(
         "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
     ),
+    "vectors": Command("Model", "count a vector for each token, in seconds, without pre-training"),
     "params": Command("Model", "count a model's parameters, by component"),
     "plan": Command("Model", "estimate what a pre-training run takes: time, memory, arithmetic"),
     "distill pretraining": Command(

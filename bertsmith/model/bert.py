@@ -172,7 +172,7 @@ class BertModel(TrainableModel):
         """Names of the outputs, if the model has a head with labels."""
         self.task_settings: dict[str, Any] = {}
         """Settings that a task keeps in the model's folder, as plain JSON values."""
-        self.every_token = False
+        self.every_token = not len(self.layers)
         """Whether `encode` computes the last layer for all tokens, though only some are wanted."""
         self.is_batch_invariant = False
         """Whether each sequence is computed in shapes that depend on itself alone, so that its

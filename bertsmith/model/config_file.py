@@ -12,7 +12,7 @@ from torch import nn
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.families import FAMILIES, family_named
+from bertsmith.model.families import FAMILIES, WITHOUT_LAYERS, family_named
 from bertsmith.model.families.bert import BERT
 from bertsmith.model.family import Family
 from bertsmith.model.head_names import TASK_HEADS
@@ -109,7 +109,7 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
     name = settings.get("model_type") or BERT.name
     if name in OTHER_SYSTEMS:
         raise CheckpointError(f"{file}: {OTHER_SYSTEMS[name]}")
-    if not isinstance(name, str) or name not in FAMILIES:
+    if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS}:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
             f"{', '.join(FAMILIES)}. Choose an encoder of one of them."

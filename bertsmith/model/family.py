@@ -60,6 +60,8 @@ class Family:
     """Fields with another name in config.json; None: not stored there."""
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Values with another name in config.json, by field."""
+    whole_names: frozenset[str] = frozenset()
+    """Hugging Face's names that are those of tensors themselves, without `.weight` after them."""
     base_model_prefix: str = ""
     """The name prefix of an encoder's weights, where it is not the `model_type`."""
     build_embeddings: Callable[[Any], Embeddings] = Embeddings

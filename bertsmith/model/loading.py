@@ -111,10 +111,11 @@ def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: P
     New heads take memory by these sizes, so these are compared before heads are built; `_fill`
     compares all shapes.
     """
-    for name, shape in {
-        "embeddings.word.weight": (config.vocab_size, config.embedding_size),
-        "layers.0.feed_forward.down.weight": (config.hidden_size, config.intermediate_size),
-    }.items():
+    shapes = {"embeddings.word.weight": (config.vocab_size, config.embedding_size)}
+    if config.num_layers:
+        down = (config.hidden_size, config.intermediate_size)
+        shapes["layers.0.feed_forward.down.weight"] = down
+    for name, shape in shapes.items():
         (theirs,) = their_names(name, config)
         if theirs in tensors:
             _check_shape(tensors[theirs], theirs, list(shape), directory)
@@ -211,6 +212,8 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
 def _tell_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
     """Warn where the weights have more layers than config.json asks for."""
     num_layers = folder.config.num_hidden_layers
+    if not num_layers:
+        return
     next_names = their_names(f"layers.{num_layers}.feed_forward.down.weight", folder.config)
     if not {canonical(name, folder.family) for name in unused}.isdisjoint(next_names):
         warn_once(

@@ -155,10 +155,14 @@ def their_names(name: str, config: BertConfig) -> tuple[str, ...]:
     ('bert.encoder.layer.3.intermediate.dense.bias',)
     """
     module, _, kind = name.rpartition(".")
-    names = family_named(config.model_type).names
+    family = family_named(config.model_type)
+    names = family.names
     layer = re.match(r"layers\.(\d+)\.", module)
     if layer is None:
-        return tuple(f"{theirs}.{kind}" for theirs in names[module])
+        return tuple(
+            theirs if theirs in family.whole_names else f"{theirs}.{kind}"
+            for theirs in names[module]
+        )
     number = config.stored_layer(int(layer[1]))
     pattern = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
     return tuple(f"{theirs.replace('{i}', number)}.{kind}" for theirs in names[pattern])

@@ -72,29 +72,49 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     Raises:
         ConfigError: the vocabulary is large, and its pairs may need more memory than is free.
     """
-    check_memory(corpus)
+    check_memory(corpus, option("word_initializer", "counted"), "normal, or ")
     words = model.embeddings.word.weight
-    counts = token_counts(corpus)
+    vectors, counts = count_vectors(corpus, words.shape[1])
     seen = torch.from_numpy(counts > 0)
-    matrix = positive_pmi(count_neighbours(corpus), len(counts))
-    vectors = factorize(matrix, words.shape[1])[seen]
-    vectors -= vectors.mean(0)
-    spread = vectors.std()
+    spread = vectors[seen].std()
     if spread > 0:  # zero for a text in which all words are used alike
-        words[seen] = vectors * (model.config.initializer_range / spread)
+        words[seen] = vectors[seen] * (model.config.initializer_range / spread)
     frequencies = torch.from_numpy(counts + 1.0)
     bias = cast(MaskedLMHead, model.heads["masked_lm"]).bias
     bias.copy_((frequencies / frequencies.sum()).log())
 
 
-def check_memory(corpus: Corpus) -> None:
+def count_vectors(corpus: Corpus, size: int) -> tuple[Tensor, IdArray]:
+    """Compute vectors of tokens, fp32 `[vocabulary, size]`, and their counts, int64 `[vocabulary]`.
+
+    The vectors factorize positive pointwise mutual information. Over the counted tokens each
+    dimension has mean 0. Tokens that do not occur, special ones among them, have the vector 0.
+    """
+    counts = token_counts(corpus)
+    seen = torch.from_numpy(counts > 0)
+    vectors = factorize(positive_pmi(count_neighbours(corpus), len(counts)), size)
+    vectors -= vectors[seen].mean(0)
+    vectors[~seen] = 0
+    return vectors, counts
+
+
+def check_memory(corpus: Corpus, what: str, other: str) -> None:
+    """Check that the pairs of a large vocabulary fit into memory.
+
+    Args:
+        what: names what needs the memory, for the message.
+        other: what to choose in its place, before "a vocabulary of at most …".
+
+    Raises:
+        ConfigError: they may not.
+    """
     most = BYTES_PER_PAIR * min(MAX_COUNTED_PAIRS, WINDOW * corpus.num_tokens)
     free = available_bytes()
     if corpus.vocab_size > MAX_DENSE and free is not None and free < most:
         raise ConfigError(
-            f"{option('word_initializer', 'counted')}: for {corpus.vocab_size:,} tokens it may "
-            f"need {most / 2**30:.1f} GiB of memory; {free / 2**30:.1f} GiB are free. Choose "
-            f"normal, or a vocabulary of at most {MAX_DENSE:,} tokens."
+            f"{what}: for {corpus.vocab_size:,} tokens it may need {most / 2**30:.1f} GiB of "
+            f"memory; {free / 2**30:.1f} GiB are free. Choose {other}a vocabulary of at most "
+            f"{MAX_DENSE:,} tokens."
         )
 
 

@@ -44,6 +44,8 @@ SETTINGS_FILE = "config_sentence_transformers.json"
 MOST_FOLDERS_DEEP = 3
 """Number of parent folders in which a modules.json that names the model's folder is searched."""
 
+STATIC = "StaticEmbedding"
+"""The module of static vectors, in place of the first two of `MODULES`."""
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The modules that turn a text into a vector, and the folder with the settings of each."""
 
@@ -68,6 +70,12 @@ class SentenceFolder:
             CheckpointError: a file is damaged, asks for something unsupported, or names no pooling.
         """
         paths = _read_modules(files)
+        if STATIC in paths:  # its vectors are means over tokens
+            paths = {
+                **{name: path for name, path in MODULES.items() if name != "Normalize"},
+                **{name: path for name, path in paths.items() if name != STATIC},
+            }
+            pooling = pooling or "mean"
         if unknown := paths.keys() - {*MODULES, ""}:
             raise CheckpointError(
                 f"{files.path('modules.json')}: asks for {', '.join(sorted(unknown))} after the "

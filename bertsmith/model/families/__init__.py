@@ -15,6 +15,7 @@ from bertsmith.model.families.distilbert import DISTILBERT
 from bertsmith.model.families.electra import ELECTRA
 from bertsmith.model.families.modernbert import MODERNBERT
 from bertsmith.model.families.roberta import ROBERTA
+from bertsmith.model.families.static_vectors import STATIC_VECTORS
 from bertsmith.model.family import Family
 from bertsmith.model.head_names import HEADS, LABEL_HEADS
 from bertsmith.system.bounds import check_choice
@@ -27,6 +28,8 @@ FAMILIES: dict[str, Family] = {
     "modernbert": MODERNBERT,
     "roberta": ROBERTA,
 }
+WITHOUT_LAYERS: dict[str, Family] = {"model2vec": STATIC_VECTORS}
+"""Models that are counted, not pre-trained."""
 
 
 def family_named(name: str) -> Family:
@@ -35,6 +38,8 @@ def family_named(name: str) -> Family:
     Raises:
         ConfigError: there is no such family.
     """
+    if name in WITHOUT_LAYERS:
+        return WITHOUT_LAYERS[name]
     check_choice("family", name, FAMILIES)
     return FAMILIES[name]
 

@@ -1,0 +1,17 @@
+"""`bertsmith vectors`: a corpus → a vector for each token, counted in seconds."""
+
+from collections.abc import Sequence
+
+from bertsmith.commands.flags import print_report
+from bertsmith.commands.settings.vectors import Settings
+from bertsmith.pretraining.static_vectors import count_static_vectors
+from bertsmith.system.paths import shell_path
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    print_report(count_static_vectors(settings), settings.json)
+    if not settings.json:
+        print(
+            f"next      bertsmith finetune classify --head linear --model "
+            f"{shell_path(settings.out)} --train train.csv --out runs/classifier"
+        )

@@ -1,0 +1,91 @@
+"""Static vectors: a vector for each token, whatever stands around it, and no layers.
+
+The folder is one that model2vec and sentence-transformers read, too: the vector of a text is the
+mean over its tokens. Special tokens have the vector 0, since those libraries leave them out.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import nn
+
+from bertsmith.errors import ConfigError
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families.bert import TASK_HEAD_NAMES
+from bertsmith.model.family import Family
+from bertsmith.model.head_names import LABEL_HEADS, NUMBER_HEADS, TASK_HEADS
+from bertsmith.model.heads import ClassificationHead, TwoLogitHead
+from bertsmith.model.layers import Embeddings, Pooling
+
+
+@dataclass(unsafe_hash=True)
+class StaticConfig(BertConfig):
+    """The shape of static vectors; `STATIC_KEYS` gives the fields' names in config.json."""
+
+    num_hidden_layers: int = 0
+    num_attention_heads: int = 1
+    intermediate_size: int = 0
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    type_vocab_size: int = 0
+    pooling: Any = "mean"
+    normalize: bool = False
+    """Whether model2vec scales the vectors of texts to length 1."""
+
+    model_type: ClassVar[str] = "model2vec"
+    sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "max_position_embeddings")
+    has_pooler: ClassVar[bool] = False
+    has_position_embedding: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.vocab_size == 0:
+            raise ConfigError(
+                "vocab_size is missing. bertsmith reads the static vectors that it wrote itself "
+                "('bertsmith vectors'), and of other libraries none yet."
+            )
+        super().__post_init__()
+        if (self.num_hidden_layers, self.pooling, self.normalize) != (0, "mean", False):
+            raise ConfigError(
+                "static vectors have no layers, and the vector of a text is the mean over its "
+                "tokens, not scaled. Take config.json as bertsmith wrote it."
+            )
+
+
+class StaticEmbeddings(Embeddings):
+    """Word embeddings alone, without position, segment and LayerNorm."""
+
+    def __init__(self, config: StaticConfig) -> None:
+        super().__init__(config)
+        self.norm = nn.Identity()  # type: ignore[assignment]
+
+
+STATIC_KEYS: dict[str, str | None] = {
+    "hidden_size": "hidden_dim",
+    "max_position_embeddings": "max_length",
+    **dict.fromkeys(
+        (
+            "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
+            "hidden_dropout_prob", "attention_probs_dropout_prob", "type_vocab_size",
+            "layer_norm_eps", "classifier_dropout", "pooling",
+        )
+    ),
+}  # fmt: skip
+
+STATIC_VECTORS = Family(
+    config=StaticConfig,
+    heads={
+        **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), ClassificationHead),
+        "answer": lambda config, _: TwoLogitHead(config),
+    },
+    names={"embeddings.word": ("embeddings",), **TASK_HEAD_NAMES},
+    architectures={
+        frozenset(): "StaticModel",
+        **{frozenset({name}): f"StaticModelFor_{name}" for name in TASK_HEADS},
+    },
+    tied={},
+    absent={"vocab_size": 0, "hidden_size": 0},
+    keys=STATIC_KEYS,
+    whole_names=frozenset({"embeddings"}),
+    build_embeddings=StaticEmbeddings,
+    build_pooler=Pooling,
+)

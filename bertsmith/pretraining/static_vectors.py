@@ -1,0 +1,113 @@
+"""`bertsmith vectors`: a corpus → a vector for each token, counted in seconds.
+
+The folder is that of a model without layers (model/families/static_vectors.py), which model2vec and
+sentence-transformers read, too.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertsmith.config import to_jsonable
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, option
+from bertsmith.model.bert import BertModel
+from bertsmith.model.families.static_vectors import StaticConfig
+from bertsmith.model.saving import save_model
+from bertsmith.pretraining.counted_start import check_memory, count_vectors
+from bertsmith.pretraining.vector_settings import VectorSettings
+from bertsmith.system.files import write_json
+from bertsmith.system.sums import summed
+from bertsmith.system.torch_modes import drawing_from
+from bertsmith.training.run_folder import RunFolder
+
+MODULES = "modules.json"
+STATIC_MODULE = "sentence_transformers.models.StaticEmbedding"
+
+
+@dataclass(frozen=True)
+class CountedVectors:
+    """The result: the folder, and the number of vectors."""
+
+    out: Path
+    num_vectors: int
+    """Number of tokens that occur in the corpus; others have the vector 0."""
+    vocab_size: int
+    size: int
+    num_tokens: int
+    """Number of tokens in the corpus."""
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return dict(to_jsonable(self))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.out}: vectors of {self.size} numbers for {self.num_vectors:,} of "
+            f"{self.vocab_size:,} tokens, counted in {self.num_tokens:,} tokens in "
+            f"{self.seconds:.1f} s"
+        )
+
+
+def count_static_vectors(settings: VectorSettings) -> CountedVectors:
+    """Count vectors of tokens in a corpus, and write their folder.
+
+    Raises:
+        CorpusError: there is no such corpus, or it is damaged.
+        ConfigError: the folder to write is occupied, or there is too little memory.
+    """
+    folder = RunFolder(settings.out)
+    check_folder(folder, settings)
+    corpus = Corpus.open(settings.corpus, "train")
+    check_memory(corpus, "vectors", "")
+    began = time.perf_counter()
+    tokenizer = corpus.tokenizer()
+    with drawing_from(settings.seed):
+        vectors, counts = count_vectors(corpus, settings.size)
+    left_out = sorted(tokenizer.special_ids)
+    vectors[left_out] = 0
+    counts[left_out] = 0
+    tokenizer.model_max_length = settings.max_length
+    config = StaticConfig(
+        vocab_size=corpus.vocab_size,
+        hidden_size=settings.size,
+        max_position_embeddings=settings.max_length,
+        pad_token_id=tokenizer.pad_id,
+    )
+    model = BertModel(config)
+    with torch.no_grad():
+        model.embeddings.word.weight.copy_(vectors)
+    result = CountedVectors(
+        settings.out,
+        int((counts > 0).sum()),
+        corpus.vocab_size,
+        settings.size,
+        corpus.num_tokens,
+        time.perf_counter() - began,
+    )
+    with folder.held(lambda: check_folder(folder, settings)):
+        folder.begin()
+        with summed(folder.path, MODULES):
+            module = {"idx": 0, "name": "0", "path": ".", "type": STATIC_MODULE}
+            write_json(folder.path / MODULES, [module])
+        save_model(model, folder.path, tokenizer)
+        folder.finish()
+    return result
+
+
+def check_folder(folder: RunFolder, settings: VectorSettings) -> None:
+    """Refuse an occupied folder.
+
+    Raises:
+        ConfigError: the folder has a model, and may not be replaced, or has other files.
+    """
+    if folder.has_run and not settings.overwrite:
+        raise ConfigError(
+            f"{folder.path}: holds a model. Pass {option('overwrite', True)} to replace it, or "
+            f"choose another {option('out')}."
+        )
+    folder.check(resume=False, overwrite=settings.overwrite)

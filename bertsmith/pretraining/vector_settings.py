@@ -1,0 +1,34 @@
+"""Settings of `bertsmith vectors`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.errors import SettingError
+from bertsmith.system.bounds import check_all_largest, check_seed
+from bertsmith.system.compute import Advanced
+
+
+@dataclass(frozen=True)
+class VectorSettings:
+    """The corpus to count in, and the shape of the vectors."""
+
+    corpus: Path
+    """Folder that `bertsmith corpus build` wrote."""
+    out: Path
+    """Folder to write the vectors to."""
+    size: int = 128
+    """Numbers of a vector. More of them need more labels to learn from."""
+    max_length: Advanced[int] = 512
+    """Largest number of tokens of a text that are read at once."""
+    seed: Advanced[int] = 0
+    """Random seed of the factorization."""
+    overwrite: bool = False
+    """Replace the model in --out."""
+
+    def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
+        check_all_largest(self)
+        if self.size < 1:
+            raise SettingError("size", self.size, "1 or more")
+        if self.max_length < 3:
+            raise SettingError("max_length", self.max_length, "3 or more")
