@@ -107,7 +107,7 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
             f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
         ) from error
     name = settings.get("model_type") or BERT.name
-    if name in OTHER_SYSTEMS:
+    if isinstance(name, str) and name in OTHER_SYSTEMS:
         raise CheckpointError(f"{file}: {OTHER_SYSTEMS[name]}")
     if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS}:
         raise CheckpointError(
