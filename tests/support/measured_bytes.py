@@ -3,7 +3,9 @@
 from pathlib import Path
 
 CPU_INFO = Path("/proc/cpuinfo")
-FLAGS = set(CPU_INFO.read_text().split()) if CPU_INFO.exists() else set()
+WORDS = set(CPU_INFO.read_text().split()) if CPU_INFO.exists() else set()
 NEWER = ("avx512f", "avx_vnni", "amx_tile")
-ARE_BYTES_MEASURED = "avx2" in FLAGS and FLAGS.isdisjoint(NEWER)
-"""True where the newest vectors are those of AVX2; the libraries have other kernels for others."""
+HAS_AVX2_ALONE = "avx2" in WORDS and WORDS.isdisjoint(NEWER)
+IS_ZEN_5 = {"AuthenticAMD", "avx512_vp2intersect"} <= WORDS
+ARE_BYTES_MEASURED = HAS_AVX2_ALONE or IS_ZEN_5
+"""The libraries have other kernels for processors of other makers and with other instructions."""

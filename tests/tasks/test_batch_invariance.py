@@ -1,7 +1,8 @@
 """In fp32 on a CPU, outputs of a text are the same whatever it was batched with.
 
-They have the same bytes on processors whose newest vectors are those of AVX2, where all families
-and heads were measured. On others, whose libraries have other kernels, they agree to 2e-6.
+They have the same bytes on the kinds of processors where all families and heads were measured
+(tests/support/measured_bytes.py). On others, whose libraries have other kernels, they agree to
+2e-6.
 """
 
 from functools import partial
