@@ -30,6 +30,9 @@ COMMANDS = {
     "pretrain gpt": Command(
         "Model", "train a GPT on the same corpus, which reads from left to right"
     ),
+    "pretrain t5": Command(
+        "Model", "train a T5 on the same corpus, which writes what is missing in a text"
+    ),
     "pretrain": Command(
         "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
     ),

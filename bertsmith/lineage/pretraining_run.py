@@ -117,7 +117,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         if not self.resume:
             tell_unknown(facts["unknown_rate"], self.job.corpus)
         tokenizer = data.train.tokenizer()
-        tokenizer.model_max_length = self.job.model.max_position_embeddings
+        tokenizer.model_max_length = self.job.model.longest
         return BuiltRun(
             model.to(machine.device),
             resolved.objective,

@@ -21,8 +21,6 @@ class SystemSettings:
     """Model size: layers and width are those of a BERT of this size."""
     max_length: int = 128
     """Maximum row length in tokens, special ones included. Shorter rows train faster."""
-    max_position_embeddings: Advanced[int] = 512
-    """Number of position embeddings: the longest text in tokens that the model can ever read."""
     dropout: Advanced[float] = 0.1
     """Dropout of embeddings, attention weights and each layer's outputs in training."""
 
@@ -30,19 +28,43 @@ class SystemSettings:
         check_all_largest(self, "model.")
         if self.max_length < MIN_LENGTH:
             raise SettingError("model.max_length", self.max_length, f"{MIN_LENGTH} or more")
+        if not 0 <= self.dropout < 1:
+            raise SettingError("model.dropout", self.dropout, "at least 0 and below 1")
+
+    @property
+    def longest(self) -> int:
+        """The longest text, in tokens, that the model is to read."""
+        return self.max_length
+
+
+@dataclass(frozen=True)
+class T5Settings(SystemSettings):
+    """Settings of a T5, whose positions have no limit."""
+
+    feed_forward_proj: Advanced[Literal["relu", "gated-gelu"]] = "relu"
+    """Feed-forward layers: relu (version 1.0), or gated-gelu (version 1.1), which has an output
+    layer of its own, too."""
+
+
+@dataclass(frozen=True)
+class GptSettings(SystemSettings):
+    """Settings of a GPT."""
+
+    max_position_embeddings: Advanced[int] = 512
+    """Number of position embeddings: the longest text in tokens that the model can ever read."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.max_position_embeddings < self.max_length:
             raise SettingError(
                 "model.max_position_embeddings",
                 self.max_position_embeddings,
                 f"at least {option('model.max_length')}, {self.max_length}",
             )
-        if not 0 <= self.dropout < 1:
-            raise SettingError("model.dropout", self.dropout, "at least 0 and below 1")
 
-
-@dataclass(frozen=True)
-class GptSettings(SystemSettings):
-    """Settings of a GPT."""
+    @property
+    def longest(self) -> int:
+        return self.max_position_embeddings
 
     def shape(self) -> dict[str, Any]:
         """Return what a GPT's config has from these settings, besides its size."""

@@ -9,7 +9,10 @@ from bertsmith.lineage.causal_lm import CausalLanguageModelling
 from bertsmith.lineage.corpus_objective import CorpusObjective
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
-from bertsmith.lineage.settings import GptSettings
+from bertsmith.lineage.settings import GptSettings, T5Settings
+from bertsmith.lineage.span_corruption import NUM_SENTINELS, SpanCorruption
+from bertsmith.lineage.t5 import T5, T5Config
+from bertsmith.lineage.t5_folder import load_t5, save_t5
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -53,8 +56,35 @@ def new_gpt_config(settings: GptSettings, tokenizer: Tokenizer) -> GptConfig:
     )
 
 
+def new_t5_config(settings: T5Settings, tokenizer: Tokenizer) -> T5Config:
+    """Build the config of a new T5, each stack as deep and wide as a BERT of its size.
+
+    Its sentinels have the ids after those of the tokenizer.
+    """
+    size = PRESETS[settings.preset]
+    width, layers = size["hidden_size"], size["num_hidden_layers"]
+    heads = BertConfig.proportions(width)["num_attention_heads"]
+    is_first_version = settings.feed_forward_proj == "relu"
+    return T5Config(
+        vocab_size=tokenizer.vocab_size + NUM_SENTINELS,
+        d_model=width,
+        d_kv=width // heads,
+        d_ff=4 * width,
+        num_layers=layers,
+        num_decoder_layers=layers,
+        num_heads=heads,
+        dropout_rate=settings.dropout,
+        feed_forward_proj=settings.feed_forward_proj,
+        pad_token_id=tokenizer.pad_id,
+        eos_token_id=tokenizer.sep_id,
+        decoder_start_token_id=tokenizer.pad_id,
+        tie_word_embeddings=is_first_version,
+        scale_decoder_outputs=is_first_version,
+    )
+
+
 SYSTEMS = {
-    system.name: system
-    for system in (System("gpt", new_gpt_config, Gpt, load_gpt, save_gpt, CausalLanguageModelling),)
+    "gpt": System("gpt", new_gpt_config, Gpt, load_gpt, save_gpt, CausalLanguageModelling),
+    "t5": System("t5", new_t5_config, T5, load_t5, save_t5, SpanCorruption),
 }
 """The systems by the last word of their command."""

@@ -1,6 +1,6 @@
 """Folders of transformers to our systems, and back: what all kinds of them share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -47,8 +47,10 @@ class FolderMap(Generic[ModelT]):
     """Returns whether a matrix of this name is stored as [inputs, outputs]."""
     written: Mapping[str, Any] | None = None
     """Further entries of config.json."""
-    shape_of: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: settings
-    """Translates entries of config.json to those that `config` has."""
+    shape_of: Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]] = (
+        lambda settings, names: settings
+    )
+    """Translates entries of config.json, beside the names of the weights, to those of `config`."""
     advice: str = ""
     """What to load instead of a folder with weights that have no place."""
 
@@ -69,10 +71,12 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
         raise CheckpointError(
             f"{directory}: there is no config.json. Name the folder of a checkpoint."
         ) from error
-    config = _build_config(folder_map, files.path(CONFIG_FILE), settings)
+    file = files.path(CONFIG_FILE)
+    _check_kind(folder_map, file, settings)
+    tensors = folder_map.read(directory, dict(read_weights(directory)))
+    config = _build_config(folder_map, file, folder_map.shape_of(settings, tensors.keys()))
     with skeleton():
         model = folder_map.build(config)
-    tensors = folder_map.read(directory, dict(read_weights(directory)))
     state = model.state_dict()
     expected = {theirs for name in state for theirs in folder_map.their_names(name)}
     if missing := sorted(expected - tensors.keys()):
@@ -148,7 +152,12 @@ def without_copy(
         raise CheckpointError(f"{directory}: {copy} differs from the word embedding. {problem}")
 
 
-def _build_config(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, Any]) -> Any:
+def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse another model than that of the map.
+
+    Raises:
+        CheckpointError: names the entry, or the command for this model.
+    """
     stored = settings.get("model_type")
     if stored != folder_map.fixed["model_type"]:
         if stored in FAMILIES:
@@ -165,7 +174,9 @@ def _build_config(folder_map: FolderMap[Any], file: Path, settings: Mapping[str,
                 f"{file}: {key} is {settings[key]!r}. bertsmith reads {folder_map.noun} whose "
                 f"{key} is {allowed!r}. Choose such a model."
             )
-    entries = folder_map.shape_of(settings)
+
+
+def _build_config(folder_map: FolderMap[Any], file: Path, entries: Mapping[str, Any]) -> Any:
     names = [field.name for field in fields(folder_map.config)]
     try:
         return folder_map.config(**{name: entries[name] for name in names if name in entries})

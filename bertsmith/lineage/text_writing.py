@@ -66,5 +66,7 @@ class TextWriter:
                 self.model, [sources[i] for i in chosen], max_new_tokens, choice
             )
             for i, ids in zip(chosen, written, strict=True):
-                answers[i] = self.tokenizer.decode(ids)
+                # A T5 has tokens that its vocabulary lacks.
+                known_ids = [each for each in ids if each < self.tokenizer.vocab_size]
+                answers[i] = self.tokenizer.decode(known_ids)
         return answers

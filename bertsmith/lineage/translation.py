@@ -107,6 +107,16 @@ def encode_pairs(
     return EncodedPairs(reader.source_name, sources, targets, rows, reader.num_skipped + num_long)
 
 
+def target_loss(
+    model: EncoderDecoder, batch: SourceTarget, label_smoothing: float = 0.0
+) -> LossTerm:
+    """Compute the summed cross entropy of the targets, in nats, and the right predictions."""
+    logits = model.compute_logits(model.decode(batch)).float()
+    loss = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=label_smoothing)
+    correct = (logits.argmax(-1) == batch.labels).sum()
+    return LossTerm(loss, correct, len(batch.labels))
+
+
 class Translation(Objective[EncoderDecoder, SourceTarget]):
     """The objective of an encoder–decoder over pairs.
 
@@ -192,10 +202,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
     def _losses(
         self, model: EncoderDecoder, batch: SourceTarget, smoothing: float
     ) -> dict[str, LossTerm]:
-        logits = model.compute_logits(model.decode(batch)).float()
-        loss = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
-        correct = (logits.argmax(-1) == batch.labels).sum()
-        return {TERM: LossTerm(loss, correct, len(batch.labels))}
+        return {TERM: target_loss(model, batch, smoothing)}
 
     @property
     def evaluation(self) -> Self:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError
 from bertsmith.lineage.encoder_decoder import EncoderDecoder
+from bertsmith.lineage.t5_folder import load_t5, save_t5
 from bertsmith.lineage.transformer_folder import load_transformer, save_transformer
 from bertsmith.model.config_file import CONFIG_FILE
 from bertsmith.model.hub import find_checkpoint
@@ -22,7 +23,10 @@ class Writer:
     save: Callable[[Any, Path, Tokenizer], None]
 
 
-WRITERS = {"marian": Writer(load_transformer, save_transformer)}
+WRITERS = {
+    "marian": Writer(load_transformer, save_transformer),
+    "t5": Writer(load_t5, save_t5),
+}
 
 
 def find_writer(path: str | Path) -> tuple[Writer, Path]:

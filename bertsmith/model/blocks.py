@@ -1,5 +1,6 @@
 """Blocks of neighbouring sequences, on which attention computes with dense arrays."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,3 +50,7 @@ class Block:
         cells = self.queries, self.keys, self.keys
         query, key, value = gather((query, key, value), cells)
         return query, key, value
+
+
+BlockBias = Callable[[Block], Tensor]
+"""Returns numbers to add to a block's scores, fp32 [rows or 1, heads, queries, keys]."""

@@ -12,7 +12,7 @@ from bertsmith.model import dense_attention
 from bertsmith.model.attention import RecordWeights
 from bertsmith.model.attention_pattern import CAUSAL
 from bertsmith.model.block_cuts import padded_length
-from bertsmith.model.blocks import Block
+from bertsmith.model.blocks import Block, BlockBias
 from bertsmith.model.cells import Cells, gather
 from bertsmith.model.shape_buckets import fill_up
 
@@ -69,6 +69,8 @@ class KeyValueCache:
         self.new = NewTokens((), (), device)
         self.lengths = (0,) * num_sequences
         self.views = [CachedView(self) for _ in range(num_layers)]
+        self.bias: BlockBias | None = None
+        """Numbers that are added to scores, such as T5's by distance."""
 
     def read(self, lengths: tuple[int, ...]) -> NewTokens:
         """Begin a forward pass over `lengths` new tokens of each sequence, at least one."""
@@ -116,8 +118,14 @@ class CachedView:
         values = self.values = _store(self.values, value, new)
         (query,) = gather((query,), (block.queries,))
         length = block.keys.length
+        bias = self.cache.bias
         context = dense_attention.attend(
-            query, keys[:, :, :length], values[:, :, :length], block, dropout_prob
+            query,
+            keys[:, :, :length],
+            values[:, :, :length],
+            block,
+            dropout_prob,
+            None if bias is None else bias(block),
         )
         return fill_up(block.queries.put_back(context))
 

@@ -17,7 +17,7 @@ from bertsmith.model import dense_attention
 from bertsmith.model.attention import RecordWeights
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
 from bertsmith.model.block_cuts import MAX_SCORES, cut_blocks, cut_both, cut_by_length
-from bertsmith.model.blocks import Block, Heads
+from bertsmith.model.blocks import Block, BlockBias, Heads
 from bertsmith.model.cells import Cells
 from bertsmith.model.packed_row import PackedRow
 from bertsmith.model.shape_buckets import fill_up
@@ -39,6 +39,8 @@ class PackedView:
     pattern: AttentionPattern = FULL
     picked: Tensor | None = None
     by_length: bool = False
+    bias: BlockBias | None = None
+    """Numbers that are added to scores, such as T5's by distance."""
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -80,16 +82,20 @@ class PackedView:
         heads = (block.gather(query, key, value) for block, query, key, value in rows)
         if record_weights is None:
             contexts: Iterator[Tensor] = (
-                dense_attention.attend(*each, block, dropout_prob)
+                dense_attention.attend(*each, block, dropout_prob, self._added(block))
                 for each, block in zip(heads, blocks, strict=True)
             )
         else:
-            contexts = _attend_recorded(list(heads), blocks, dropout_prob, record_weights)
+            biases = [dense_attention.add_bias(b.bias, self._added(b)) for b in blocks]
+            contexts = _attend_recorded(list(heads), blocks, biases, dropout_prob, record_weights)
         pairs = zip(contexts, blocks, strict=True)
         return fill_up(*[block.queries.put_back(context) for context, block in pairs])
 
+    def _added(self, block: Block) -> Tensor | None:
+        return None if self.bias is None else self.bias(block)
+
     def _takes_whole_row(self, query: Tensor, dropout_prob: float) -> bool:
-        is_possible = self.pattern == FULL and fits(query)
+        is_possible = self.pattern == FULL and self.bias is None and fits(query)
         return is_possible and varlen_pays(query.device, dropout_prob > 0)
 
 
@@ -102,6 +108,7 @@ def _split(row: Tensor, cells: Sequence[Cells]) -> Sequence[Tensor]:
 def _attend_recorded(
     heads: Sequence[Heads],
     blocks: Sequence[Block],
+    biases: Sequence[Tensor | None],
     dropout_prob: float,
     record_weights: RecordWeights,
 ) -> Iterator[Tensor]:
@@ -110,8 +117,8 @@ def _attend_recorded(
     `heads` are the blocks' queries, keys and values, contexts [rows, heads, length, head_size].
     """
     computed = [
-        dense_attention.compute_weights(query, key, block.bias)
-        for (query, key, _), block in zip(heads, blocks, strict=True)
+        dense_attention.compute_weights(query, key, bias)
+        for (query, key, _), bias in zip(heads, biases, strict=True)
     ]
     pairs = zip(computed, blocks, strict=True)
     used = record_weights([weights[: block.queries.num_sequences] for weights, block in pairs])

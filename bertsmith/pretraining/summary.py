@@ -67,6 +67,8 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
             f"{result['held_out_lm_bits_per_character']:.3f} bits per character "
             f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
+    if "held_out_span_loss" in result:
+        lines.append(f"eval       missing spans {_figures('span', before, result)}")
     for term in PAIR_TERMS.values():
         if f"held_out_{term}_loss" in result:
             chance = "" if term == "contrast" else " (chance 50.0 %)"

@@ -28,6 +28,7 @@ PIPELINES = {
     "ForMultipleChoice": "multiple-choice",
     "LMHeadModel": "text-generation",
     "MarianMTModel": "translation",
+    "T5ForConditionalGeneration": "text2text-generation",
 }
 """Tasks of the hub, by how the name of a model class of transformers ends."""
 EXAMPLES = {
@@ -39,6 +40,7 @@ EXAMPLES = {
 """Arguments of the example call in a card, by the task of the hub."""
 OTHER_COMMANDS = {
     "text-generation": 'generate NAME "A text that"',
+    "text2text-generation": 'translate NAME "A text."',
     "translation": 'translate NAME "A text."',
 }
 """Commands of systems beside BERT, by the task of the hub."""
@@ -52,7 +54,7 @@ TASK_PURPOSES = {
     "translate": "to write one text from another",
     "embed": "to turn texts into vectors that are close for similar texts",
 }
-LAYERS = ("n_layer", "encoder_layers", "num_hidden_layers")
+LAYERS = ("n_layer", "encoder_layers", "num_layers", "num_hidden_layers")
 """Names of the number of layers, by system."""
 WIDTHS = ("n_embd", "d_model", "hidden_size")
 """Names of the width of the vectors, by system."""

@@ -17,6 +17,7 @@ TERM_NAMES = {
     "mlm": "masked LM",
     "lm": "next token",
     "write": "target tokens",
+    "span": "missing spans",
     "nsp": "next sentence",
     "common_eval": "masked LM on common rows",
     "sop": "sentence order",

@@ -27,7 +27,7 @@ def update_rules(settings: OptimSettings) -> tuple[UpdateRule, ...]:
     adamw = AdamW(settings.adam_beta1, settings.adam_beta2, settings.adam_epsilon)
     if settings.optimizer == "adamw":
         return (*settings.extra_rules(), adamw)
-    muon = (Muon("qkv.weight", 3), Muon("up_gate.weight", 2), Muon())
+    muon = (Muon("qkv.weight", 3), Muon("key_value.weight", 2), Muon("up_gate.weight", 2), Muon())
     return (*settings.extra_rules(), *muon, adamw)
 
 

@@ -1,0 +1,16 @@
+"""`bertsmith pretrain t5`: a corpus → a T5."""
+
+from collections.abc import Sequence
+
+from bertsmith.commands.settings.pretrain_t5 import Settings
+from bertsmith.commands.system_run import run_system
+from bertsmith.system.paths import free_path, shell_path
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    if run_system("t5", settings, line) is not None:
+        out = free_path(settings.out.with_name(f"{settings.out.name}-tuned"))
+        print(
+            f"next       bertsmith finetune translate --model {shell_path(settings.out)} "
+            f"--train train.csv --eval dev.csv --out {shell_path(out)}"
+        )

@@ -1,0 +1,34 @@
+"""The commands that train a system beside BERT on a corpus."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
+from bertsmith.pretraining.summary import describe_pretraining
+from bertsmith.training.display import Display
+from bertsmith.training.run_folder import RunFolder
+
+
+def run_system(system: str, settings: Any, line: Sequence[str]) -> Mapping[str, Any] | None:
+    """Train a system, and print what came out; return it unless it is printed as JSON."""
+    job = SystemJob(system, settings.corpus, settings.model, settings.training, settings.optim)
+    if settings.resume:
+        # Checked before the message, since a refused run is not resumed.
+        RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
+        tell_where_it_resumes(settings.out)
+    with Display() as display:
+        result = pretrain_system(
+            job,
+            settings.out,
+            resume=settings.resume,
+            overwrite=settings.overwrite,
+            callbacks=[display],
+            resume_command=resume_command(line),
+        )
+    if settings.json:
+        print(json.dumps(result))
+        return None
+    print("\n".join(describe_pretraining(result)))
+    return result

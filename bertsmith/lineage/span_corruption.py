@@ -1,0 +1,112 @@
+"""Span corruption: T5 reads a text with gaps, and writes what is missing.
+
+Source: Raffel et al. 2020, section 3.1.4. Each gap of the source is one *sentinel*, a token of its
+own; the target is each sentinel followed by the tokens of its gap. `restore` is the inverse.
+
+>>> source, target = corrupt(np.arange(10, 22), 999, np.random.default_rng(1))
+>>> source.tolist(), target.tolist()
+([10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 999], [999, 20, 21])
+>>> restore(source, target, 999).tolist() == list(range(10, 22))
+True
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bertsmith.data.shards import Corpus
+from bertsmith.lineage.corpus_objective import CorpusObjective, row_generator
+from bertsmith.lineage.source_target import SourceTarget
+from bertsmith.lineage.t5 import T5
+from bertsmith.lineage.text_windows import TextWindow
+from bertsmith.lineage.translation import target_loss
+from bertsmith.training.objective import LossTerm
+
+NUM_SENTINELS = 100
+"""Sentinels that a new model has beyond its vocabulary; the first is the token with the highest id.
+"""
+DENSITY = 0.15
+"""Share of the tokens of a text that are missing."""
+MEAN_SPAN = 3.0
+"""Mean tokens of a gap."""
+
+
+def corrupt(
+    ids: np.ndarray, first_sentinel: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut gaps into a text of at least one token; return source and target, int64.
+
+    A text begins with tokens that stay and ends with a gap, as in the released code; the lengths
+    of both kinds of spans are drawn. Sentinels are `first_sentinel`, the id below it, and so on.
+    """
+    length = len(ids)
+    num_missing = min(max(round(length * DENSITY), 1), max(length - 1, 1))
+    num_kept = length - num_missing
+    num_spans = max(min(round(num_missing / MEAN_SPAN), num_kept, NUM_SENTINELS), 1)
+    kept = _draw_lengths(num_kept, num_spans, rng)
+    missing = _draw_lengths(num_missing, num_spans, rng)
+    bounds = np.cumsum(np.stack([kept, missing], axis=1).ravel())[:-1]
+    parts = np.split(ids, bounds)
+    sentinels = first_sentinel - np.arange(num_spans)
+    source = [part for pair in zip(parts[::2], sentinels[:, None], strict=True) for part in pair]
+    target = [part for pair in zip(sentinels[:, None], parts[1::2], strict=True) for part in pair]
+    return np.concatenate(source).astype(np.int64), np.concatenate(target).astype(np.int64)
+
+
+def restore(source: np.ndarray, target: np.ndarray, first_sentinel: int) -> np.ndarray:
+    """Put the gaps of a target back into its source; return the text, int64 [tokens]."""
+
+    def are_sentinels(ids: np.ndarray) -> np.ndarray:
+        return (ids <= first_sentinel) & (ids > first_sentinel - NUM_SENTINELS)
+
+    starts = np.flatnonzero(are_sentinels(target))
+    gaps = {int(span[0]): span[1:] for span in np.split(target, starts)[1:]}
+    places = np.flatnonzero(are_sentinels(source))
+    parts = [source[: places[0]]]
+    for place, end in pairwise([*places.tolist(), len(source)]):
+        parts += [gaps[int(source[place])], source[place + 1 : end]]
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _draw_lengths(total: int, number: int, rng: np.random.Generator) -> np.ndarray:
+    """Divide `total` into `number` lengths of at least 1, or all of 0 if there is nothing."""
+    if total < number:
+        return np.full(number, total)
+    cuts = np.sort(rng.choice(total - 1, number - 1, replace=False)) + 1
+    return np.diff(cuts, prepend=0, append=total)
+
+
+class SpanCorruption(CorpusObjective[T5, SourceTarget]):
+    """The objective of a T5, with the arguments of `CorpusObjective`."""
+
+    term: ClassVar[str] = "span"
+    num_special_tokens: ClassVar[int] = 1
+
+    def __init__(self, train: Corpus, held_out: Corpus, max_length: int, **sizes: Any) -> None:
+        super().__init__(train, held_out, max_length, **sizes)
+        tokenizer = train.tokenizer()
+        self._start_id, self._end_id = tokenizer.pad_id, tokenizer.sep_id
+        self._first_sentinel = train.vocab_size + NUM_SENTINELS - 1
+
+    def collate(
+        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+    ) -> SourceTarget:
+        """Cut gaps into rows, and pack sources and targets, each with the end token."""
+        pairs = [
+            corrupt(row.ids, self._first_sentinel, row_generator(key, place))
+            for row, place in zip(rows, places, strict=True)
+        ]
+        sources, targets = (
+            [[*ids.tolist(), self._end_id] for ids in side] for side in zip(*pairs, strict=True)
+        )
+        return SourceTarget.of(sources, targets, self._start_id, places)
+
+    def counts(self, batch: SourceTarget) -> dict[str, int]:
+        """Count the tokens to write."""
+        return {self.term: len(batch.labels)}
+
+    def losses(self, model: T5, batch: SourceTarget) -> dict[str, LossTerm]:
+        """Compute the summed cross entropy, in nats, and the number of right predictions."""
+        return {self.term: target_loss(model, batch)}
