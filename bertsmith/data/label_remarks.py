@@ -14,6 +14,8 @@ from bertsmith.system.counts import count_noun
 LIST_TEXT = re.compile(r"\[.*\]", re.DOTALL)
 LABEL_SEPARATORS = ",;|"
 """Separators that may stand between several labels of a text."""
+MOST_SHOWN = 40
+"""Characters of a text that a remark shows."""
 
 
 def mixed_labels(examples: Sequence[Example]) -> str | None:
@@ -30,6 +32,34 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
         f"{are_numbers} ({list_names(numbers)}) and {are_names} ({list_names(words)}); each is a "
         "class of its own"
     )
+
+
+def contradictions(examples: Sequence[Example]) -> str | None:
+    """Describe texts that have different labels in different rows; None if there are none."""
+    labels: dict[object, dict[str, None]] = {}
+    for example in examples:
+        labels.setdefault(example.content, {})[example.label or ""] = None
+    several = [(content, names) for content, names in labels.items() if len(names) > 1]
+    if not several:
+        return None
+    first = next(example for example in examples if example.content == several[0][0])
+    text = " ".join(first.text.split())
+    shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    count = count_noun(len(several), "text has", "texts have")
+    return (
+        f"{count} different labels in different rows, such as {shown!r} "
+        f"({list_names(list(several[0][1]))}), so that no model is right about all of them"
+    )
+
+
+def labels_seen_once(examples: Sequence[Example]) -> str | None:
+    """Describe the labels that only one text has; None if there are none."""
+    counts = Counter(example.label for example in examples if example.label)
+    once = [name for name, count in counts.items() if count == 1]
+    if not once:
+        return None
+    nouns = f"of {len(counts):,} labels is seen once", f"of {len(counts):,} labels are seen once"
+    return f"{count_noun(len(once), *nouns)} ({list_names(once)}); give more texts with each label"
 
 
 def no_label(names: Sequence[str]) -> str | None:

@@ -26,7 +26,10 @@ class HeadScore:
 
 @dataclass(frozen=True)
 class HeadChoice:
-    """The heads that were compared, and the one that was chosen."""
+    """The heads that were compared, and the one that was chosen.
+
+    `heads` is empty if there were too few examples to compare by.
+    """
 
     metric: str
     """The key of the score."""
@@ -34,6 +37,10 @@ class HeadChoice:
     chosen: str
 
     def __str__(self) -> str:
+        if not self.heads:
+            return (
+                f"{self.chosen} was chosen by the kind of model: too few examples to compare by\n"
+            )
         rows = [["head", score_name(self.metric), "± between folds", "seconds to train"]]
         for each in self.heads:
             spread = statistics.stdev(each.scores)

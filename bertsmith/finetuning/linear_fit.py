@@ -75,6 +75,7 @@ def fit_linear_head(
     tokenizer: Tokenizer,
     *,
     is_multi_label: bool,
+    importance: NDArray[np.float32] | None = None,
 ) -> tuple[LinearHead, CrossValidation | None]:
     """Fit a head, with the penalty that has the lowest loss in cross-validation.
 
@@ -84,6 +85,7 @@ def fit_linear_head(
         targets: 0 and 1, fp32 `[texts, labels]`.
         folds: the indices that each fold holds out; without folds the penalty is
             `DEFAULT_STRENGTH`.
+        importance: factors of the losses, as `logistic_regression.fit` takes them.
 
     Returns:
         The head, and the scores of the cross-validation if there was one.
@@ -94,9 +96,11 @@ def fit_linear_head(
     features = Features(standardization.apply(vectors), ngrams.transform(texts))
     scores = None
     if folds:
-        scores = cross_validate(features, targets, folds, is_multi_label=is_multi_label)
+        scores = cross_validate(
+            features, targets, folds, is_multi_label=is_multi_label, importance=importance
+        )
     c = DEFAULT_STRENGTH if scores is None else scores.c
-    weights = fit(features, targets, c, is_multi_label=is_multi_label)
+    weights = fit(features, targets, c, is_multi_label=is_multi_label, importance=importance)
     return standardization.head_of(weights, ngrams), scores
 
 
@@ -107,6 +111,7 @@ def fit_to_trained_vectors(
     tokenizer: Tokenizer,
     *,
     is_multi_label: bool,
+    importance: NDArray[np.float32] | None = None,
 ) -> LinearHead:
     """Fit a head to vectors alone, of an encoder that has learned from the same texts.
 
@@ -115,7 +120,9 @@ def fit_to_trained_vectors(
     ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams=0)
     standardization = Standardization.of(vectors)
     features = Features(standardization.apply(vectors), ngrams.transform(texts))
-    weights = fit(features, targets, TRAINED_STRENGTH, is_multi_label=is_multi_label)
+    weights = fit(
+        features, targets, TRAINED_STRENGTH, is_multi_label=is_multi_label, importance=importance
+    )
     return standardization.head_of(weights, ngrams)
 
 
@@ -125,10 +132,15 @@ def cross_validate(
     folds: Sequence[NDArray[np.int64]],
     *,
     is_multi_label: bool,
+    importance: NDArray[np.float32] | None = None,
 ) -> CrossValidation:
     """Score each of `STRENGTHS` on folds that are held out, and return the best one's scores."""
     everything = np.arange(len(features))
     logits = {c: np.zeros_like(targets) for c in STRENGTHS}
+
+    def importance_of(rows: NDArray[np.int64]) -> NDArray[np.float32] | None:
+        return None if importance is None else importance[rows]
+
     with progress_bar("choosing the penalty", len(folds) * len(STRENGTHS)) as advance:
         for fold in folds:
             others = np.setdiff1d(everything, fold)
@@ -136,13 +148,23 @@ def cross_validate(
             weights: LinearWeights | None = None
             for c in STRENGTHS:  # each begins with the weights of the one before, which are near
                 weights = fit(
-                    learned, targets[others], c, is_multi_label=is_multi_label, start=weights
+                    learned,
+                    targets[others],
+                    c,
+                    is_multi_label=is_multi_label,
+                    start=weights,
+                    importance=importance_of(others),
                 )
                 logits[c][fold] = weights.logits(held_out)
                 advance(1)
     scored = np.concatenate(list(folds))
     losses = {
-        c: mean_loss(values[scored], targets[scored], is_multi_label=is_multi_label)
+        c: mean_loss(
+            values[scored],
+            targets[scored],
+            is_multi_label=is_multi_label,
+            importance=importance_of(scored),
+        )
         for c, values in logits.items()
     }
     best = min(losses, key=lambda c: losses[c])

@@ -173,21 +173,17 @@ def fit_task(
     if settings.head != "counts":
         rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
         vectors = encoded.mean_over_rows(rows)
-    is_multi_label = isinstance(data.task, MultiLabel)
+    targets = _targets(data)
+    losses: Any = {
+        "is_multi_label": isinstance(data.task, MultiLabel),
+        "importance": _importance(data, targets),
+    }
     scores = None
     if settings.head == "contrastive":
-        head = fit_to_trained_vectors(
-            vectors, encoded, _targets(data), loaded.tokenizer, is_multi_label=is_multi_label
-        )
+        head = fit_to_trained_vectors(vectors, encoded, targets, loaded.tokenizer, **losses)
     else:
-        head, scores = fit_linear_head(
-            vectors,
-            encoded,
-            _targets(data),
-            _folds(data, settings.seed),
-            loaded.tokenizer,
-            is_multi_label=is_multi_label,
-        )
+        folds = _folds(data, settings.seed)
+        head, scores = fit_linear_head(vectors, encoded, targets, folds, loaded.tokenizer, **losses)
     notes = data.task.notes(data.train, encoded)
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
     result = LinearFit(
@@ -217,6 +213,18 @@ def _targets(data: TaskDataset[Any]) -> NDArray[np.float32]:
         flags: NDArray[np.float32] = targets
         return flags
     return np.eye(len(task.labels), dtype=np.float32)[targets]
+
+
+def _importance(data: TaskDataset[Any], targets: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    """Return the factors of the losses by class weights: of a text's label, or of a present one."""
+    task: Any = data.task
+    if task.loss.weights is None:
+        return None
+    weights = np.array(task.loss.weights, dtype=np.float32)
+    if isinstance(task, MultiLabel):
+        factors: NDArray[np.float32] = 1 + (weights - 1) * targets
+        return factors
+    return (targets @ weights)[:, None]
 
 
 def _folds(data: TaskDataset[Any], seed: int) -> list[NDArray[np.int64]]:

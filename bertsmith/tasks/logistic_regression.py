@@ -59,6 +59,7 @@ def fit(
     *,
     is_multi_label: bool,
     start: LinearWeights | None = None,
+    importance: NDArray[np.float32] | None = None,
 ) -> LinearWeights:
     """Fit the weights.
 
@@ -67,6 +68,8 @@ def fit(
         c: the inverse of the strength of the penalty.
         is_multi_label: whether each output is a decision of its own.
         start: weights to begin with, such as those for another `c`; None for zeros.
+        importance: factors of the losses, fp32 `[texts, 1]`, or with `is_multi_label` `[texts,
+            outputs]`; None for 1.
     """
     sizes = [features.dense.shape[1], features.sparse.num_columns, 1]
     num_outputs = targets.shape[1]
@@ -76,6 +79,7 @@ def fit(
     if start is not None:
         parts = (start.dense, start.sparse, start.bias[None])
         weights = torch.cat([torch.from_numpy(part) for part in parts])
+    factors = torch.ones(1, 1) if importance is None else torch.from_numpy(importance)
     num_texts = len(features)
     strength = 1 / (c * num_texts)
 
@@ -84,11 +88,12 @@ def fit(
         of_dense, of_sparse, bias = torch.split(flat, sizes)
         logits = dense @ of_dense + sparse.multiply(of_sparse) + bias
         if is_multi_label:
-            loss = F.binary_cross_entropy_with_logits(logits, gold, reduction="sum")
+            losses = F.binary_cross_entropy_with_logits(logits, gold, reduction="none")
             errors = logits.sigmoid() - gold
         else:
-            loss = -(logits.log_softmax(1) * gold).sum()
+            losses = -(logits.log_softmax(1) * gold)
             errors = logits.softmax(1) - gold
+        loss, errors = (losses * factors).sum(), errors * factors
         penalized = flat[:-1]
         gradient = torch.cat(
             [dense.T @ errors, transposed.multiply(errors), errors.sum(0, keepdim=True)]
@@ -105,15 +110,21 @@ def fit(
 
 
 def mean_loss(
-    logits: NDArray[np.float32], targets: NDArray[np.float32], *, is_multi_label: bool
+    logits: NDArray[np.float32],
+    targets: NDArray[np.float32],
+    *,
+    is_multi_label: bool,
+    importance: NDArray[np.float32] | None = None,
 ) -> float:
-    """Compute the mean cross entropy of texts, in nats."""
+    """Compute the mean cross entropy of texts, in nats; `importance` is that of `fit`."""
     scores, gold = torch.from_numpy(logits).double(), torch.from_numpy(targets).double()
     if is_multi_label:
-        losses = F.binary_cross_entropy_with_logits(scores, gold, reduction="none").sum(1)
+        losses = F.binary_cross_entropy_with_logits(scores, gold, reduction="none")
     else:
-        losses = -(scores.log_softmax(1) * gold).sum(1)
-    return float(losses.mean())
+        losses = -(scores.log_softmax(1) * gold)
+    if importance is not None:
+        losses = losses * torch.from_numpy(importance)
+    return float(losses.sum(1).mean())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,14 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
-from bertsmith.data.label_remarks import look_alike, mixed_labels, no_label, several_in_one
+from bertsmith.data.label_remarks import (
+    contradictions,
+    labels_seen_once,
+    look_alike,
+    mixed_labels,
+    no_label,
+    several_in_one,
+)
 from bertsmith.data.labels import check_classes, class_names, class_numbers
 from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
@@ -139,12 +146,14 @@ class Classify(LabelTask[ClassPrediction]):
         return ClassAccumulator(self.labels, path)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
-        """Warn if labels mix kinds, look alike, mean "no label", or seem to be several labels."""
+        """Warn of labels that were probably meant in another way, contradict, or are rare."""
         notes = (
             mixed_labels(examples),
             look_alike(self.labels),
             no_label(self.labels),
             several_in_one(self.labels),
+            contradictions(examples),
+            labels_seen_once(examples),
         )
         return [note for note in notes if note is not None]
 

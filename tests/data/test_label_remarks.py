@@ -2,7 +2,15 @@
 
 import pytest
 
-from bertsmith.data.label_remarks import look_alike, no_label, other_names, several_in_one
+from bertsmith.data.examples import Example
+from bertsmith.data.label_remarks import (
+    contradictions,
+    labels_seen_once,
+    look_alike,
+    no_label,
+    other_names,
+    several_in_one,
+)
 from bertsmith.errors import as_flags
 
 
@@ -57,3 +65,26 @@ def test_a_class_that_may_mean_no_label(names, name):
     note = no_label(names)
     assert note is None if name is None else note.startswith(f"the label '{name}' is a class of")
     assert name is None or "--skip-incomplete" in as_flags(note)
+
+
+def test_texts_with_different_labels_are_counted():
+    rows = [("a", None, "x"), ("a", None, "y"), ("a", "b", "x"), ("b", None, "x"),
+            ("b", None, "x"), ("c", None, "x"), ("c", None, "z"), ("c", None, "y")]  # fmt: skip
+    examples = [Example(*row, number) for number, row in enumerate(rows)]
+    assert contradictions(examples[2:6]) is None
+    note = contradictions(examples)
+    assert note.startswith(
+        "2 texts have different labels in different rows, such as 'a' ('x', 'y')"
+    )
+    long = [Example("b" * 50, None, label, 1) for label in "xy"]
+    assert f"'{'b' * 40}…'" in contradictions(long)
+
+
+def test_labels_that_one_text_has_are_named():
+    examples = [
+        Example(f"text {number}", None, name, number) for number, name in enumerate("aabcc")
+    ]
+    assert labels_seen_once(examples) == (
+        "1 of 3 labels is seen once ('b'); give more texts with each label"
+    )
+    assert labels_seen_once([*examples, Example("more", None, "b", 9)]) is None

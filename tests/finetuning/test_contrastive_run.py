@@ -168,8 +168,8 @@ def test_steps_of_an_epoch_have_equally_many_texts(base):
 
 
 def test_options_of_a_loss_on_logits_are_refused(base, whole):
-    with refuses(ConfigError, "--head contrastive", "--class-weights", "--patience"):
-        replace(base, class_weights=("balanced",), patience=2)
+    with refuses(ConfigError, "--head contrastive", "--focal-gamma", "--patience"):
+        replace(base, focal_gamma=2.0, patience=2)
     before = contents(base.out)
     with refuses(ConfigError, "holds an earlier run"):
         finetune_contrastive(Classify, base)

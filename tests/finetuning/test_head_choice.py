@@ -13,6 +13,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.finetuning.head_choice import HeadScore
 from bertsmith.finetuning.heads import WAYS, choose_head, finetune_best_head, settings_of_head
 from bertsmith.tasks.auto import load
+from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 
@@ -23,7 +24,7 @@ def base(tmp_path_factory):
     folder = tmp_path_factory.mktemp("heads")
     return ClassifySettings(
         model=save_tiny(folder / "model", "masked_lm"),
-        train=write_reviews(folder / "train.csv", 40),
+        train=write_reviews(folder / "train.csv", 100),
         eval=write_reviews(folder / "eval.csv", 20, seed=1),
         out=folder / "out",
         head="auto",
@@ -86,7 +87,7 @@ def test_eval_examples_have_no_part_in_the_choice(settings, whole, tmp_path):
 
 def test_without_eval_examples_the_chosen_head_learns_from_all_examples(settings):
     result = finetune_best_head(Classify, replace(settings, eval=Path()))
-    assert result.evaluation is None and result.num_train == 40
+    assert result.evaluation is None and result.num_train == 100
     assert load(settings.out, device="cpu")("a good film").label == "pos"
 
 
@@ -101,8 +102,23 @@ def test_the_estimator_chooses_a_head(base):
     texts = ["a good film", "fine story", "lovely", "bad film", "dull story", "awful"] * 2
     classifier = TextClassifier(base.model, head="auto", steps=1, precision="fp32", verbose=0)
     classifier.fit(texts, ["pos"] * 3 + ["neg"] * 3 + ["pos"] * 3 + ["neg"] * 3)
-    assert classifier.result_.choice.chosen in WAYS
+    assert classifier.result_.choice.chosen == "linear"
     assert classifier.predict(["good"]).tolist() == ["pos"]
+
+
+@pytest.mark.parametrize(
+    ("is_sentence_encoder", "head"), [(True, "contrastive"), (False, "linear")]
+)
+def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sentence_encoder, head):
+    model = save_tiny(tmp_path / "model")
+    if is_sentence_encoder:
+        SentenceFolder("mean").write(model, 24)
+    train = write_reviews(tmp_path / "few.csv", 12)
+    few = replace(settings, model=model, train=train)
+    result = finetune_best_head(Classify, few)
+    assert result.choice.chosen == head and result.choice.heads == ()
+    assert f"{head} was chosen by the kind of model" in str(result)
+    assert load(settings.out, device="cpu")("a good film").label in ("pos", "neg")
 
 
 def test_too_few_examples_and_options_of_a_series_are_refused(settings, tmp_path):

@@ -17,6 +17,7 @@ from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.finetuning.heads import function_for
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
@@ -158,6 +159,32 @@ def test_a_text_may_have_several_labels(settings, tmp_path):
     assert isinstance(load(settings.out, task="multi_label").definition, LinearMultiLabel)
     assert set(predictor("good bad film").labels) == {"good", "bad"}
     assert predictor("film").labels == ()
+
+
+@pytest.mark.parametrize("head", ["linear", "contrastive"])
+def test_weights_of_classes_make_a_rare_label_likelier(settings, tmp_path, head):
+    rows = [(f"{word} film", "neg") for word in BAD * 4] + [("film story", "pos")] * 3
+    rows += [("film story", "neg")] * 6
+    train = write_csv(tmp_path / "train.csv", ("text", "label"), *rows)
+    likely = {}
+    for weights in ((), ("balanced",), ("pos=20", "neg=1")):
+        out = tmp_path / "-".join(("out", *weights))
+        of_head = replace(
+            settings, train=train, eval=Path(), out=out, head=head, class_weights=weights
+        )
+        function_for(of_head)(Classify, of_head)
+        predictor = load(out, device="cpu", precision="fp32")
+        likely[weights] = predictor("film story").probabilities["pos"]
+    assert likely[()] < 0.5 < likely["balanced",] and likely["pos=20", "neg=1"] > likely[()]
+
+
+def test_texts_that_contradict_and_rare_labels_are_told(settings, tmp_path):
+    rows = [("good film", "a"), ("good film", "b"), ("dull film", "b"), ("awful", "c")]
+    train = write_csv(tmp_path / "train.csv", ("text", "label"), *rows)
+    result = finetune_linear(Classify, replace(settings, train=train, eval=Path()))
+    text = str(result)
+    assert "1 text has different labels in different rows, such as 'good film' ('a', 'b')" in text
+    assert "2 of 3 labels are seen once ('a', 'c')" in text
 
 
 def test_pairs_are_read_as_pairs(settings, tmp_path):

@@ -55,6 +55,35 @@ def test_several_labels_are_decisions_of_their_own(features):
         np.testing.assert_allclose(logits[:, label], theirs.decision_function(matrix), atol=0.03)
 
 
+def test_weights_of_classes_are_those_of_scikit_learn(features):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    ours, matrix = features
+    labels = gold(matrix, 3).argmax(1)
+    weights = np.array([0.2, 1.0, 5.0], dtype=np.float32)
+    targets = np.eye(3, dtype=np.float32)[labels]
+    importance = weights[labels][:, None]
+    logits = fit(ours, targets, 1.0, is_multi_label=False, importance=importance).logits(ours)
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    by_class = dict(enumerate(weights.tolist()))
+    theirs = linear_model.LogisticRegression(C=1.0, max_iter=5000, class_weight=by_class)
+    np.testing.assert_allclose(shares, theirs.fit(matrix, labels).predict_proba(matrix), atol=5e-3)
+    loss = mean_loss(logits, targets, is_multi_label=False, importance=importance)
+    written = -(importance[:, 0] * np.log(shares[np.arange(TEXTS), labels])).mean()
+    assert loss == pytest.approx(written, rel=1e-5)
+
+
+def test_weights_of_several_labels_count_where_a_label_is_present(features):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    ours, matrix = features
+    targets = (gold(matrix, 2) > 0).astype(np.float32)
+    importance = 1 + (np.array([4.0, 0.5], dtype=np.float32) - 1) * targets
+    logits = fit(ours, targets, 1.0, is_multi_label=True, importance=importance).logits(ours)
+    for label, weight in enumerate((4.0, 0.5)):
+        theirs = linear_model.LogisticRegression(C=1.0, max_iter=5000, class_weight={1: weight})
+        theirs.fit(matrix, targets[:, label])
+        np.testing.assert_allclose(logits[:, label], theirs.decision_function(matrix), atol=0.06)
+
+
 def test_the_start_does_not_change_the_solution(features):
     ours, matrix = features
     targets = np.eye(3, dtype=np.float32)[gold(matrix, 3).argmax(1)]

@@ -19,12 +19,11 @@ OF_SERIES = ("seeds", "folds", "resume")
 OF_TRAINING = (
     "epochs", "steps", "batch_size", "learning_rate", "weight_decay", "warmup_fraction", "dropout",
     "layer_decay", "freeze_layers", "freeze_embeddings", "metric", "patience", "cls_attention",
-    "from_scratch", "class_weights", "label_smoothing", "focal_gamma", "exact", "report_to",
+    "from_scratch", "label_smoothing", "focal_gamma", "exact", "report_to",
 )  # fmt: skip
 """Options of a training, which a linear head has no use for."""
 OF_OTHER_LOSS = (
-    "metric", "patience", "cls_attention", "from_scratch", "class_weights", "label_smoothing",
-    "focal_gamma",
+    "metric", "patience", "cls_attention", "from_scratch", "label_smoothing", "focal_gamma",
 )  # fmt: skip
 """Options of a training by logits, which training on pairs of texts has no use for."""
 USELESS = {
