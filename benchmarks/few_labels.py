@@ -18,6 +18,7 @@ import argparse
 import csv
 import json
 import lzma
+import shlex
 import subprocess
 import time
 import warnings
@@ -36,6 +37,8 @@ PUBLISHED = "all-MiniLM-L6-v2"
 POOL = 20_000
 """Number of training rows from which the samples are drawn."""
 MOST_EVAL = 2000
+STEP = 16
+"""Texts of a step of training on pairs."""
 WORDS = "TF-IDF and logistic regression"
 HEADS = {
     "counts": "token counts",
@@ -121,17 +124,29 @@ def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -
         classifier.fit(*sample, eval=None)
     seconds = time.perf_counter() - began
     answers = np.asarray(classifier.predict(test[0]))
-    return {"accuracy": float((answers == np.array(test[1])).mean()), "seconds": seconds}
+    figures = {"accuracy": float((answers == np.array(test[1])).mean()), "seconds": seconds}
+    if way == "contrastive":
+        summary = classifier.result_.training
+        texts = summary.steps * min(len(sample[0]), STEP)
+        figures["texts_per_second"] = texts / summary.elapsed_seconds
+    return figures
+
+
+def setfit_name(iterations: int | None) -> str:
+    """Name SetFit with its number of iterations, if it is not the default."""
+    return SETFIT if iterations is None else f"{SETFIT}, {iterations} iterations"
 
 
 def measure_setfit(
-    python: Path, work: Path, sample: Rows, test: Rows, seed: int
+    args: argparse.Namespace, sample: Rows, test: Rows, seed: int
 ) -> dict[str, float]:
     """Train SetFit on a sample in its own environment; return the same figures as `measure`."""
     task = {"train": sample, "test": test, "seed": seed, "model": str(published_model())}
-    file, out = work / "setfit.json", work / "setfit-out"
+    task["iterations"] = args.iterations
+    file = args.work / "setfit.json"
     file.write_text(json.dumps(task), encoding="utf-8")
-    done = subprocess.run([python, PEER, file, out], check=True, stdout=subprocess.PIPE, text=True)
+    line = [args.setfit, PEER, file, args.work / "setfit-out"]
+    done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -140,20 +155,20 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
     results = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     results["machine"] = machine("bertsmith")
     models_named = " ".join(f"{name}=DIR" for name in models if name != PUBLISHED)
-    if args.setfit is None:
-        named = f"--model {models_named} " if models_named else ""
-        results["options"] = (
-            f"{named}--sets {' '.join(args.sets)} "
-            f"--labels {' '.join(map(str, args.labels))} --samples {args.samples}"
-        )
-    ways: list[tuple[str, str, Path | None]] = [(WORDS, "", None)]
+    named = f"--model {models_named} " if models_named else ""
+    named += "--setfit PYTHON " if args.setfit is not None else ""
+    results["options"] = (
+        f"{named}--sets {' '.join(map(shlex.quote, args.sets))} "
+        f"--labels {' '.join(map(str, args.labels))} --samples {args.samples}"
+    )
+    ways: list[tuple[str, str, Path | None]] = [] if args.no_words else [(WORDS, "", None)]
     ways += [
         (f"{name}, {HEADS[head]}", head, path)
         for name, path in models.items()
         for head in args.heads
     ]
     if args.setfit is not None:
-        ways = [(SETFIT, "setfit", args.setfit)]
+        ways.append((setfit_name(args.iterations), "setfit", args.setfit))
     sets = {name: rows for name, rows in read_sets().items() if name in args.sets}
     for seed in range(1, args.samples + 1):
         for name, (train, test) in sets.items():
@@ -164,7 +179,7 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                     if key in results:
                         continue
                     if head == "setfit":
-                        results[key] = measure_setfit(args.setfit, args.work, sample, test, seed)
+                        results[key] = measure_setfit(args, sample, test, seed)
                     else:
                         results[key] = measure(head, model, sample, test, seed)
                     print(key, results[key], flush=True)
@@ -201,6 +216,21 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         rows = [[way, *(cell(by_count[count].get(way, ()), max(samples)) for count in counts)]
                 for way in ways]  # fmt: skip
         yield from table(["", *(f"{count:,} labels" for count in counts)], rows)
+        yield from speeds(by_count)
+
+
+def speeds(by_count: Mapping[int, Mapping[str, Sequence[Mapping[str, float]]]]) -> Iterator[str]:
+    """Yield how many texts a second the ways that learn from pairs encode in training."""
+    for count in sorted(by_count):
+        of_ways = {
+            way: float(np.median([run["texts_per_second"] for run in runs]))
+            for way, runs in by_count[count].items()
+            if all("texts_per_second" in run for run in runs)
+        }
+        if len(of_ways) > 1:
+            shown = ", ".join(f"{way} {value:,.0f}" for way, value in of_ways.items())
+            yield ""
+            yield f"Texts per second in training on pairs, {count:,} labels: {shown}."
 
 
 def cell(runs: Sequence[Mapping[str, float]], usual: int) -> str:
@@ -222,13 +252,16 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=10)
     parser.add_argument("--sets", nargs="*", default=["SST-2", "IMDB"])
     parser.add_argument("--heads", nargs="*", default=list(HEADS), choices=list(HEADS))
-    parser.add_argument("--setfit", type=Path, help="Python with SetFit, which alone is measured")
+    parser.add_argument("--setfit", type=Path, help="Python of an environment with SetFit")
+    parser.add_argument("--iterations", type=int, help="pairs that SetFit draws for each text")
+    parser.add_argument("--no-words", action="store_true", help="leave TF-IDF out")
+    parser.add_argument("--page", type=Path, default=PAGE, help="page that --table writes")
     parser.add_argument("--table", action="store_true", help="write the page, measure nothing")
     args = parser.parse_args()
     target = args.work / "few-labels.json"
     if args.table:
         lines = page(json.loads(target.read_text(encoding="utf-8")))
-        PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        args.page.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
     args.work.mkdir(parents=True, exist_ok=True)
     models = {name: Path(path) for name, _, path in (each.partition("=") for each in args.model)}
