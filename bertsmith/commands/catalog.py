@@ -30,6 +30,9 @@ COMMANDS = {
     "pretrain gpt": Command(
         "Model", "train a GPT on the same corpus, which reads from left to right"
     ),
+    "pretrain lstm": Command(
+        "Model", "train an LSTM on the same corpus, which reads one token after another"
+    ),
     "pretrain t5": Command(
         "Model", "train a T5 on the same corpus, which writes what is missing in a text"
     ),
@@ -42,7 +45,7 @@ COMMANDS = {
     "distill pretraining": Command(
         "Model", "pre-train a smaller BERT with the help of a larger one"
     ),
-    "generate": Command("Model", "let a GPT continue a text"),
+    "generate": Command("Model", "let a GPT or LSTM continue a text"),
     "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
     **{
         f"finetune {task}": Command("Task", f"fine-tune a BERT to {purpose}", "finetune")

@@ -16,14 +16,17 @@ from bertsmith.data.batches import Batch, pack
 from bertsmith.data.shards import Corpus
 from bertsmith.lineage.corpus_objective import CorpusObjective, bits_per_character
 from bertsmith.lineage.gpt import Gpt
+from bertsmith.lineage.recurrent import RecurrentLanguageModel
 from bertsmith.lineage.text_windows import TextWindow
 from bertsmith.model.masked_lm_loss import MaskedLMLoss
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.training.objective import LossTerm
 
+LeftToRight = Gpt | RecurrentLanguageModel
 
-class CausalLanguageModelling(CorpusObjective[Gpt, Batch]):
-    """The objective of a GPT, with the arguments of `CorpusObjective`."""
+
+class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
+    """The objective of a GPT or LSTM, with the arguments of `CorpusObjective`."""
 
     term: ClassVar[str] = "lm"
 
@@ -57,7 +60,7 @@ class CausalLanguageModelling(CorpusObjective[Gpt, Batch]):
         """Count the tokens to predict."""
         return {self.term: len(batch.targets["labels"])}
 
-    def losses(self, model: Gpt, batch: Batch) -> dict[str, LossTerm]:
+    def losses(self, model: LeftToRight, batch: Batch) -> dict[str, LossTerm]:
         """Compute the summed cross entropy, in nats, and the number of right predictions."""
         labels = batch.targets["labels"]
         hidden = model.encode(batch).index_select(0, batch.targets["positions"])

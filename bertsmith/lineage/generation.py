@@ -10,7 +10,8 @@ from torch import Tensor
 
 from bertsmith.errors import InputError, SettingError
 from bertsmith.lineage.beam_search import BeamSearch, TokenReader, search_beams
-from bertsmith.lineage.gpt import Gpt
+from bertsmith.lineage.gpt import Gpt, GptConfig
+from bertsmith.lineage.recurrent import RecurrentLanguageModel, State, select_sequences
 from bertsmith.model.cached_view import KeyValueCache
 from bertsmith.model.trainable import TrainableModel
 
@@ -61,8 +62,24 @@ class GptReader:
         self.cache.keep(rows)
 
 
+class RecurrentReader:
+    """A `TokenReader` of a recurrent model."""
+
+    def __init__(self, model: RecurrentLanguageModel) -> None:
+        self.model = model
+        self.states: list[State] | None = None
+
+    def read(self, new_ids: Sequence[Sequence[int]]) -> Tensor:
+        hidden, self.states = self.model.encode_new(new_ids, self.states)
+        return self.model.compute_logits(hidden).float()
+
+    def keep(self, rows: Sequence[int]) -> None:
+        index = torch.tensor(rows, device=self.model.device)
+        self.states = [select_sequences(state, index) for state in self.states or ()]
+
+
 def generate(
-    model: Gpt,
+    model: Gpt | RecurrentLanguageModel,
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
     choice: Sampling | BeamSearch | None = None,
@@ -85,7 +102,9 @@ def generate(
     if not prompts or max_new_tokens < 1:
         return [[] for _ in prompts]
     with reading(model):
-        reader = GptReader(model, len(prompts))
+        reader: TokenReader = (
+            GptReader(model, len(prompts)) if isinstance(model, Gpt) else RecurrentReader(model)
+        )
         end = model.config.eos_token_id
         return continue_sequences(reader, prompts, max_new_tokens, end, choice)
 
@@ -168,18 +187,21 @@ def draw(logits: Tensor, streams: Sequence[np.random.Generator]) -> list[int]:
     ]
 
 
-def _check_prompts(model: Gpt, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
+def _check_prompts(
+    model: Gpt | RecurrentLanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int
+) -> None:
     config = model.config
+    longest = config.n_positions if isinstance(config, GptConfig) else None
     for i, prompt in enumerate(prompts):
         if not len(prompt):
             raise InputError(
                 f"prompts, number {i}: it has no tokens. Begin it with one, such as the start "
                 "token that the model was trained with."
             )
-        if len(prompt) + max_new_tokens > config.n_positions:
+        if longest is not None and len(prompt) + max_new_tokens > longest:
             raise InputError(
                 f"prompts, number {i}: {len(prompt)} tokens and {max_new_tokens} new ones are more "
-                f"than the {config.n_positions} that this model reads. Shorten the prompt."
+                f"than the {longest} that this model reads. Shorten the prompt."
             )
         for token in prompt:
             if not 0 <= token < config.vocab_size:

@@ -38,6 +38,14 @@ class SystemSettings:
 
 
 @dataclass(frozen=True)
+class RecurrentSettings(SystemSettings):
+    """Settings of an LSTM or GRU, whose positions have no limit."""
+
+    cell: Literal["lstm", "gru"] = "lstm"
+    """Kind of the recurrent layers: lstm, or gru, which has a quarter fewer weights."""
+
+
+@dataclass(frozen=True)
 class T5Settings(SystemSettings):
     """Settings of a T5, whose positions have no limit."""
 

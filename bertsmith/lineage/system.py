@@ -9,7 +9,9 @@ from bertsmith.lineage.causal_lm import CausalLanguageModelling
 from bertsmith.lineage.corpus_objective import CorpusObjective
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
-from bertsmith.lineage.settings import GptSettings, T5Settings
+from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel
+from bertsmith.lineage.recurrent_folder import load_recurrent, save_recurrent
+from bertsmith.lineage.settings import GptSettings, RecurrentSettings, T5Settings
 from bertsmith.lineage.span_corruption import NUM_SENTINELS, SpanCorruption
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.lineage.t5_folder import load_t5, save_t5
@@ -56,6 +58,21 @@ def new_gpt_config(settings: GptSettings, tokenizer: Tokenizer) -> GptConfig:
     )
 
 
+def new_recurrent_config(settings: RecurrentSettings, tokenizer: Tokenizer) -> RecurrentConfig:
+    """Build the config of a new LSTM or GRU of as many layers and as wide as a BERT of its size."""
+    size = PRESETS[settings.preset]
+    return RecurrentConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=size["hidden_size"],
+        num_layers=size["num_hidden_layers"],
+        cell=settings.cell,
+        dropout=settings.dropout,
+        bos_token_id=tokenizer.cls_id,
+        eos_token_id=tokenizer.sep_id,
+        pad_token_id=tokenizer.pad_id,
+    )
+
+
 def new_t5_config(settings: T5Settings, tokenizer: Tokenizer) -> T5Config:
     """Build the config of a new T5, each stack as deep and wide as a BERT of its size.
 
@@ -85,6 +102,14 @@ def new_t5_config(settings: T5Settings, tokenizer: Tokenizer) -> T5Config:
 
 SYSTEMS = {
     "gpt": System("gpt", new_gpt_config, Gpt, load_gpt, save_gpt, CausalLanguageModelling),
+    "lstm": System(
+        "lstm",
+        new_recurrent_config,
+        RecurrentLanguageModel,
+        load_recurrent,
+        save_recurrent,
+        CausalLanguageModelling,
+    ),
     "t5": System("t5", new_t5_config, T5, load_t5, save_t5, SpanCorruption),
 }
 """The systems by the last word of their command."""

@@ -65,12 +65,7 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     files = SmallFiles(directory)
     check_finished(files)
     check_sums(files)
-    try:
-        settings: Mapping[str, Any] = files.read_json(CONFIG_FILE)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise CheckpointError(
-            f"{directory}: there is no config.json. Name the folder of a checkpoint."
-        ) from error
+    settings = _read_settings(files)
     file = files.path(CONFIG_FILE)
     _check_kind(folder_map, file, settings)
     tensors = folder_map.read(directory, dict(read_weights(directory)))
@@ -137,6 +132,25 @@ def save_system(
         write_json(directory / CONFIG_FILE, settings)
     if tokenizer is not None:
         tokenizer.save(directory)
+
+
+def read_model_type(directory: Path) -> str:
+    """Return the `model_type` of a folder; empty if its config.json names none.
+
+    Raises:
+        CheckpointError: there is no config.json, or it is damaged.
+    """
+    return str(_read_settings(SmallFiles(directory)).get("model_type", ""))
+
+
+def _read_settings(files: SmallFiles) -> Mapping[str, Any]:
+    try:
+        settings: Mapping[str, Any] = files.read_json(CONFIG_FILE)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CheckpointError(
+            f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
+        ) from error
+    return settings
 
 
 def without_copy(

@@ -1,4 +1,4 @@
-"""Texts continued by a GPT of a folder, with its tokenizer."""
+"""Texts continued by a GPT or an LSTM of a folder, with its tokenizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,9 @@ from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.gpt_folder import load_gpt
+from bertsmith.lineage.recurrent import RecurrentLanguageModel
+from bertsmith.lineage.recurrent_folder import load_recurrent
+from bertsmith.lineage.system_folder import read_model_type
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.system.hardware import select_device
 from bertsmith.tokenization.auto import load_tokenizer
@@ -30,9 +33,9 @@ class Continuation:
 
 
 class TextGenerator:
-    """A GPT with its tokenizer: texts in, continued texts out."""
+    """A GPT or LSTM with its tokenizer: texts in, continued texts out."""
 
-    def __init__(self, model: Gpt, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Gpt | RecurrentLanguageModel, tokenizer: Tokenizer) -> None:
         self.model = model
         self.tokenizer = tokenizer
 
@@ -41,12 +44,15 @@ class TextGenerator:
         """Load a folder, or a model of the Hugging Face hub.
 
         Raises:
-            CheckpointError: there is no such folder, or it holds no GPT, or no tokenizer.
+            CheckpointError: there is no such folder, or it has no tokenizer, or its model continues
+                no texts.
             ConfigError: this machine has no such device.
         """
         target = select_device(device)
         directory = find_checkpoint(path)
-        return cls(load_gpt(directory).to(target), load_tokenizer(directory))
+        is_recurrent = read_model_type(directory) == "recurrent"
+        model = load_recurrent(directory) if is_recurrent else load_gpt(directory)
+        return cls(model.to(target), load_tokenizer(directory))
 
     def __call__(
         self,

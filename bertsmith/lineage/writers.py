@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import CheckpointError
 from bertsmith.lineage.encoder_decoder import EncoderDecoder
+from bertsmith.lineage.system_folder import read_model_type
 from bertsmith.lineage.t5_folder import load_t5, save_t5
 from bertsmith.lineage.transformer_folder import load_transformer, save_transformer
-from bertsmith.model.config_file import CONFIG_FILE
 from bertsmith.model.hub import find_checkpoint
-from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -38,10 +36,4 @@ def find_writer(path: str | Path) -> tuple[Writer, Path]:
         CheckpointError: there is no such folder, or no config.json in it.
     """
     directory = find_checkpoint(path)
-    try:
-        settings = SmallFiles(directory).read_json(CONFIG_FILE)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise CheckpointError(
-            f"{directory}: there is no config.json. Name the folder of a checkpoint."
-        ) from error
-    return WRITERS.get(settings.get("model_type", ""), WRITERS["marian"]), directory
+    return WRITERS.get(read_model_type(directory), WRITERS["marian"]), directory

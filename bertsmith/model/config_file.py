@@ -85,6 +85,8 @@ def num_labels(settings: Mapping[str, Any]) -> int:
 OTHER_SYSTEMS = {
     "gpt2": "a GPT, which reads from left to right and continues texts. Use 'bertsmith generate'; "
     "for hidden words, vectors and tasks choose a BERT or another encoder.",
+    "recurrent": "an LSTM or GRU, which reads from left to right and continues texts. Use "
+    "'bertsmith generate'; for hidden words, vectors and tasks choose a BERT or another encoder.",
     "t5": "a T5, which writes one text from another. Teach it a task with 'bertsmith finetune "
     "translate', then use 'bertsmith translate'; for hidden words, vectors and classifiers choose "
     "a BERT or another encoder.",

@@ -9,7 +9,7 @@ from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.system.files import is_held, locked
 from bertsmith.system.small_files import SmallFiles, describe_json_error
 
-PRETRAINING = ("pretrain", "pretrain gpt", "pretrain t5", "distill pretraining")
+PRETRAINING = ("pretrain", "pretrain gpt", "pretrain lstm", "pretrain t5", "distill pretraining")
 """Commands whose runs end with training; the runs of others end with scoring."""
 
 

@@ -27,6 +27,7 @@ PIPELINES = {
     "ForQuestionAnswering": "question-answering",
     "ForMultipleChoice": "multiple-choice",
     "LMHeadModel": "text-generation",
+    "RecurrentLanguageModel": "text-generation",
     "MarianMTModel": "translation",
     "T5ForConditionalGeneration": "text2text-generation",
 }
@@ -45,6 +46,8 @@ OTHER_COMMANDS = {
 }
 """Commands of systems beside BERT, by the task of the hub."""
 BOTH = "transformers opens the folder, too."
+RECURRENT = "recurrent"
+"""The `model_type` of models that transformers lacks."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
@@ -127,7 +130,7 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     is_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
     library = "sentence-transformers" if is_encoder else "transformers"
-    if _has_linear_head(run):
+    if _has_linear_head(run) or run["config"].get("system") == "lstm":
         library = "bertsmith"
     lines.append(f"library_name: {library}")
     lines.append(f"pipeline_tag: {pipeline}")
@@ -211,7 +214,9 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         "sentence-similarity": vectors,
     }.get(pipeline)
     if pipeline in OTHER_COMMANDS:
-        return f"```\nbertsmith {OTHER_COMMANDS[pipeline]}\n```\n\n{BOTH}".replace("NAME", name)
+        line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
+        opens = "" if config.get("model_type") == RECURRENT else f"\n\n{BOTH}"
+        return f"```\n{line}\n```{opens}"
     if call is None:
         example = EXAMPLES[pipeline]
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):

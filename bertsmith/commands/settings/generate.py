@@ -14,15 +14,16 @@ from bertsmith.system.compute import Advanced
 
 @dataclass(frozen=True)
 class Settings:
-    """Let a GPT continue a text.
+    """Let a GPT or LSTM continue a text.
 
     The model adds one token after another. By default each is the likeliest one; with
     --temperature, --top-k, --top-p or --seed they are drawn by their probabilities, and --beams
-    looks for the likeliest continuation as a whole. `bertsmith pretrain gpt` trains such a model.
+    looks for the likeliest continuation as a whole. `bertsmith pretrain gpt` and
+    `bertsmith pretrain lstm` train such models.
     """
 
     model: tyro.conf.Positional[Path]
-    """Folder of a GPT, or of transformers' `gpt2`."""
+    """Folder of a GPT or LSTM, or of transformers' `gpt2`."""
     text: tyro.conf.Positional[str]
     """The beginning of a text, in quotes; "" for a new text."""
     max_new_tokens: int = 50

@@ -1,0 +1,12 @@
+"""`bertsmith pretrain lstm`: a corpus → an LSTM or GRU."""
+
+from collections.abc import Sequence
+
+from bertsmith.commands.settings.pretrain_lstm import Settings
+from bertsmith.commands.system_run import run_system
+from bertsmith.system.paths import shell_path
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    if run_system("lstm", settings, line) is not None:
+        print(f'try        bertsmith generate {shell_path(settings.out)} "The"')

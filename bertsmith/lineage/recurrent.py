@@ -1,0 +1,151 @@
+"""A recurrent language model: an LSTM or GRU reads one token after another.
+
+A state of fixed size is all that it keeps of the tokens before (Hochreiter & Schmidhuber 1997; Cho
+et al. 2014), where attention looks at each of them again. The layers are those of torch; between
+them, and before the output layer, which has the weights of the word embedding, there is dropout
+(Zaremba et al. 2014). Inside, a batch is one packed row of real tokens, as in BERT; for the layers
+it is put in the order of time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from bertsmith.data.batches import Batch, send
+from bertsmith.errors import ConfigError
+from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.trainable import ParameterSpec, TrainableModel
+from bertsmith.system.bounds import check_choice
+
+CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+State = Any
+"""What a layer keeps of the tokens before: [1, sequences, hidden], two of these for an LSTM."""
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    """The shape of a recurrent language model.
+
+    Raises:
+        ConfigError: a value has the wrong type or is out of range.
+    """
+
+    vocab_size: int
+    hidden_size: int = 256
+    num_layers: int = 2
+    cell: Literal["lstm", "gru"] = "lstm"
+    dropout: float = 0.1
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    pad_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "hidden_size", "num_layers"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
+        if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout is {self.dropout!r}. It must be at least 0 and below 1.")
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number, or null.")
+        check_choice("cell", self.cell, CELLS)
+
+
+class RecurrentLanguageModel(TrainableModel):
+    """A language model that reads from left to right, with a state in place of attention."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.config = config
+        size = config.hidden_size
+        self.word = nn.Embedding(config.vocab_size, size)
+        nn.init.normal_(self.word.weight, std=size**-0.5)
+        cell = CELLS[config.cell]
+        self.layers = nn.ModuleList(cell(size, size) for _ in range(config.num_layers))
+
+    def parameter_specs(self) -> list[ParameterSpec]:
+        """List the parameters; the layers compute in fp32, as torch's do on a CPU."""
+        specs = super().parameter_specs()
+        return [replace(each, fp32_only=each.name.startswith("layers.")) for each in specs]
+
+    def encode(self, batch: Batch) -> Tensor:
+        """Encode a packed batch to the last layer's vectors, [tokens, hidden]."""
+        follow(batch.lengths, batch.places)
+        by_time, back, sizes = _order_by_time(batch.lengths)
+        device = batch.input_ids.device
+        into, out = (send(torch.from_numpy(index), device) for index in (by_time, back))
+        counts = torch.from_numpy(sizes)
+        hidden = self._embed(batch.input_ids)
+        for layer in self.layers:
+            rows = PackedSequence(hidden.float().index_select(0, into), counts)
+            computed = layer(rows)[0].data.index_select(0, out)
+            hidden = self._drop(computed.to(hidden.dtype))
+        return hidden
+
+    def encode_new(
+        self, input_ids: Sequence[Sequence[int]], states: Sequence[State] | None
+    ) -> tuple[Tensor, list[State]]:
+        """Read at least one new token of each sequence, in evaluation mode.
+
+        Args:
+            states: those of all layers after the tokens before; None if there are none.
+
+        Returns:
+            The vector of each sequence's last token, [sequences, hidden], and the new states.
+        """
+        lengths = torch.tensor([len(ids) for ids in input_ids])
+        padded = torch.zeros(len(lengths), int(lengths.max()), dtype=torch.int64)
+        for row, ids in enumerate(input_ids):
+            padded[row, : len(ids)] = torch.tensor(ids)
+        hidden = self._embed(padded.to(self.device)).float()
+        new_states = []
+        for number, layer in enumerate(self.layers):
+            rows = pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
+            output, state = layer(rows, None if states is None else states[number])
+            hidden = pad_packed_sequence(output, batch_first=True)[0]
+            new_states.append(state)
+        last = hidden[torch.arange(len(lengths)), lengths - 1]
+        return last.to(self.word.weight.dtype), new_states
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the token after each, [tokens, vocabulary]."""
+        return F.linear(hidden, self.word.weight)
+
+    def _embed(self, input_ids: Tensor) -> Tensor:
+        return self._drop(self.word(input_ids))
+
+    def _drop(self, hidden: Tensor) -> Tensor:
+        return dropout(hidden, self.config.dropout, self.training)
+
+
+def select_sequences(state: State, index: Tensor) -> State:
+    """Return a layer's state of some sequences, in the order of `index`, int64."""
+    if isinstance(state, tuple):
+        return tuple(part.index_select(1, index) for part in state)
+    return state.index_select(1, index)
+
+
+def _order_by_time(lengths: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the order of a row's tokens by their place in the sequence, and the way back.
+
+    Both are int64 [tokens]; the third array are the sequences that have a token at each place,
+    int64 [places]. `lengths` never rises.
+
+    >>> [array.tolist() for array in _order_by_time((3, 1))]
+    [[0, 3, 1, 2], [0, 2, 3, 1], [2, 1, 1]]
+    """
+    all_lengths = np.asarray(lengths, dtype=np.int64)
+    starts = np.cumsum(all_lengths) - all_lengths
+    places = np.arange(all_lengths.sum()) - np.repeat(starts, all_lengths)
+    by_time = np.argsort(places, kind="stable")
+    back = np.empty_like(by_time)
+    back[by_time] = np.arange(len(by_time))
+    return by_time, back, np.bincount(places)
