@@ -32,6 +32,7 @@ from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.request_queue import RequestQueue
 from bertsmith.serving.served_model import Definition, ServedModel
 from bertsmith.serving.text_encoding import RefusedWork, TextEncoding
+from bertsmith.system.process_options import give_free_memory_back
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.texts import TextTask
@@ -39,6 +40,13 @@ from bertsmith.tasks.texts import TextTask
 SLICE_CHARACTERS = 65_536
 """Number of characters that are encoded between two batches: enough for several batches, and a
 small part of a second."""
+
+
+BATCHES_BETWEEN_TRIMS = 10
+"""Number of full batches after which free memory is given back. Batches of different sizes leave
+holes between arrays: under full load an engine of all-MiniLM-L6-v2 with two threads and a heap for
+each grew from 513 to 666 MB in two minutes; now it grows from 485 to 551 MB in 20 seconds, and then
+no more (a Zen 5). This takes 1.5 % of the processor time."""
 
 
 class Sender(Protocol):
@@ -101,6 +109,7 @@ class Engine:
         """Requests that are not encoded yet, in the order of their turns."""
         self._requests: dict[int, _Request] = {}
         self._told_seconds = 0.0
+        self._tokens_since_trim = 0
 
     @property
     def is_idle(self) -> bool:
@@ -188,6 +197,14 @@ class Engine:
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[number]
                 self.sender.send(_answers(request))
+        self._trim_memory(num_tokens)
+
+    def _trim_memory(self, num_tokens: int) -> None:
+        """Give free memory back now and then; `num_tokens` is the size of the last batch."""
+        self._tokens_since_trim += num_tokens
+        if self._tokens_since_trim >= BATCHES_BETWEEN_TRIMS * self.max_batch_tokens:
+            self._tokens_since_trim = 0
+            give_free_memory_back()
 
     def _count_tokens(self, taken: Mapping[int, list[int]]) -> int:
         """Count the tokens of texts, which are given by the numbers of their requests."""

