@@ -14,11 +14,11 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     choice = None
     if settings.beams is not None:
         choice = BeamSearch(settings.beams, settings.length_penalty)
-    writer = TextWriter.load(settings.model, settings.device)
     if settings.file is None:
         texts = list(map(as_characters, settings.texts))
     else:
         texts = [text.rstrip("\r\n") for text in iter_lines(settings.file)]
+    writer = TextWriter.load(settings.model, settings.device)
     for text, written in zip(texts, writer(texts, settings.max_new_tokens, choice), strict=True):
         if settings.json:
             print(json.dumps({"source": text, "target": written}, ensure_ascii=False))

@@ -41,7 +41,7 @@ class TranslationReader(RecordReader[TranslationPair]):
             columns,
             lambda column_names: specs,
             self._pair,
-            lines_lack="a target for each source",
+            lines_lack="targets beside the sources",
         )
 
     def _pair(self, row: int, record: Record) -> TranslationPair:

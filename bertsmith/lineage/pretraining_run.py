@@ -113,9 +113,8 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         config, data, checkpoint = resolved.config, resolved.data, resolved.checkpoint
         load, new = self.system.load, self.build_model
         model = new(config, data) if checkpoint is None else load(checkpoint.path)
-        facts = resolved.objective.facts()
         if not self.resume:
-            tell_unknown(facts["unknown_rate"], self.job.corpus)
+            tell_unknown(resolved.facts["unknown_rate"], self.job.corpus)
         tokenizer = data.train.tokenizer()
         tokenizer.model_max_length = self.job.model.longest
         return BuiltRun(
@@ -126,7 +125,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
             facts={
                 "command": self.system.command,
                 "settings": to_jsonable(self.job),
-                "data": facts,
+                "data": resolved.facts,
             },
             checkpoint=checkpoint,
         )

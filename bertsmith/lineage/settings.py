@@ -58,12 +58,13 @@ class T5Settings(SystemSettings):
 class GptSettings(SystemSettings):
     """Settings of a GPT."""
 
-    max_position_embeddings: Advanced[int] = 512
-    """Number of position embeddings: the longest text in tokens that the model can ever read."""
+    max_position_embeddings: Advanced[int | None] = None
+    """Number of position embeddings: the longest text in tokens that the model can ever read. By
+    default --max-length, as later positions would stay untrained."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.max_position_embeddings < self.max_length:
+        if self.longest < self.max_length:
             raise SettingError(
                 "model.max_position_embeddings",
                 self.max_position_embeddings,
@@ -72,12 +73,12 @@ class GptSettings(SystemSettings):
 
     @property
     def longest(self) -> int:
-        return self.max_position_embeddings
+        return self.max_position_embeddings or self.max_length
 
     def shape(self) -> dict[str, Any]:
         """Return what a GPT's config has from these settings, besides its size."""
         return {
-            "n_positions": self.max_position_embeddings,
+            "n_positions": self.longest,
             "resid_pdrop": self.dropout,
             "embd_pdrop": self.dropout,
             "attn_pdrop": self.dropout,

@@ -113,6 +113,8 @@ class ResolvedSystem(Generic[DataT]):
     config: SystemConfig
     objective: SystemObjective
     checkpoint: Checkpoint | None
+    facts: Mapping[str, Any]
+    """Facts about the data."""
 
 
 class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
@@ -169,7 +171,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
             plan = self._plan(config, objective, data, machine)
             config = replace(config, evaluations=plan)
         objective = objective.resized(config.batch_size, config.evaluations.rows)
-        return ResolvedSystem(data, config, objective, checkpoint)
+        return ResolvedSystem(data, config, objective, checkpoint, objective.facts())
 
     def _plan(
         self, config: SystemConfig, objective: SystemObjective, data: DataT, machine: Machine
@@ -202,6 +204,5 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
     def build_result(self, resolved: ResolvedSystem[DataT], trained: Trained) -> dict[str, Any]:
         """Return the summary with the facts about the data and the findings from the journal."""
         entries, run = read_journal(self.folder.journal_path), self.folder.read_run()
-        facts = resolved.objective.facts()
-        result = {"out": str(self.folder.path), **flat_summary(trained.summary), **facts}
+        result = {"out": str(self.folder.path), **flat_summary(trained.summary), **resolved.facts}
         return {**result, "findings": list(map(asdict, diagnose(entries, run)))}

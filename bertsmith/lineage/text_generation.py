@@ -9,12 +9,12 @@ from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.gpt_folder import load_gpt
+from bertsmith.lineage.gpt_tokenizer import load_text_tokenizer
 from bertsmith.lineage.recurrent import RecurrentLanguageModel
 from bertsmith.lineage.recurrent_folder import load_recurrent
 from bertsmith.lineage.system_folder import read_model_type
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.system.hardware import select_device
-from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -35,9 +35,13 @@ class Continuation:
 class TextGenerator:
     """A GPT or LSTM with its tokenizer: texts in, continued texts out."""
 
-    def __init__(self, model: Gpt | RecurrentLanguageModel, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, model: Gpt | RecurrentLanguageModel, tokenizer: Tokenizer, *, has_start: bool = True
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
+        self.has_start = has_start
+        """Whether the model learned texts that begin with a start token, which GPT-2 did not."""
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> Self:
@@ -52,7 +56,8 @@ class TextGenerator:
         directory = find_checkpoint(path)
         is_recurrent = read_model_type(directory) == "recurrent"
         model = load_recurrent(directory) if is_recurrent else load_gpt(directory)
-        return cls(model.to(target), load_tokenizer(directory))
+        tokenizer, has_start = load_text_tokenizer(directory)
+        return cls(model.to(target), tokenizer, has_start=has_start)
 
     def __call__(
         self,
@@ -70,7 +75,8 @@ class TextGenerator:
         """
         first = self.model.config.bos_token_id
         begin = [self.tokenizer.cls_id if first is None else first]
-        prompts = [begin + self.tokenizer.encode_ids(text) for text in texts]
+        encoded = map(self.tokenizer.encode_ids, texts)
+        prompts = [begin + ids if self.has_start or not ids else ids for ids in encoded]
         answers = generate(self.model, prompts, max_new_tokens, choice)
         return [
             self._describe(prompt, new_ids)

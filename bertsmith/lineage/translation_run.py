@@ -36,6 +36,8 @@ COMMAND = "finetune translate"
 DEFAULT_PRESET = "tiny"
 MIN_POSITIONS = 512
 """Positions of a new model, if its rows are not longer. They are fixed, so more cost nothing."""
+MAX_SCORED = 1000
+"""Targets that are written at the end of a run, to count those that are right."""
 CONTINUED_RATE = 3e-4
 """Default learning rate of a continued model."""
 
@@ -166,7 +168,7 @@ class TranslationRun(SystemRun[TranslationData]):
             facts={
                 "command": COMMAND,
                 "settings": to_jsonable(self.settings),
-                "data": resolved.objective.facts(),
+                "data": resolved.facts,
             },
             checkpoint=checkpoint,
         )
@@ -235,12 +237,13 @@ def new_transformer_config(
 
 
 def score_writing(model: EncoderDecoder, pairs: EncodedPairs) -> dict[str, float]:
-    """Write the target of each pair by the likeliest tokens, and count those that are right.
+    """Write the target of at most `MAX_SCORED` pairs by the likeliest tokens, and compare.
 
     `exact_match` is the share of targets that are written token for token.
     """
     longest = max(map(len, pairs.targets))
     num_right = 0
+    pairs = pairs.first(MAX_SCORED)
     for first in range(0, len(pairs), WRITTEN_AT_ONCE):
         chosen = slice(first, first + WRITTEN_AT_ONCE)
         written = write_targets(model, pairs.sources[chosen], longest)

@@ -4,7 +4,9 @@ import json
 
 import pytest
 import torch
-from tiny_tokenizers import tiny_wordpiece
+import transformers
+from tiny_gpt import build_theirs
+from tiny_tokenizers import tiny_byte_bpe, tiny_wordpiece
 
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
@@ -81,3 +83,41 @@ def test_what_cannot_be_is_refused(folder, refused, flags, parts):
 def test_a_model_that_cannot_continue_a_text_names_its_command(refused, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
     assert "'bertsmith fill'" in refused("generate", tmp_path, "the river")
+
+
+@pytest.mark.parametrize("has_old_files", [False, True])
+def test_a_published_gpt_2_continues_texts_as_in_transformers(tmp_path, has_old_files, bertsmith):
+    """Its tokenizer has one special token, and a text has no start token."""
+    bpe = tiny_byte_bpe()
+    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
+    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+    library = transformers.GPT2Tokenizer(vocab=vocab, merges=list(bpe.merges))
+    library.save_pretrained(tmp_path)
+    if has_old_files:
+        (tmp_path / "tokenizer.json").unlink()
+        (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+        lines = ["#version: 0.2", *map(" ".join, bpe.merges)]
+        (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    end = len(vocab) - 1
+    theirs = build_theirs(
+        seed=4, vocab_size=len(vocab), bos_token_id=end, eos_token_id=end, pad_token_id=None
+    )
+    theirs.save_pretrained(tmp_path)
+    for text in ("The river", " it's 漢字", ""):
+        ids = torch.tensor([vocab[piece] for piece in library.tokenize(text)] or [end])[None]
+        answer = theirs.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=8,
+            pad_token_id=end,
+        )  # fmt: skip
+        expected = library.decode(answer[0], skip_special_tokens=True)
+        line = ("generate", tmp_path, text, "--max-new-tokens", "8", "--device", "cpu", "--json")
+        assert json.loads(bertsmith(*line))["text"] == expected
+
+
+def test_a_damaged_tokenizer_of_gpt_2_is_refused(tmp_path, refused):
+    build_theirs().save_pretrained(tmp_path)
+    config = {"tokenizer_class": "GPT2Tokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert "merges.txt" in refused("generate", tmp_path, "a text")
+    (tmp_path / "tokenizer.json").write_text('{"model": {"vocab": {"a": 3}}}', encoding="utf-8")
+    assert "not that of GPT-2" in refused("generate", tmp_path, "a text")
