@@ -106,7 +106,8 @@ def head_for_few(folder: ModelFolder) -> Head:
     """Return the head for few examples, by the kind of model.
 
     It is the one that was best with 16 and 64 labels of SST-2: contrastive for a published sentence
-    encoder, linear for a model that was pre-trained for minutes (`benchmarks/few-labels.md`).
+    encoder, linear for a model that was pre-trained for minutes
+    (`benchmarks/results/few-labels-heads.md`).
     """
     is_sentence_encoder = folder.files.has(MODULES_FILE) and folder.config.num_layers > 0
     return "contrastive" if is_sentence_encoder else "linear"

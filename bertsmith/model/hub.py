@@ -14,6 +14,7 @@ from bertsmith.errors import (
     read_error,
 )
 from bertsmith.errors.system_errors import SYSTEM_ADVICE
+from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, check_sums
@@ -28,7 +29,7 @@ CARD_FILE = "README.md"
 CARD_MARK = (
     "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
 )
-SENT_FILES = (WEIGHTS, *sorted(SUMMED_FILES), SUMS_FILE, CARD_FILE)
+SENT_FILES = (WEIGHTS, LINEAR_HEAD_FILE, *sorted(SUMMED_FILES), SUMS_FILE, CARD_FILE)
 """Files of a model that go to the hub; run.json stays, since it holds paths of this computer."""
 COMPANION = "generator"
 """Folder of the model that an ELECTRA was trained with."""
@@ -189,8 +190,15 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
             )
     check_finished(folder)
     check_sums(folder)
-    every = (*SENT_FILES, *(f"{COMPANION}/{name}" for name in SENT_FILES))
+    others = [COMPANION, *(f"{MEMBERS_FOLDER}/{name}" for name in _members(directory))]
+    every = (*SENT_FILES, *(f"{other}/{name}" for other in others for name in SENT_FILES))
     return tuple(name for name in every if folder.has(name))
+
+
+def _members(directory: Path) -> list[str]:
+    """List the names of further models whose probabilities are averaged."""
+    folder = directory / MEMBERS_FOLDER
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def _refusal(error: Exception) -> str:

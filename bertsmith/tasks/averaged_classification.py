@@ -5,6 +5,7 @@ does, and the others in the subfolder `members`.
 """
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -47,10 +48,10 @@ class AveragedTask(LabelTask[PredictionT]):
         """
         names = loaded.model.task_settings.get(MEMBERS)
         file = loaded.folder.files.path(CONFIG_FILE)
-        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        if not (isinstance(names, list) and all(map(_is_name, names))):
             raise CheckpointError(
-                f"{file}: {MEMBERS} is {str(names)[:60]}; allowed is a list of names. Copy the "
-                "folder again."
+                f"{file}: {MEMBERS} is {str(names)[:60]}; allowed is a list of names of folders in "
+                f"{MEMBERS_FOLDER}. Copy the folder again."
             )
         others = [_load_member(loaded, name, tuple(loaded.model.heads)) for name in names]
         return replace(super().restore(loaded), names=tuple(names), others=tuple(others))
@@ -110,6 +111,11 @@ class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
         kept = probabilities.clip(LEAST, 1 - LEAST)
         logits: NDArray[np.float64] = np.log(kept) - np.log1p(-kept)
         return logits
+
+
+def _is_name(value: object) -> bool:
+    """Return whether a value names a folder directly below another one."""
+    return isinstance(value, str) and value not in ("", ".", "..") and Path(value).name == value
 
 
 def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> BertModel:

@@ -59,6 +59,18 @@ def test_model_files_alone_are_sent_as_they_are(push, hub, folder):
     assert found["url"].endswith("/anna/sentiment")
 
 
+def test_a_linear_head_and_further_models_are_sent_too(push, hub, folder, tmp_path):
+    place = shutil.copytree(folder, tmp_path / "averaged")
+    shutil.copytree(folder, place / "members" / "seed-1", ignore=shutil.ignore_patterns("check*"))
+    (place / "linear_head.safetensors").write_bytes(b"weights")
+    done = push(place, "anna/averaged", "--json")
+    assert done.returncode == 0, done.stderr
+    files = set(json.loads(done.stdout)["files"])
+    assert {"linear_head.safetensors", "members/seed-1/model.safetensors",
+            "members/seed-1/config.json"} <= files  # fmt: skip
+    assert not any("run.json" in name or "checkpoints" in name for name in files)
+
+
 @pytest.mark.parametrize(("words", "variables", "parts"), [
     (["anna/sentiment"], {"HF_TOKEN": ""}, ["HF_TOKEN"]),
     (["anna/sentiment"], {"HF_TOKEN": "hf_other"}, ["(401)", "HF_TOKEN"]),

@@ -18,6 +18,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.serving.served_model import ServedModel
+from bertsmith.system.sums import SUMS_FILE
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.averaged_classification import AveragedClassify, AveragedMultiLabel
 from bertsmith.tasks.settings.classify import ClassifySettings
@@ -134,6 +135,16 @@ def test_a_folder_that_lacks_a_model_is_refused(copied):
     missing = next((copied / MEMBERS_FOLDER).iterdir())
     shutil.rmtree(missing)
     with refuses(CheckpointError, missing.name, worded=False):
+        load(copied, device="cpu")
+
+
+@pytest.mark.parametrize("names", ["seed-1", [1], ["../out"], [".."], ["a/b"]])
+def test_names_that_leave_the_folder_are_refused(copied, names):
+    config = json.loads((copied / "config.json").read_text())
+    config["bertsmith"]["members"] = names
+    (copied / "config.json").write_text(json.dumps(config))
+    (copied / SUMS_FILE).unlink()
+    with refuses(CheckpointError, "config.json: members is"):
         load(copied, device="cpu")
 
 
