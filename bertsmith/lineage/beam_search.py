@@ -133,7 +133,8 @@ def search_beams(
             first += size
         if not still_open:
             break
-        reader.keep(kept)
+        if kept != list(range(first)):
+            reader.keep(kept)
         open_searches = still_open
         new_ids = [sequence[-1:] for search in open_searches for sequence in search.sequences]
     return [search.ended[0][1] for search in searches]

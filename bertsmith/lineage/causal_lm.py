@@ -75,6 +75,11 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
         figures = super().combine(results)
         if self.held_out is not None:
             figures["held_out_lm_bits_per_character"] = bits_per_character(
-                figures["held_out_lm_loss"], self.held_out.corpus
+                figures["held_out_lm_loss"] * self._predictions_per_token(), self.held_out.corpus
             )
         return figures
+
+    def _predictions_per_token(self) -> float:
+        """The predictions for each token of the eval rows' text: the ends of documents are more."""
+        labels = torch.cat([batch.targets["labels"] for batch in self.held_out_rows()])
+        return len(labels) / max(1, int((labels != self._last_id).sum()))

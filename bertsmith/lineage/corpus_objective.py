@@ -109,11 +109,15 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         self, model: ModelT, part: int = 0, num_parts: int = 1
     ) -> Iterator[BatchT]:
         """Yield every `num_parts`-th eval batch from batch `part` on, on the model's device."""
+        device = model.device
+        for batch in self.held_out_rows()[part::num_parts]:
+            yield batch.to(device)
+
+    def held_out_rows(self) -> list[BatchT]:
+        """Return all eval batches, on the CPU."""
         if self._evaluation is None:
             self._evaluation = self._build_evaluation()
-        device = model.device
-        for batch in self._evaluation[part::num_parts]:
-            yield batch.to(device)
+        return self._evaluation
 
     def _build_evaluation(self) -> list[BatchT]:
         if self.held_out is None:

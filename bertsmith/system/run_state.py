@@ -9,7 +9,7 @@ from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.system.files import is_held, locked
 from bertsmith.system.small_files import SmallFiles, describe_json_error
 
-PRETRAINING = ("pretrain", "pretrain gpt", "pretrain lstm", "pretrain t5", "distill pretraining")
+PRETRAINING = ("pretrain", "distill pretraining")
 """Commands whose runs end with training; the runs of others end with scoring."""
 
 
@@ -46,7 +46,10 @@ def check_finished(files: SmallFiles) -> None:
 def name_kind(run: Mapping[str, Any]) -> str:
     if "series" in run:
         return "series of runs"
-    return "pre-training" if run.get("command") in PRETRAINING else "fine-tuning"
+    command = run.get("command")
+    # A system beside BERT has a command of its own, such as "pretrain gpt".
+    is_pretraining = command in PRETRAINING or str(command).startswith("pretrain ")
+    return "pre-training" if is_pretraining else "fine-tuning"
 
 
 def _note_checkpoint(directory: Path) -> None:
