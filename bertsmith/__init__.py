@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from bertsmith.estimators.sentences import SentenceEncoder
     from bertsmith.estimators.texts import TextClassifier, TextRegressor
     from bertsmith.estimators.words import TokenClassifier
-    from bertsmith.inspection.look import Look, look
+    from bertsmith.inspection.look import look
+    from bertsmith.inspection.look_result import Look
     from bertsmith.model.bert import BertModel
     from bertsmith.model.config import BertConfig
     from bertsmith.model.loading import load_model
@@ -68,7 +69,7 @@ _HOMES = {
     "BertsmithError": "bertsmith.errors",
     "Callback": "bertsmith.training.recorder",
     "IncompleteRowError": "bertsmith.data.records",
-    "Look": "bertsmith.inspection.look",
+    "Look": "bertsmith.inspection.look_result",
     "MultipleChoice": "bertsmith.estimators.reading",
     "Predictor": "bertsmith.tasks.predictor",
     "Pretrained": "bertsmith.estimators.pretrain",

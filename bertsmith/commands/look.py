@@ -33,6 +33,5 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         )
         result.save(settings.out)
     num_tokens = len(result.tokens)
-    shown = result.decided.shown
-    cut = f" of {shown.num_all:,}" if shown.num_all > num_tokens else ""
+    cut = f" of {result.num_all:,}" if result.num_all > num_tokens else ""
     print(f"{num_tokens:,}{cut} {count_noun(num_tokens, 'token').split()[-1]} → {settings.out}")

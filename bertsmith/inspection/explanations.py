@@ -60,8 +60,16 @@ def _targets(decided: Decided, numbers: Sequence[int]) -> list[Target]:
 
 
 def _affordable(model: BertModel, num_tokens: int) -> int:
-    """Return how many decisions about so many tokens are explained, at least one."""
     # Layers that share weights are computed once for each layer.
     weights = sum(part.numel() for layer in model.layers for part in layer.parameters())
-    each = 2 * weights * num_tokens * FEWEST_POINTS
-    return int(max(1, min(MOST_EXPLAINED, OPERATIONS // each)))
+    return count_affordable(weights, num_tokens, MOST_EXPLAINED)
+
+
+def count_affordable(num_weights: int, num_tokens: int, most: int) -> int:
+    """Return how many decisions are explained, at least one and at most `most`.
+
+    Args:
+        num_weights: the weights that a token passes.
+    """
+    each = 2 * num_weights * num_tokens * FEWEST_POINTS
+    return int(max(1, min(most, OPERATIONS // each)))

@@ -21,12 +21,19 @@ const CHINESE = {
   "This model predicts nothing by itself: it gives vectors of texts.": "这个模型本身不做预测，只给出文本向量。",
   "The words that count": "起作用的词",
   "Decision": "决定",
-  "A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more (integrated gradients of its logit, compared with a text of {mask} alone).": "实线表示这个词支持该决定，虚线表示反对；线越粗，作用越大（该决定的 logit 的积分梯度，对照是全部由 {mask} 组成的文本）。",
+  "A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more.": "实线表示这个词支持该决定，虚线表示反对；线越粗，作用越大。",
+  "Integrated gradients of its logit, compared with a text of {mask} alone.": "该决定的 logit 的积分梯度，对照是全部由 {mask} 组成的文本。",
+  "Integrated gradients of its logit, compared with vectors of zero in place of the words.": "该决定的 logit 的积分梯度，对照是用零向量代替各个词。",
   "The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.": "logit 为 {logit}；隐藏所有词时为 {baseline}。各词的数值之和等于两者之差，误差不超过 {error}。",
   "Only the first decisions are explained, so that the page is made quickly.": "为了较快生成页面，只解释前面的决定。",
   "This is the prediction at the end of the run.": "这里解释的是训练结束时的预测。",
   "Attention": "注意力",
   "Each small square is a head. A row is a token, and dark cells are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.": "每个小方格是一个注意力头。每一行是一个词元，深色格子是它所关注的词元。请选择一个头；方向键可移到相邻的头。",
+  "Who attends to what": "谁关注什么",
+  "the text to itself": "文本关注自身",
+  "the source to itself": "源文本关注自身",
+  "the target to itself": "目标文本关注自身",
+  "the target to the source": "目标文本关注源文本",
   "Heads of all layers": "各层的注意力头",
   "Layer {layer}, head {head}": "第 {layer} 层第 {head} 头",
   "Point at a cell, or use the arrow keys.": "请指向一个格子，或使用方向键。",
@@ -99,22 +106,32 @@ const shownValue = (value) => (data.kind === "number" ? number(value) : percent(
 
 // ---- Tokens and words ---------------------------------------------------------------------------
 
-const state = { frame: data.frames.length - 1, layer: data.layers - 1, head: 0, words: data.words, decision: 0, sort: null };
-const tokens = data.tokens.map(([label, part, start, end, word], index) => ({ label, part, start, end, word, indices: [index] }));
-const words = [];
-for (const token of tokens) {
-  const last = words[words.length - 1];
-  if (last && last.word === token.word && last.part === token.part) {
-    last.indices.push(...token.indices);
-    last.end = Math.max(last.end, token.end);
-    last.start = Math.min(last.start, token.start);
-  } else words.push({ ...token, indices: [...token.indices] });
-}
+const state = { frame: data.frames.length - 1, block: data.blocks.length - 1, layer: 0, head: 0, words: data.words, decision: 0, sort: null };
+const block = () => data.blocks[state.block];
+state.layer = block().layers - 1;
 const characters = data.texts.map((text) => Array.from(text)); // offsets count characters, not halves of emoji
-for (const word of words) {
-  if (word.indices.length > 1) word.label = characters[word.part].slice(word.start, word.end).join("").trim() || word.label;
-}
-const units = () => (state.words ? words : tokens);
+let numShown = 0;
+// The sequences that a model reads: a text, or a source and a target.
+const sides = data.sequences.map((sequence) => {
+  const first = numShown;
+  numShown += sequence.length;
+  const tokens = sequence.map(([label, part, start, end, word], index) => ({ label, part, start, end, word, indices: [index], first }));
+  const words = [];
+  for (const token of tokens) {
+    const last = words[words.length - 1];
+    if (last && last.word === token.word && last.part === token.part) {
+      last.indices.push(...token.indices);
+      last.end = Math.max(last.end, token.end);
+      last.start = Math.min(last.start, token.start);
+    } else words.push({ ...token, indices: [...token.indices] });
+  }
+  for (const word of words) {
+    if (word.indices.length > 1) word.label = characters[word.part].slice(word.start, word.end).join("").trim() || word.label;
+  }
+  return { tokens, words };
+});
+const unitsOf = (side) => (state.words ? sides[side].words : sides[side].tokens);
+const allUnits = () => sides.flatMap((_, side) => unitsOf(side));
 const isLast = () => state.frame === data.frames.length - 1;
 
 // ---- Attention weights --------------------------------------------------------------------------
@@ -125,18 +142,19 @@ Array.from(data.alphabet).forEach((character, level) => {
 });
 
 // Of words, attention to one is the sum over its tokens, attention from one the mean (Clark et al. 2019, section 4.1).
+// The result has a row for each unit that attends, and a column for each that is attended to.
 function weightsOf(layer, head) {
-  const count = tokens.length;
-  const text = data.frames[state.frame].weights;
-  const first = (layer * data.heads + head) * count * count;
-  const all = units();
-  const size = all.length;
-  const weights = new Float32Array(size * size);
-  all.forEach((from, row) => {
-    all.forEach((to, column) => {
+  const { heads, rows, columns } = block();
+  const width = sides[columns].tokens.length;
+  const text = data.frames[state.frame].weights[state.block];
+  const first = (layer * heads + head) * sides[rows].tokens.length * width;
+  const [from, to] = [unitsOf(rows), unitsOf(columns)];
+  const weights = new Float32Array(from.length * to.length);
+  from.forEach((one, row) => {
+    to.forEach((other, column) => {
       let sum = 0;
-      for (const i of from.indices) for (const j of to.indices) sum += LEVEL[text.charCodeAt(first + i * count + j)];
-      weights[row * size + column] = sum / from.indices.length;
+      for (const i of one.indices) for (const j of other.indices) sum += LEVEL[text.charCodeAt(first + i * width + j)];
+      weights[row * to.length + column] = sum / one.indices.length;
     });
   });
   return weights;
@@ -150,10 +168,10 @@ function colorOf(name) {
   return rgb;
 }
 
-function paint(canvas, weights, size) {
+function paint(canvas, weights, width, height) {
   const [ground, ink] = palette;
-  canvas.width = canvas.height = size;
-  const image = canvas.getContext("2d").createImageData(size, size);
+  Object.assign(canvas, { width, height });
+  const image = canvas.getContext("2d").createImageData(width, height);
   weights.forEach((weight, index) => {
     const share = Math.sqrt(weight);
     for (let channel = 0; channel < 3; channel += 1) {
@@ -219,8 +237,8 @@ function begin() {
   document.documentElement.lang = data.language;
   const about = say("{family} in {folder}: layers {layers}, heads per layer {heads}. The text has {count} tokens.", { ...data, count: data.numAll });
   main.append(make("h1", {}, say("Inside the model")), make("p", { className: "soft" }, about));
-  if (data.numAll > tokens.length) {
-    main.append(make("p", { className: "wrong", id: "cut" }, say("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: tokens.length, all: data.numAll })));
+  if (data.numAll > numShown) {
+    main.append(make("p", { className: "wrong", id: "cut" }, say("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: numShown, all: data.numAll })));
   }
   const merge = make("input", { type: "checkbox", id: "words", checked: state.words });
   merge.addEventListener("change", () => { state.words = merge.checked; redraw(); });
@@ -324,12 +342,13 @@ function showSaliency() {
   select.addEventListener("change", () => { state.decision = Number(select.value); redraw(); });
   const texts = make("div");
   const sum = make("p", { className: "soft small" });
-  const values = () => units().map((unit) => unit.indices.reduce((total, index) => total + data.saliency[state.decision].values[index], 0));
-  const rows = () => units().map((unit, index) => [unit, values()[index]]).filter(([unit]) => unit.part >= 0);
+  const values = () => allUnits().map((unit) => unit.indices.reduce((total, index) => total + data.saliency[state.decision].values[unit.first + index], 0));
+  const rows = () => allUnits().map((unit, index) => [unit, values()[index]]).filter(([unit]) => unit.part >= 0);
   const box = section(
     say("The words that count"),
     make("div", { className: "controls" }, make("label", {}, say("Decision"), select)),
-    make("p", { className: "small" }, say("A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more (integrated gradients of its logit, compared with a text of {mask} alone).", data)),
+    make("p", { className: "small" }, say("A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more.")),
+    make("p", { className: "small soft" }, data.mask ? say("Integrated gradients of its logit, compared with a text of {mask} alone.", data) : say("Integrated gradients of its logit, compared with vectors of zero in place of the words.")),
     texts, sum,
     ...(decisions.length > explained.length && data.kind !== "choices" ? [make("p", { className: "soft small" }, say("Only the first decisions are explained, so that the page is made quickly."))] : []),
     ...(data.frames.length > 1 ? [make("p", { className: "soft small" }, say("This is the prediction at the end of the run."))] : []),
@@ -339,7 +358,7 @@ function showSaliency() {
   redraws.push(() => {
     const each = values();
     const largest = Math.max(...each.map(Math.abs), 1e-12);
-    texts.replaceChildren(...data.texts.map((_, part) => passage(part, units(), (unit, index, text) => {
+    texts.replaceChildren(...data.texts.map((_, part) => passage(part, allUnits(), (unit, index, text) => {
       const value = each[index];
       const sign = value > 0 ? "more" : value < 0 ? "less" : "none";
       return make("span", { className: `unit ${sign}`, title: format(value), style: `--strength: ${Math.abs(value) / largest}` }, text);
@@ -352,27 +371,42 @@ function showSaliency() {
 // ---- Attention ----------------------------------------------------------------------------------
 
 function showAttention() {
-  const grid = make("div", { className: "grid-of-heads", role: "radiogroup", ariaLabel: say("Heads of all layers"), style: `--heads: ${data.heads}` });
-  const buttons = [];
-  grid.append(make("span", { ariaHidden: "true" }, ""), ...Array.from({ length: data.heads }, (_, head) => make("span", { ariaHidden: "true" }, head + 1)));
-  for (let layer = 0; layer < data.layers; layer += 1) {
-    grid.append(make("span", { ariaHidden: "true" }, layer + 1));
-    for (let head = 0; head < data.heads; head += 1) {
-      const button = make("button", { type: "button", role: "radio", ariaLabel: say("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 }) }, make("canvas", { ariaHidden: "true" }));
-      button.addEventListener("click", () => choose(layer, head));
-      buttons.push(button);
-      grid.append(button);
+  const grid = make("div", { className: "grid-of-heads", role: "radiogroup", ariaLabel: say("Heads of all layers") });
+  let buttons = [];
+  function fillGrid() {
+    const { layers, heads } = block();
+    buttons = [];
+    grid.setAttribute("style", `--heads: ${heads}`);
+    grid.replaceChildren(make("span", { ariaHidden: "true" }, ""), ...Array.from({ length: heads }, (_, head) => make("span", { ariaHidden: "true" }, head + 1)));
+    for (let layer = 0; layer < layers; layer += 1) {
+      grid.append(make("span", { ariaHidden: "true" }, layer + 1));
+      for (let head = 0; head < heads; head += 1) {
+        const button = make("button", { type: "button", role: "radio", ariaLabel: say("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 }) }, make("canvas", { ariaHidden: "true" }));
+        button.addEventListener("click", () => choose(layer, head));
+        buttons.push(button);
+        grid.append(button);
+      }
     }
   }
+  fillGrid();
+  const part = make("select", { id: "block" }, ...data.blocks.map(({ name }, index) => make("option", { value: index }, say(name))));
+  part.value = state.block;
+  part.addEventListener("change", () => {
+    state.block = Number(part.value);
+    Object.assign(state, { layer: block().layers - 1, head: 0 });
+    fillGrid();
+    redraw();
+  });
+  const parts = data.blocks.length > 1 ? [make("div", { className: "controls" }, make("label", {}, say("Who attends to what"), part))] : [];
   const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   grid.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const layer = Math.min(data.layers - 1, Math.max(0, state.layer + step[0]));
-    const head = Math.min(data.heads - 1, Math.max(0, state.head + step[1]));
+    const layer = Math.min(block().layers - 1, Math.max(0, state.layer + step[0]));
+    const head = Math.min(block().heads - 1, Math.max(0, state.head + step[1]));
     choose(layer, head);
-    buttons[layer * data.heads + head].focus();
+    buttons[layer * block().heads + head].focus();
   });
   const title = make("h3", { id: "head-name", ariaLive: "polite" });
   const canvas = make("canvas", { id: "large", tabIndex: 0, role: "img" });
@@ -384,7 +418,7 @@ function showAttention() {
   const box = section(
     say("Attention"),
     make("p", {}, say("Each small square is a head. A row is a token, and dark cells are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.")),
-    grid, detail,
+    ...parts, grid, detail,
   );
   box.id = "attention";
   let weights = null;
@@ -399,7 +433,7 @@ function showAttention() {
 
   function mark() {
     buttons.forEach((button, index) => {
-      const isChosen = index === state.layer * data.heads + state.head;
+      const isChosen = index === state.layer * block().heads + state.head;
       button.setAttribute("aria-checked", isChosen);
       button.tabIndex = isChosen ? 0 : -1;
     });
@@ -419,27 +453,26 @@ function showAttention() {
 
   let geometry = null;
   function drawMatrix() {
-    const all = units();
-    const size = all.length;
+    const [from, to] = [unitsOf(block().rows), unitsOf(block().columns)];
     const [ground, ink, soft, accent] = palette.map((rgb) => `rgb(${rgb.slice(0, 3).join(",")})`);
     const room = canvas.parentElement.clientWidth || 320;
     const context = canvas.getContext("2d");
     context.font = "12px system-ui, sans-serif";
-    const longest = Math.max(...all.map((unit) => context.measureText(unit.label).width));
+    const longest = Math.max(...[...from, ...to].map((unit) => context.measureText(unit.label).width));
     const side = Math.ceil(Math.min(longest, 90, room / 3)) + 8;
-    const step = Math.max(5, Math.min(26, Math.floor((room - side) / size)));
-    const total = side + step * size;
+    const step = Math.max(5, Math.min(26, Math.floor((room - side) / to.length)));
+    const [width, height] = [to, from].map((some) => side + step * some.length);
     const scale = window.devicePixelRatio || 1;
-    canvas.width = canvas.height = total * scale;
-    canvas.style.width = canvas.style.height = `${total}px`;
+    Object.assign(canvas, { width: width * scale, height: height * scale });
+    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
     context.scale(scale, scale);
-    geometry = { side, step, size };
+    geometry = { side, step, rows: from.length, columns: to.length };
     context.fillStyle = ground;
-    context.fillRect(0, 0, total, total);
+    context.fillRect(0, 0, width, height);
     const [low, high] = palette;
-    for (let row = 0; row < size; row += 1) {
-      for (let column = 0; column < size; column += 1) {
-        const share = Math.sqrt(weights[row * size + column]);
+    for (let row = 0; row < from.length; row += 1) {
+      for (let column = 0; column < to.length; column += 1) {
+        const share = Math.sqrt(weights[row * to.length + column]);
         const rgb = [0, 1, 2].map((channel) => low[channel] + share * (high[channel] - low[channel]));
         context.fillStyle = `rgb(${rgb.join(",")})`;
         context.fillRect(side + column * step, side + row * step, step - (step > 8), step - (step > 8));
@@ -449,10 +482,13 @@ function showAttention() {
     context.font = `${Math.min(12, step)}px system-ui, sans-serif`;
     context.textBaseline = "middle";
     if (step >= 9) {
-      all.forEach((unit, index) => {
+      from.forEach((unit, index) => {
         context.fillStyle = unit.part < 0 ? soft : ink;
         context.textAlign = "right";
         context.fillText(clip(context, unit.label, side - 8), side - 4, side + (index + 0.5) * step);
+      });
+      to.forEach((unit, index) => {
+        context.fillStyle = unit.part < 0 ? soft : ink;
         context.save();
         context.translate(side + (index + 0.5) * step, side - 4);
         context.rotate(-Math.PI / 2);
@@ -476,17 +512,17 @@ function showAttention() {
   }
 
   function showCell(row, column) {
-    const all = units();
+    const [from, to] = [unitsOf(block().rows), unitsOf(block().columns)];
     if (row === cell.row && column === cell.column) return;
     Object.assign(cell, { row, column });
-    readout.textContent = say("{from} attends to {to}: {share}", { from: quote(all[row].label), to: quote(all[column].label), share: percent(weights[row * all.length + column]) });
+    readout.textContent = say("{from} attends to {to}: {share}", { from: quote(from[row].label), to: quote(to[column].label), share: percent(weights[row * to.length + column]) });
     drawMatrix();
   }
 
   function pointed(event) {
     const box = canvas.getBoundingClientRect();
     const [column, row] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor((at - geometry.side) / geometry.step));
-    if (row >= 0 && column >= 0 && row < geometry.size && column < geometry.size) showCell(row, column);
+    if (row >= 0 && column >= 0 && row < geometry.rows && column < geometry.columns) showCell(row, column);
   }
   canvas.addEventListener("pointermove", pointed);
   canvas.addEventListener("pointerdown", pointed);
@@ -494,46 +530,46 @@ function showAttention() {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const last = geometry.size - 1;
-    showCell(...[cell.row + step[0], cell.column + step[1]].map((at) => Math.min(last, Math.max(0, at))));
+    const within = (at, count) => Math.min(count - 1, Math.max(0, at));
+    showCell(within(cell.row + step[0], geometry.rows), within(cell.column + step[1], geometry.columns));
   });
 
   function drawLines() {
-    const all = units();
+    const [from, to] = [unitsOf(block().rows), unitsOf(block().columns)];
     const height = 26;
-    const left = all.map((unit) => make("button", { type: "button", className: "from", dir: "auto" }, unit.label));
-    const right = all.map((unit) => make("button", { type: "button", className: "to", dir: "auto" }, unit.label));
-    const picture = drawn("svg", { viewBox: `0 0 100 ${height * all.length}`, preserveAspectRatio: "none", "aria-hidden": "true", style: `height: ${height * all.length}px` });
-    const size = all.length;
+    const left = from.map((unit) => make("button", { type: "button", className: "from", dir: "auto" }, unit.label));
+    const right = to.map((unit) => make("button", { type: "button", className: "to", dir: "auto" }, unit.label));
+    const total = height * Math.max(from.length, to.length);
+    const picture = drawn("svg", { viewBox: `0 0 100 ${total}`, preserveAspectRatio: "none", "aria-hidden": "true", style: `height: ${total}px` });
     function show(side, index) {
       const paths = [];
-      for (let row = 0; row < size; row += 1) {
-        for (let column = 0; column < size; column += 1) {
-          const weight = weights[row * size + column];
+      for (let row = 0; row < from.length; row += 1) {
+        for (let column = 0; column < to.length; column += 1) {
+          const weight = weights[row * to.length + column];
           const isShown = side === null || (side === "from" ? row === index : column === index);
           if (!isShown || weight < FEWEST_LINE) continue;
-          const [from, to] = [row, column].map((at) => (at + 0.5) * height);
-          paths.push(drawn("path", { d: `M0 ${from} C 40 ${from} 60 ${to} 100 ${to}`, "stroke-width": 0.4 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight, "vector-effect": "non-scaling-stroke" }));
+          const [y, end] = [row, column].map((at) => (at + 0.5) * height);
+          paths.push(drawn("path", { d: `M0 ${y} C 40 ${y} 60 ${end} 100 ${end}`, "stroke-width": 0.4 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight, "vector-effect": "non-scaling-stroke" }));
         }
       }
       picture.replaceChildren(...paths);
-      const others = side === "from" ? right : left;
-      for (const each of [...left, ...right]) {
+      const [others, names] = side === "from" ? [right, to] : [left, from];
+      [[left, from], [right, to]].forEach(([some, units]) => some.forEach((each, index) => {
         each.style.setProperty("--strength", 0);
         each.classList.remove("chosen");
-        each.textContent = all[(left.includes(each) ? left : right).indexOf(each)].label;
-      }
+        each.textContent = units[index].label;
+      }));
       if (side === null) return;
       (side === "from" ? left : right)[index].classList.add("chosen");
       others.forEach((each, other) => {
-        const weight = side === "from" ? weights[index * size + other] : weights[other * size + index];
+        const weight = side === "from" ? weights[index * to.length + other] : weights[other * to.length + index];
         each.style.setProperty("--strength", weight);
-        if (weight >= FEWEST_LINE) each.textContent = `${all[other].label} ${percent(weight)}`;
+        if (weight >= FEWEST_LINE) each.textContent = `${names[other].label} ${percent(weight)}`;
       });
     }
     let held = null;
-    [["from", left], ["to", right]].forEach(([side, buttonsOfSide]) => buttonsOfSide.forEach((button, index) => {
-      button.setAttribute("aria-label", `${say(side)} ${all[index].label}`);
+    [["from", left, from], ["to", right, to]].forEach(([side, buttonsOfSide, units]) => buttonsOfSide.forEach((button, index) => {
+      button.setAttribute("aria-label", `${say(side)} ${units[index].label}`);
       button.addEventListener("pointerenter", () => { if (!held) show(side, index); });
       button.addEventListener("focus", () => show(side, index));
       button.addEventListener("click", () => {
@@ -548,9 +584,9 @@ function showAttention() {
   }
 
   box.append(behind(() => {
-    const all = units();
-    return table([say(state.words ? "word" : "token"), say("attends most to")], all.map((unit, row) => {
-      const ranked = all.map((other, column) => [weights[row * all.length + column], other.label]).sort((a, b) => b[0] - a[0]);
+    const [from, to] = [unitsOf(block().rows), unitsOf(block().columns)];
+    return table([say(state.words ? "word" : "token"), say("attends most to")], from.map((unit, row) => {
+      const ranked = to.map((other, column) => [weights[row * to.length + column], other.label]).sort((a, b) => b[0] - a[0]);
       return [unit.label, ranked.slice(0, 3).map(([weight, label]) => `${label} ${percent(weight)}`).join(", ")];
     }));
   }));
@@ -558,8 +594,8 @@ function showAttention() {
 
   function redrawAll() {
     readPalette();
-    const size = units().length;
-    buttons.forEach((button, index) => paint(button.firstChild, weightsOf(Math.floor(index / data.heads), index % data.heads), size));
+    const { heads, rows, columns } = block();
+    buttons.forEach((button, index) => paint(button.firstChild, weightsOf(Math.floor(index / heads), index % heads), unitsOf(columns).length, unitsOf(rows).length));
     mark();
     drawLarge();
   }
@@ -593,7 +629,7 @@ function showLens() {
     }
     const titles = [say(state.words ? "word" : "token"), ...lens.tokens.map((_, layer) => say("layer {layer}", { layer }))];
     const head = make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
-    const rows = units().map((unit) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, unit.label), ...lens.tokens.map((layer) => {
+    const rows = unitsOf(sides.length - 1).map((unit) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, unit.label), ...lens.tokens.map((layer) => {
       const guesses = unit.indices.map((index) => layer[index]).find(Boolean);
       if (!guesses) return make("td");
       const [word, share] = guesses[0];
@@ -607,6 +643,7 @@ function showLens() {
 // ---- Statistics ---------------------------------------------------------------------------------
 
 function showStatistics() {
+  if (!data.statistics) return;
   const { names, source, numTexts, numTokens, means } = data.statistics;
   const box = make("div", { className: "scroll statistics", tabIndex: 0, role: "region", ariaLabel: say("Where the heads look") });
   const about = source

@@ -2,21 +2,18 @@
 
 from math import isqrt
 
-from bertsmith.model.config import BertConfig
-
 MOST_TOKENS = 128
 MOST_WEIGHTS = 2_500_000
 """Attention weights of one text on a page, if its length is not asked for."""
 MOST_FRAMES = 12
 
 
-def most_tokens(config: BertConfig) -> int:
-    """Return how many tokens of a text a page shows: 128, of large models fewer."""
-    heads = config.num_hidden_layers * config.num_attention_heads
-    return max(8, min(MOST_TOKENS, isqrt(MOST_WEIGHTS // heads)))
+def most_tokens(num_heads: int) -> int:
+    """Return how many tokens of a text a page shows: 128, of models of very many heads fewer."""
+    return max(8, min(MOST_TOKENS, isqrt(MOST_WEIGHTS // num_heads)))
 
 
-def most_frames(config: BertConfig, num_tokens: int) -> int:
+def most_frames(num_heads: int, num_tokens: int) -> int:
     """Return how many checkpoints of a run a page shows for a text of so many tokens."""
-    weights = config.num_hidden_layers * config.num_attention_heads * num_tokens**2
+    weights = num_heads * num_tokens**2
     return max(2, min(MOST_FRAMES, 2 * MOST_WEIGHTS // weights))

@@ -43,7 +43,9 @@ def look_at_steps(
             f"train with {option('checkpoint_every')} and a larger {option('keep')}, which says "
             "how many stay."
         )
-    limit = most_frames(predictor.model.config, len(decided.shown.ids))
+    config = predictor.model.config
+    num_heads = config.num_hidden_layers * config.num_attention_heads
+    limit = most_frames(num_heads, len(decided.shown.ids))
     chosen = [paths[index] for index in evenly_spread(len(paths), limit)]
     steps = []
     for path in tracked(chosen, "looking at checkpoints"):

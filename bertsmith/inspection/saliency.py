@@ -6,7 +6,7 @@ few suffice. The attributions of all tokens add up to the difference of the two 
 ("completeness", section 3); points are doubled until they do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from bertsmith.inspection.head_outputs import apply_head, pack_copies
 from bertsmith.model.bert import BertModel
 
 FEWEST_POINTS = 4
-MOST_POINTS = 256
+MOST_POINTS = 128
 TOLERANCE = 0.01
 """Largest difference between the sum of the attributions and that of the logits, as a share of the
 latter."""
@@ -59,6 +59,11 @@ class Attribution:
         return missed / max(abs(self.difference), SMALL_DIFFERENCE)
 
 
+LogitsOf = Callable[[Tensor, Sequence[Target]], Tensor]
+"""Computes the logit of each target, fp32 [copies, targets], from the word vectors of copies of a
+row, [copies, tokens, embedding size]."""
+
+
 @dataclass(frozen=True, eq=False)
 class HeadReader:
     """A head of a model, and the row of tokens that it reads, both int32 [tokens]."""
@@ -67,6 +72,15 @@ class HeadReader:
     head: str
     ids: NDArray[np.int32]
     type_ids: NDArray[np.int32]
+
+    def words(self, baseline_ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
+        """Return the word vectors of baseline and row, fp32 [tokens, embedding size]."""
+        weight = self.model.embeddings.word.weight.detach()
+        start, end = (
+            weight[torch.from_numpy(ids.astype(np.int64)).to(weight.device)].float()
+            for ids in (baseline_ids, self.ids)
+        )
+        return start, end
 
     def logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
         """Compute the logit of each target, fp32 [copies, targets].
@@ -92,13 +106,7 @@ def integrate_gradients(
         baseline_ids: token ids of the baseline, int32 [tokens].
         targets: one or more logits of the head.
     """
-    num_points = FEWEST_POINTS
-    while True:
-        results = integrate_at(reader, baseline_ids, targets, num_points)
-        # Half of the tolerance is left to rounding, by which other computers differ.
-        if max(each.error for each in results) <= TOLERANCE / 2 or num_points >= MOST_POINTS:
-            return results
-        num_points *= 2
+    return integrate_until_complete(reader.logits, reader.words(baseline_ids), targets)
 
 
 def integrate_at(
@@ -108,29 +116,54 @@ def integrate_at(
     num_points: int,
 ) -> list[Attribution]:
     """Attribute each target's logit to the tokens by a fixed number of points."""
-    weight = reader.model.embeddings.word.weight.detach()
-    ends = [
-        weight[torch.from_numpy(ids.astype(np.int64)).to(weight.device)].float()
-        for ids in (baseline_ids, reader.ids)
-    ]
+    return _integrate(reader.logits, reader.words(baseline_ids), targets, num_points)
+
+
+def integrate_until_complete(
+    logits_of: LogitsOf,
+    ends: tuple[Tensor, Tensor],
+    targets: Sequence[Target],
+    most_points: int = MOST_POINTS,
+) -> list[Attribution]:
+    """Attribute each target's logit to the tokens; see `integrate_gradients`.
+
+    Args:
+        ends: the word vectors of the baseline and of the text, fp32 [tokens, embedding size].
+        most_points: the number of points at which it ends, complete or not.
+    """
+    num_points = FEWEST_POINTS
+    while True:
+        results = _integrate(logits_of, ends, targets, num_points)
+        # Half of the tolerance is left to rounding, by which other computers differ.
+        if max(each.error for each in results) <= TOLERANCE / 2 or num_points >= most_points:
+            return results
+        num_points *= 2
+
+
+def _integrate(
+    logits_of: LogitsOf,
+    ends: tuple[Tensor, Tensor],
+    targets: Sequence[Target],
+    num_points: int,
+) -> list[Attribution]:
     start, end = ends
     points, shares = np.polynomial.legendre.leggauss(num_points)
-    steps = torch.from_numpy((points + 1) / 2).float().to(weight.device)
+    steps = torch.from_numpy((points + 1) / 2).float().to(start.device)
     sums = torch.zeros(len(targets), *start.shape, dtype=torch.float64)
     size = max(1, TOKENS_PER_PASS // len(start))
     for first in range(0, num_points, size):
         chunk = steps[first : first + size, None, None]
         words = (start + chunk * (end - start)).requires_grad_()
-        logits = reader.logits(words, targets).sum(0)
+        logits = logits_of(words, targets).sum(0)
         shares_here = torch.from_numpy(shares[first : first + size] / 2)[:, None, None]
         for number, logit in enumerate(logits):
             is_last = number == len(targets) - 1
             (gradient,) = torch.autograd.grad(logit, words, retain_graph=not is_last)
             sums[number] += (gradient.double().cpu() * shares_here).sum(0)
     with torch.no_grad():
-        logits_of = reader.logits(torch.stack(ends), targets).double().cpu().tolist()
+        at_ends = logits_of(torch.stack(ends), targets).double().cpu().tolist()
     values = (sums * (end - start).double().cpu()).sum(-1).numpy()
     return [
-        Attribution(values[number], logits_of[1][number], logits_of[0][number], num_points)
+        Attribution(values[number], at_ends[1][number], at_ends[0][number], num_points)
         for number in range(len(targets))
     ]

@@ -19,7 +19,8 @@ from tiny_models import (
 import bertsmith
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
 from bertsmith.inspection.look import look
-from bertsmith.inspection.page import ALPHABET, page_data, spell_weights
+from bertsmith.inspection.page import page_data
+from bertsmith.inspection.plain_values import ALPHABET, spell_weights
 from bertsmith.inspection.saliency import TOLERANCE
 from bertsmith.model.config_file import TASK_SETTINGS
 from bertsmith.model.head_names import MEMBERS_FOLDER
@@ -128,7 +129,7 @@ def test_the_last_layer_of_the_lens_is_the_prediction(case):
 
 def test_the_page_holds_the_weights_to_a_level(case):
     _, _, result = case
-    text = spell_weights(result.decided.layers)
+    text = spell_weights(result.decided.layers.attentions)
     weights = np.stack(result.attentions)
     assert len(text) == weights.size
     levels = np.array([ALPHABET.index(character) for character in text]) / (len(ALPHABET) - 1)

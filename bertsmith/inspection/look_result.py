@@ -1,0 +1,59 @@
+"""A look at a model, which shows itself in a notebook and writes itself as a page."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.inspection.page import render_look, write_look
+from bertsmith.inspection.saliency import Attribution
+
+NOTEBOOK_HEIGHT = 900
+"""Height of the page in a notebook, in pixels."""
+
+
+class Look(ABC):
+    """The inside of a model while it reads a text.
+
+    Args:
+        data: the page's data, as plain JSON values.
+        tokens: the tokens of the text, as the page writes them.
+        num_all: the number of the tokens before the text was cut for the page.
+    """
+
+    def __init__(self, data: dict[str, Any], tokens: Sequence[str], num_all: int) -> None:
+        self.data = data
+        self.tokens = list(tokens)
+        self.num_all = num_all
+
+    @property
+    @abstractmethod
+    def attentions(self) -> list[NDArray[np.float32]]:
+        """The attention weights of each layer, fp32 [heads, tokens, tokens], a query in a row."""
+
+    @property
+    @abstractmethod
+    def attributions(self) -> Sequence[Attribution | None]:
+        """The attribution of each decision, None where none was computed."""
+
+    def __repr__(self) -> str:
+        size = f"{self.data['layers']} layers of {self.data['heads']} heads"
+        return f"<Look at {len(self.tokens)} tokens in {size}; save it as a page>"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, a single file that needs no network.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        write_look(Path(path), self.data)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        content = escape(render_look(self.data), quote=True)
+        style = f"width: 100%; height: {NOTEBOOK_HEIGHT}px; border: 0"
+        return f'<iframe title="bertsmith look" style="{style}" srcdoc="{content}"></iframe>'

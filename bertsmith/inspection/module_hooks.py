@@ -1,0 +1,87 @@
+"""Look into a system that has no recorder of its own, by hooks on its modules."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Place = tuple[int, int]
+"""An attention module: the number of its block of layers, and that of its layer there."""
+
+
+@contextmanager
+def recording_attention(
+    modules: Mapping[Place, nn.Module],
+    receive: Callable[[Place, Tensor], object],
+    without: Mapping[Place, Sequence[int]] | None = None,
+) -> Iterator[None]:
+    """Pass attention weights to `receive` in the block, fp32 [heads, queries, keys].
+
+    The system reads one sequence, and its attention modules are `SelfAttention` or
+    `CrossAttention`. The heads of `without` add nothing to their layers.
+    """
+    silent = without or {}
+    with ExitStack() as stack:
+        for place, module in modules.items():
+
+            def ask(
+                module: nn.Module, args: Any, kwargs: dict[str, Any], place: Place = place
+            ) -> Any:
+                def record(blocks: Sequence[Tensor]) -> list[Tensor]:
+                    (weights,) = blocks
+                    receive(place, weights[0].detach().float().cpu())
+                    used = weights.clone()
+                    used[:, list(silent.get(place, ()))] = 0
+                    return [used]
+
+                return args, {**kwargs, "record_weights": record}
+
+            hook = module.register_forward_pre_hook(ask, with_kwargs=True)
+            stack.callback(hook.remove)
+        yield
+
+
+@contextmanager
+def recording_outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+    """Collect the outputs of modules in the block, in the order in which they are computed."""
+    outputs: list[Tensor] = []
+    with ExitStack() as stack:
+        for module in modules:
+            hook = module.register_forward_hook(lambda module, args, out: outputs.append(out))
+            stack.callback(hook.remove)
+        yield outputs
+
+
+@contextmanager
+def recording_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
+    """Collect the first input of a module in the block, for each call."""
+    inputs: list[Tensor] = []
+    hook = module.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
+    try:
+        yield inputs
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def replacing_words(word: nn.Embedding, vectors: Sequence[Tensor]) -> Iterator[None]:
+    """Replace the outputs of a word embedding in the block, in the order in which it is called."""
+    left = list(vectors)
+
+    def replace(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+        replacement = left.pop(0)
+        assert replacement.shape == output.shape
+        return replacement
+
+    hook = word.register_forward_hook(replace)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def ids_on(ids: Sequence[int], device: torch.device) -> Tensor:
+    """Return token ids as int64 [tokens] on a device."""
+    return torch.tensor(list(ids), dtype=torch.int64, device=device)

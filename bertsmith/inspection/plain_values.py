@@ -1,0 +1,102 @@
+"""The parts of a page's data as plain JSON values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.inspection.decisions import Decision
+from bertsmith.inspection.head_statistics import STATISTICS, HeadStatistics
+from bertsmith.inspection.saliency import Attribution
+from bertsmith.inspection.shown_text import ShownPiece
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+ALPHABET = "".join(chr(code) for code in range(32, 127) if chr(code) not in '<&\\"')
+"""Characters that stand for attention weights, of which none needs an escape in JSON or HTML."""
+MOST_REST = 200
+"""Characters of a label or an answer, and of the rest of a text that the model does not read."""
+MOST_WORDS = 3
+"""Number of hidden words that the lens shows for each token and layer."""
+
+
+def plain_piece(piece: ShownPiece) -> list[Any]:
+    """Return a token as a plain JSON value: its text, its part, and where it stands there."""
+    part = -1 if piece.part is None else piece.part
+    return [piece.token, part, piece.start, piece.end, piece.word]
+
+
+def spell_weights(attentions: Sequence[Tensor]) -> str:
+    """Spell attention weights, each as one character, in the order [layers, heads, rows, columns].
+
+    Level k of 0 to 90 stands for the weight (k / 90)^2, so that small weights are finer.
+    """
+    steps = len(ALPHABET) - 1
+    levels = torch.stack(list(attentions)).clamp(0, 1).sqrt().mul(steps).round()
+    codes = np.frombuffer(ALPHABET.encode("ascii"), dtype=np.uint8)
+    return codes[levels.to(torch.uint8).numpy()].tobytes().decode("ascii")
+
+
+def plain_decision(decision: Decision) -> dict[str, Any]:
+    """Return a decision; long texts are shortened."""
+    span = None
+    if decision.part is not None:
+        span = [decision.part, decision.start, decision.end]
+    return {
+        "label": clipped(decision.label),
+        "value": rounded(decision.value),
+        "text": clipped(decision.text),
+        "span": span,
+        "color": decision.color,
+    }
+
+
+def clipped(text: str) -> str:
+    """Shorten a label or an answer to `MOST_REST` characters."""
+    return text if len(text) <= MOST_REST else f"{text[:MOST_REST]}…"
+
+
+def plain_attribution(result: Attribution | None) -> dict[str, Any] | None:
+    """Return an attribution, or None where none was computed."""
+    if result is None:
+        return None
+    return {
+        "values": list(map(rounded, result.values.tolist())),
+        "logit": rounded(result.logit),
+        "baseline": rounded(result.baseline_logit),
+        "error": rounded(result.error),
+        "points": result.num_points,
+    }
+
+
+def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]:
+    """List the likeliest tokens of each position; `logits` are fp32 [positions, vocabulary]."""
+    size = tokenizer.vocab_size
+    shares = torch.from_numpy(logits)[:, :size].softmax(-1)
+    values, ids = shares.topk(min(MOST_WORDS, size))
+    decode = tokenizer.decode
+    return [
+        [
+            [decode([id_], skip_special_tokens=False).strip(), rounded(share)]
+            for id_, share in zip(*row, strict=True)
+        ]
+        for row in zip(ids.tolist(), values.tolist(), strict=True)
+    ]
+
+
+def plain_statistics(result: HeadStatistics, source: str | None) -> dict[str, Any]:
+    """Return statistics of heads; `source` names the file of the texts, None for the text alone."""
+    return {
+        "names": STATISTICS,
+        "source": source,
+        "numTexts": result.num_texts,
+        "numTokens": result.num_tokens,
+        "means": [[rounded(x) for x in head] for layer in result.means.tolist() for head in layer],
+    }
+
+
+def rounded(value: float) -> float:
+    """Round to four digits, which is finer than the page shows."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,357 @@
+"""Look inside a system beside BERT: which words it attends to, and which decide what it writes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertsmith.errors import CheckpointError, ConfigError, InputError, option
+from bertsmith.inspection.decisions import Decision
+from bertsmith.inspection.explanations import count_affordable
+from bertsmith.inspection.head_statistics import StatisticsSum
+from bertsmith.inspection.heads_by_name import parse_heads
+from bertsmith.inspection.look_result import Look
+from bertsmith.inspection.page_limits import most_tokens
+from bertsmith.inspection.plain_values import (
+    ALPHABET,
+    likely_words,
+    plain_attribution,
+    plain_decision,
+    plain_piece,
+    plain_statistics,
+    spell_weights,
+)
+from bertsmith.inspection.saliency import Attribution, Target, integrate_until_complete
+from bertsmith.inspection.shown_text import ShownPiece, spell_token
+from bertsmith.inspection.system_reader import (
+    ShownGpt,
+    ShownSystem,
+    ShownTransformer,
+    SystemOutputs,
+)
+from bertsmith.lineage.encoder_decoder import write_targets
+from bertsmith.lineage.gpt_folder import load_gpt
+from bertsmith.lineage.transformer_folder import load_transformer
+from bertsmith.model.config_file import CONFIG_FILE, OTHER_SYSTEMS
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.system.hardware import select_device
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+NUM_NEXT = 5
+"""Number of the likeliest next tokens that the page lists."""
+MOST_EXPLAINED = 8
+MOST_POINTS_OF_SYSTEMS = 64
+"""ReLU and vectors near zero make gradients of the Transformer jump, so that its sums come within
+one or two percent of the difference at 64 points, and hardly nearer at 128; the page says how
+near."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadSystem:
+    """A system with the texts that it reads.
+
+    `pieces` are the tokens of each sequence; `num_all` counts them before they were cut.
+    """
+
+    reader: ShownSystem
+    texts: tuple[str, ...]
+    pieces: tuple[tuple[ShownPiece, ...], ...]
+    num_all: int
+    tokenizer: Tokenizer
+
+
+class SystemLook(Look):
+    """The inside of a system while it reads a text, or writes one from another.
+
+    `parts` has the attention weights by the name of each part, such as "the target to the source",
+    for each layer fp32 [heads, rows, columns]; `attentions` are those of the last part. `logits`
+    are fp32 [layers + 1, tokens, vocabulary], as in `SystemOutputs`.
+    """
+
+    def __init__(
+        self,
+        data: dict[str, Any],
+        read: ReadSystem,
+        outputs: SystemOutputs,
+        decisions: Sequence[Decision],
+        attributions: Sequence[Attribution | None],
+    ) -> None:
+        tokens = [piece.token for pieces in read.pieces for piece in pieces]
+        super().__init__(data, tokens, read.num_all)
+        self.decisions = decisions
+        self.logits: NDArray[np.float32] = outputs.logits.numpy()
+        self.parts = {
+            part.name: [weights.numpy() for weights in layers]
+            for part, layers in zip(read.reader.parts, outputs.attentions, strict=True)
+        }
+        self._attributions = attributions
+
+    @property
+    def attentions(self) -> list[NDArray[np.float32]]:
+        return list(self.parts.values())[-1]
+
+    @property
+    def attributions(self) -> Sequence[Attribution | None]:
+        return self._attributions
+
+
+def system_of(path: str | Path) -> str | None:
+    """Return the `model_type` of a folder whose system is not an encoder of a BERT, else None.
+
+    Raises:
+        CheckpointError: it is of a system that cannot be looked into.
+    """
+    directory = find_checkpoint(path)
+    try:
+        name = SmallFiles(directory).read_json(CONFIG_FILE).get("model_type")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if name in READERS:
+        return str(name)
+    if name in OTHER_SYSTEMS:
+        raise CheckpointError(
+            f"{directory}: its model_type is '{name}', and 'bertsmith look' shows the attention of "
+            "encoders such as BERT, of GPT-2 and of the Transformer of 2017. Give a folder of one "
+            "of these."
+        )
+    return None
+
+
+def look_at_system(
+    path: str | Path,
+    name: str,
+    text: str,
+    pair: Sequence[str],
+    *,
+    without: Sequence[str] = (),
+    words: bool = False,
+    language: str = "en",
+    max_length: int | None = None,
+    device: str = "auto",
+) -> SystemLook:
+    """Look inside a system of `READERS`, by its `model_type`.
+
+    Raises:
+        InputError: a text is empty, or there is one too many.
+        ConfigError: there is no such head, device or length.
+        CheckpointError: the folder cannot be loaded.
+    """
+    for each in (text, *pair):
+        if not each.strip():
+            raise InputError("text: it is empty. Give a text with a word in it.")
+    read = READERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
+    reader = read.reader
+    first = reader.parts[0]
+    if without and len(reader.parts) > 1:
+        raise ConfigError(
+            f"{option('without')}: this model has several kinds of heads, so that a number names "
+            "none of them. Leave it out."
+        )
+    heads = sorted(parse_heads(without, first.layers, first.heads))
+    outputs = reader.compute()
+    decisions = _decide(read, outputs)
+    attributions = _explain(read, decisions)
+    others = None
+    if heads:
+        names = [f"{layer + 1}.{head + 1}" for layer, head in heads]
+        changed = _decide(read, reader.compute(heads))
+        others = {"heads": names, "decisions": list(map(plain_decision, changed))}
+    last = reader.parts[-1]
+    weights = [spell_weights(layers) for layers in outputs.attentions]
+    folder = Path(path)
+    data = {
+        "folder": folder.name if folder.is_absolute() else str(folder),
+        "family": name,
+        "layers": last.layers,
+        "heads": last.heads,
+        "language": language,
+        "words": words,
+        "texts": read.texts,
+        "sequences": [list(map(plain_piece, pieces)) for pieces in read.pieces],
+        "blocks": [
+            {
+                "name": part.name,
+                "layers": part.layers,
+                "heads": part.heads,
+                "rows": part.rows,
+                "columns": part.columns,
+            }
+            for part in reader.parts
+        ],
+        "numAll": read.num_all,
+        "kind": "next",
+        "mask": None,
+        "alphabet": ALPHABET,
+        "frames": [
+            {"step": None, "weights": weights, "decisions": list(map(plain_decision, decisions))}
+        ],
+        "numSteps": 0,
+        "saliency": list(map(plain_attribution, attributions)),
+        "without": others,
+        "lens": {"tokens": [likely_words(read.tokenizer, each.numpy()) for each in outputs.logits]},
+        "statistics": _statistics(read, outputs),
+        "map": None,
+    }
+    return SystemLook(data, read, outputs, decisions, attributions)
+
+
+def _read_gpt(
+    path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
+) -> ReadSystem:
+    if pair:
+        raise InputError(f"{option('pair')}: a GPT reads one text. Leave it out.")
+    model = load_gpt(path).to(select_device(device)).requires_grad_(False)
+    tokenizer = load_tokenizer(path)
+    config = model.config
+    limit = _limit(max_length, config.n_positions, config.n_layer * config.n_head)
+    start = tokenizer.cls_id if config.bos_token_id is None else config.bos_token_id
+    ids, pieces = _encode(tokenizer, text, 0)
+    shown = (_special(tokenizer, start), *pieces[: limit - 1])
+    reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
+    return ReadSystem(reader, (text,), (_numbered(shown),), 1 + len(ids), tokenizer)
+
+
+def _read_transformer(
+    path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
+) -> ReadSystem:
+    if len(pair) > 1:
+        raise InputError(f"{option('pair')}: found {len(pair)} texts. Give one, the target.")
+    model = load_transformer(path).to(select_device(device)).requires_grad_(False)
+    tokenizer = load_tokenizer(path)
+    config = model.config
+    num_heads = config.encoder_layers * config.encoder_attention_heads
+    num_heads += 2 * config.decoder_layers * config.decoder_attention_heads
+    limit = _limit(max_length, config.max_position_embeddings, num_heads)
+    ids, pieces = _encode(tokenizer, text, 0)
+    source = [*ids[: limit - 1], model.end_id]
+    if pair:
+        written, target_pieces = _encode(tokenizer, pair[0], 1)
+        target_text = pair[0]
+    else:
+        (answer,) = write_targets(model, [source], limit - 1)
+        written = [id_ for id_ in answer if id_ != model.end_id]
+        target_text, target_pieces = _spell(tokenizer, written, 1)
+    num_all = 2 + len(ids) + len(written)
+    written, target_pieces = written[: limit - 1], target_pieces[: limit - 1]
+    reader = ShownTransformer(model, source, [model.start_id, *written])
+    shown = (
+        _numbered((*pieces[: limit - 1], _special(tokenizer, model.end_id))),
+        _numbered((_special(tokenizer, model.start_id), *target_pieces)),
+    )
+    return ReadSystem(reader, (text, target_text), shown, num_all, tokenizer)
+
+
+Read = Callable[[Path, str, Sequence[str], int | None, str], ReadSystem]
+READERS: dict[str, Read] = {"gpt2": _read_gpt, "marian": _read_transformer}
+"""The systems that can be looked into, by the `model_type` of their folders."""
+
+
+def _limit(asked: int | None, longest: int, num_heads: int) -> int:
+    if asked is None:
+        return min(longest, most_tokens(num_heads))
+    if not 2 <= asked <= longest:
+        raise ConfigError(
+            f"{option('max_length')}: found {asked}; this model reads 2 to {longest} tokens. "
+            "Choose a number in that range."
+        )
+    return asked
+
+
+def _special(tokenizer: Tokenizer, id_: int) -> ShownPiece:
+    return ShownPiece(spell_token(tokenizer, id_, ""), None, 0, 0, 0)
+
+
+def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list[ShownPiece]]:
+    """Encode a text without special tokens, and locate its tokens."""
+    encoding = tokenizer.encode(text)
+    ids: list[int] = []
+    pieces: list[ShownPiece] = []
+    for id_, sequence, (start, end) in zip(
+        encoding.ids, encoding.sequence_ids, encoding.offsets, strict=True
+    ):
+        if sequence is not None:
+            ids.append(id_)
+            continues = int(bool(pieces) and bool(tokenizer.continues_word[id_]))
+            label = spell_token(tokenizer, id_, text[start:end])
+            pieces.append(ShownPiece(label, part, start, end, continues))
+    return ids, pieces
+
+
+def _spell(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, list[ShownPiece]]:
+    """Spell ids as a text in which each token can be located."""
+    text = tokenizer.decode(ids)
+    again, pieces = _encode(tokenizer, text, part)
+    if again == list(ids):
+        return text, pieces
+    labels = [spell_token(tokenizer, id_, "") for id_ in ids]
+    ends = np.cumsum([len(label) + 1 for label in labels]) - 1
+    located = [
+        ShownPiece(label, part, int(end) - len(label), int(end), 0)
+        for label, end in zip(labels, ends, strict=True)
+    ]
+    return " ".join(labels), located
+
+
+def _numbered(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
+    """Number the words of pieces whose `word` says whether they continue the one before."""
+    numbers = np.cumsum([1 - piece.word for piece in pieces]) - 1
+    return tuple(
+        ShownPiece(piece.token, piece.part, piece.start, piece.end, int(number))
+        for piece, number in zip(pieces, numbers, strict=True)
+    )
+
+
+def _decide(read: ReadSystem, outputs: SystemOutputs) -> list[Decision]:
+    """List the likeliest next tokens of a text, or each token of a target with its probability."""
+    tokenizer = read.tokenizer
+    shares = outputs.logits[-1].softmax(-1)
+    if isinstance(read.reader, ShownTransformer):
+        target = [*read.reader.sequences[1][1:], read.reader.model.end_id]
+        cells = list(enumerate(target))
+    else:
+        last = len(shares) - 1
+        cells = [
+            (last, id_) for id_ in shares[-1].topk(min(NUM_NEXT, shares.shape[1])).indices.tolist()
+        ]
+    return [
+        Decision(
+            spell_token(tokenizer, id_, ""),
+            float(shares[place, id_]),
+            target=Target(((place, id_),)),
+        )
+        for place, id_ in cells
+    ]
+
+
+def _explain(read: ReadSystem, decisions: Sequence[Decision]) -> list[Attribution | None]:
+    reader = read.reader
+    num_tokens = sum(map(len, reader.sequences))
+    weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())
+    count = min(MOST_EXPLAINED, count_affordable(weights, num_tokens, MOST_EXPLAINED))
+    targets = [each.target for each in decisions[:count] if each.target is not None]
+    with torch.enable_grad():
+        results = integrate_until_complete(
+            reader.logits, reader.ends(), targets, MOST_POINTS_OF_SYSTEMS
+        )
+    return [*results, *[None] * (len(decisions) - len(results))]
+
+
+def _statistics(read: ReadSystem, outputs: SystemOutputs) -> dict[str, Any] | None:
+    """Compute the statistics of a single kind of heads; None where there are several."""
+    reader = read.reader
+    if len(reader.parts) > 1:
+        return None
+    part = reader.parts[0]
+    total = StatisticsSum(part.layers, part.heads)
+    (ids,) = reader.sequences
+    total.add_lengths([len(ids)])
+    is_separator = torch.tensor(ids) == read.tokenizer.sep_id
+    for layer, weights in enumerate(outputs.attentions[0]):
+        total.add_weights(layer, weights, is_separator)
+    return plain_statistics(total.result(), None)

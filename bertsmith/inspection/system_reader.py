@@ -1,0 +1,221 @@
+"""Systems beside BERT as `look` reads them: a GPT, and the Transformer of 2017."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bertsmith.data.batches import pack
+from bertsmith.inspection.module_hooks import (
+    Place,
+    ids_on,
+    recording_attention,
+    recording_inputs,
+    recording_outputs,
+    replacing_words,
+)
+from bertsmith.inspection.saliency import Target
+from bertsmith.lineage.gpt import Gpt
+from bertsmith.lineage.source_target import SourceTarget
+from bertsmith.lineage.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class AttentionPart:
+    """A stack of attention: whose tokens attend to whose, by the numbers of their sequences."""
+
+    name: str
+    layers: int
+    heads: int
+    rows: int = 0
+    columns: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SystemOutputs:
+    """One pass over a system's sequences.
+
+    `attentions` has for each part and layer fp32 [heads, rows, columns]. `logits`, fp32 [layers +
+    1, tokens, vocabulary], are those of the token after each of the last sequence, at each layer
+    as if it were the last, embeddings first.
+    """
+
+    attentions: tuple[tuple[Tensor, ...], ...]
+    logits: Tensor
+
+
+class ShownSystem(ABC):
+    """A system and the sequences of token ids that it reads.
+
+    `kept` are ids that the baseline of the attributions keeps, such as those that begin a text.
+    """
+
+    parts: Sequence[AttentionPart]
+
+    def __init__(self, sequences: Sequence[Sequence[int]], kept: Sequence[int]) -> None:
+        self.sequences = sequences
+        self.kept = kept
+
+    @property
+    @abstractmethod
+    def word(self) -> nn.Embedding:
+        """The embedding of words, which all sequences share."""
+
+    @abstractmethod
+    def encode(self, copies: int = 1) -> Tensor:
+        """Compute the vectors of copies of the last sequence, [copies * tokens, hidden]."""
+
+    @abstractmethod
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the token after each, [tokens, vocabulary]."""
+
+    @abstractmethod
+    def attention_modules(self) -> Mapping[Place, nn.Module]:
+        """Return the modules of attention by their part and layer."""
+
+    @abstractmethod
+    def layers(self) -> Sequence[nn.Module]:
+        """Return the layers that the last sequence passes, from the bottom."""
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        """Apply what stands between a layer and the logits, [tokens, hidden]."""
+        return hidden
+
+    @torch.no_grad()
+    def compute(self, without: Sequence[tuple[int, int]] = ()) -> SystemOutputs:
+        """Compute attention and logits, without these heads (layer and head) of the first part."""
+        recorded: dict[Place, Tensor] = {}
+        silent: dict[Place, list[int]] = {}
+        for layer, head in without:
+            silent.setdefault((0, layer), []).append(head)
+        with (
+            recording_attention(self.attention_modules(), recorded.__setitem__, silent),
+            recording_outputs(self.layers()) as outputs,
+            recording_inputs(self.layers()[0]) as inputs,
+        ):
+            hidden = self.encode()
+        rows, columns = ([len(self.sequences[s]) for s in sides] for sides in self._sides())
+        attentions = tuple(
+            tuple(
+                recorded[number, layer][:, : rows[number], : columns[number]]
+                for layer in range(part.layers)
+            )
+            for number, part in enumerate(self.parts)
+        )
+        length = len(self.sequences[-1])
+        lower = [self.finish(each[:length]) for each in (*inputs[:1], *outputs[:-1])]
+        logits = [self.compute_logits(each).float().cpu() for each in (*lower, hidden)]
+        return SystemOutputs(attentions, torch.stack(logits))
+
+    def _sides(self) -> tuple[list[int], list[int]]:
+        return [part.rows for part in self.parts], [part.columns for part in self.parts]
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Return the word vectors of the baseline and of all sequences, fp32 [tokens, hidden].
+
+        The baseline has vectors of zero in place of all words but those of `kept`.
+        """
+        ids = [each for sequence in self.sequences for each in sequence]
+        weight = self.word.weight.detach()
+        end = weight[ids_on(ids, weight.device)].float()
+        is_kept = np.isin(ids, list(self.kept))
+        start = torch.where(torch.from_numpy(is_kept).to(weight.device)[:, None], end, 0.0)
+        return start, end
+
+    def logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
+        """Compute the logit of each target, fp32 [copies, targets], as `LogitsOf` says."""
+        lengths = [len(sequence) for sequence in self.sequences]
+        copies = len(words)
+        # The embedding is called once for each sequence, with all copies of it.
+        vectors = [part.flatten(0, 1) for part in torch.split(words, lengths, dim=1)]
+        with replacing_words(self.word, vectors):
+            hidden = self.encode(copies)
+        positions = sorted({position for each in targets for position, _ in each.cells})
+        rows = {position: row for row, position in enumerate(positions)}
+        chosen = hidden.view(copies, lengths[-1], -1)[:, positions].flatten(0, 1)
+        logits = self.compute_logits(chosen).float().view(copies, len(positions), -1)
+        sums = [sum(logits[:, rows[p], output] for p, output in each.cells) for each in targets]
+        return torch.stack(sums, dim=1)  # type: ignore[arg-type]
+
+
+class ShownGpt(ShownSystem):
+    """A GPT, which reads one text from left to right."""
+
+    def __init__(self, model: Gpt, ids: Sequence[int], kept: Sequence[int]) -> None:
+        super().__init__([ids], kept)
+        self.model = model
+        config = model.config
+        self.parts = (AttentionPart("the text to itself", config.n_layer, config.n_head),)
+
+    @property
+    def word(self) -> nn.Embedding:
+        return self.model.word
+
+    def encode(self, copies: int = 1) -> Tensor:
+        ids = np.array(self.sequences[0], np.int32)
+        batch = pack([ids] * copies).to(self.model.device)
+        return self.model.encode(batch)
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        return self.model.compute_logits(hidden)
+
+    def attention_modules(self) -> Mapping[Place, nn.Module]:
+        return {(0, n): layer.attention for n, layer in enumerate(self.model.layers)}  # type: ignore[misc]
+
+    def layers(self) -> Sequence[nn.Module]:
+        return list(self.model.layers)
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        return self.model.final_norm(hidden)
+
+
+class ShownTransformer(ShownSystem):
+    """The Transformer of 2017, which writes a target while it sees a source.
+
+    The sequences are the source, and the target as the decoder reads it, behind its start token.
+    """
+
+    def __init__(self, model: Transformer, source: Sequence[int], target: Sequence[int]) -> None:
+        super().__init__([source, target], (model.start_id, model.end_id))
+        self.model = model
+        config = model.config
+        self.parts = (
+            AttentionPart(
+                "the source to itself", config.encoder_layers, config.encoder_attention_heads
+            ),
+            AttentionPart(
+                "the target to itself", config.decoder_layers, config.decoder_attention_heads, 1, 1
+            ),
+            AttentionPart(
+                "the target to the source",
+                config.decoder_layers,
+                config.decoder_attention_heads,
+                1,
+                0,
+            ),
+        )
+
+    @property
+    def word(self) -> nn.Embedding:
+        return self.model.word
+
+    def encode(self, copies: int = 1) -> Tensor:
+        source, target = self.sequences
+        written = [*target[1:], self.model.end_id]
+        batch = SourceTarget.of([source] * copies, [written] * copies, target[0])
+        return self.model.decode(batch.to(self.model.device))
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        return self.model.compute_logits(hidden)
+
+    def attention_modules(self) -> Mapping[Place, nn.Module]:
+        encoder = {(0, n): layer.attention for n, layer in enumerate(self.model.encoder)}
+        decoder = {(1, n): layer.attention for n, layer in enumerate(self.model.decoder)}
+        cross = {(2, n): layer.source_attention for n, layer in enumerate(self.model.decoder)}
+        return {**encoder, **decoder, **cross}  # type: ignore[dict-item]
+
+    def layers(self) -> Sequence[nn.Module]:
+        return list(self.model.decoder)

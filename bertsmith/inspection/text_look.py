@@ -1,0 +1,197 @@
+"""Look inside a BERT, or another encoder, while it reads a text as its task does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
+from bertsmith.inspection.corpus_view import CorpusView, view_corpus
+from bertsmith.inspection.decisions import Decided, decide, head_of
+from bertsmith.inspection.explanations import explain
+from bertsmith.inspection.head_outputs import pack_copies
+from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
+from bertsmith.inspection.heads_by_name import parse_heads
+from bertsmith.inspection.lens import compute_lens
+from bertsmith.inspection.look_result import Look
+from bertsmith.inspection.page import LookPage, page_data
+from bertsmith.inspection.page_limits import most_tokens
+from bertsmith.inspection.run_steps import RunStep, look_at_steps
+from bertsmith.inspection.saliency import Attribution
+from bertsmith.inspection.shown_text import ShownText, read_text
+from bertsmith.model.head_names import MEMBERS_FOLDER
+from bertsmith.system.bounds import check_largest
+from bertsmith.tasks.auto import FolderPath, load_with_gradients
+from bertsmith.tasks.averaged_classification import AveragedTask
+from bertsmith.tasks.predictor import Predictor
+
+
+@dataclass(frozen=True)
+class CorpusRequest:
+    """A file of texts, its columns, and how many of its texts are read, from the first.
+
+    Raises:
+        SettingError: the number is out of range.
+    """
+
+    path: Path
+    columns: Any
+    num_texts: int
+
+    def __post_init__(self) -> None:
+        if self.num_texts < 1:
+            raise SettingError("num_texts", self.num_texts, "1 or more")
+        check_largest("num_texts", self.num_texts)
+
+
+class TextLook(Look):
+    """The inside of a BERT, or of another encoder, while it reads a text.
+
+    `attentions` has an array for each layer, fp32 [heads, tokens, tokens]: the weight that each
+    token (row) gives to each token (column). `attributions` has one entry for each decision, None
+    where none was computed. `lens` has the head's logits at each layer, embeddings first, fp32
+    [positions, outputs]; it is empty without a head.
+    """
+
+    def __init__(self, page: LookPage) -> None:
+        self.page = page
+        shown = page.decided.shown
+        super().__init__(page_data(page), [piece.token for piece in shown.pieces], shown.num_all)
+
+    @property
+    def attentions(self) -> list[NDArray[np.float32]]:
+        return [weights.numpy() for weights in self.page.decided.layers.attentions]
+
+    @property
+    def decided(self) -> Decided:
+        """The decisions of the model."""
+        return self.page.decided
+
+    @property
+    def attributions(self) -> Sequence[Attribution | None]:
+        return self.page.attributions
+
+    @property
+    def lens(self) -> Sequence[NDArray[np.float32]]:
+        return self.page.lens
+
+    @property
+    def statistics(self) -> HeadStatistics:
+        """Statistics of all heads, over the file if one was given, else over the text."""
+        return self.page.statistics
+
+
+def load_for_look(model: FolderPath, device: str, max_length: int | None) -> Predictor[Any]:
+    """Load a model through which gradients flow, though not to its weights.
+
+    Raises:
+        CheckpointError: the folder cannot be loaded, or holds several models.
+        ConfigError: there is no such device, or a length that the model does not read.
+    """
+    predictor = load_with_gradients(model, device=device, max_length=max_length)
+    _check_is_one_model(predictor)
+    predictor.model.requires_grad_(False)
+    return predictor
+
+
+def look_at_text(
+    predictor: Predictor[Any],
+    text: str,
+    pair: Sequence[str],
+    *,
+    corpus: CorpusRequest | None,
+    checkpoints: bool,
+    without: Sequence[str],
+    words: bool,
+    language: str,
+) -> TextLook:
+    """Look at a text as the model's task reads it; the arguments are those of `look`.
+
+    Raises:
+        InputError: a text is empty, or the task reads fewer or more; or the file has no text.
+        ConfigError: there is no such head.
+        CheckpointError: the checkpoints are of another model.
+    """
+    config = predictor.model.config
+    heads = parse_heads(without, config.num_hidden_layers, config.num_attention_heads)
+    loaded_length = predictor.loaded.max_length
+    num_heads = config.num_hidden_layers * config.num_attention_heads
+    limit = min(loaded_length, predictor.loaded.asked_length or most_tokens(num_heads))
+    rows = read_text(predictor, text, pair, limit)
+    decided = decide(predictor, rows)
+    if heads and not (decided.decisions and head_of(predictor)):
+        raise ConfigError(
+            f"{option('without')}: this model decides nothing about this text that could change "
+            f"without a head. Leave it out; a pre-trained model predicts at "
+            f"{predictor.tokenizer.mask_token}."
+        )
+    steps: Sequence[RunStep] = ()
+    num_steps = 0
+    if checkpoints:
+        steps, num_steps = look_at_steps(predictor, rows, decided)
+    view: CorpusView | None = None
+    if corpus is not None:
+        view = view_corpus(predictor, corpus.path, corpus.columns, corpus.num_texts, limit)
+    shown = decided.shown
+    page = LookPage(
+        folder=_name(predictor.loaded.folder.path),
+        config=config,
+        decided=decided,
+        without=decide(predictor, rows, heads, decided) if heads else None,
+        without_heads=tuple(sorted(heads)),
+        attributions=explain(predictor, decided),
+        lens=_lens(predictor, decided),
+        predictor=predictor,
+        statistics=view.statistics if view else _statistics(predictor, shown, decided),
+        corpus=view,
+        steps=steps,
+        num_steps=num_steps,
+        are_words_shown=words,
+        language=language,
+    )
+    return TextLook(page)
+
+
+def _check_is_one_model(predictor: Predictor[Any]) -> None:
+    """Refuse a folder of several models: no head or word of one explains what they say together.
+
+    Raises:
+        CheckpointError: it is such a folder.
+    """
+    definition, path = predictor.definition, predictor.loaded.folder.path
+    if isinstance(definition, AveragedTask):
+        one = path / MEMBERS_FOLDER / definition.names[0]
+        raise CheckpointError(
+            f"{path}: it holds {len(definition.others) + 1} models, whose probabilities are "
+            f"averaged. Look at one of them: {one}."
+        )
+
+
+def _name(folder: Path) -> str:
+    """Return a folder as it was named, but without the folders above it if it was named in full."""
+    return folder.name if folder.is_absolute() else str(folder)
+
+
+def _lens(predictor: Predictor[Any], decided: Decided) -> list[NDArray[np.float32]]:
+    head = head_of(predictor)
+    if head is None:
+        return []
+    shown, model = decided.shown, predictor.model
+    batch = pack_copies(model, shown.ids, shown.type_ids)
+    positions = range(len(shown.ids))
+    lens = compute_lens(model, head, decided.layers, batch, positions)
+    return [np.asarray(logits.numpy(), dtype=np.float32) for logits in lens]
+
+
+def _statistics(predictor: Predictor[Any], shown: ShownText, decided: Decided) -> HeadStatistics:
+    config = predictor.model.config
+    total = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
+    total.add_lengths([len(shown.ids)])
+    batch = pack_copies(predictor.model, shown.ids, shown.type_ids)
+    is_separator = (batch.input_ids == predictor.tokenizer.sep_id).cpu()
+    for layer, weights in enumerate(decided.layers.attentions):
+        total.add_weights(layer, weights, is_separator)
+    return total.result()

@@ -1,0 +1,230 @@
+"""GPTs and Transformers: causal attention and attention to the source, as in transformers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from browser import find_faults
+from refusals import refuses
+from tiny_tokenizers import tiny_wordpiece
+
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.inspection.look import look
+from bertsmith.inspection.saliency import TOLERANCE
+from bertsmith.lineage.gpt import Gpt, GptConfig
+from bertsmith.lineage.gpt_folder import save_gpt
+from bertsmith.lineage.text_generation import TextGenerator
+from bertsmith.lineage.text_writing import TextWriter
+from bertsmith.lineage.transformer import Transformer, TransformerConfig
+from bertsmith.lineage.transformer_folder import save_transformer
+from bertsmith.model.config_file import OTHER_SYSTEMS
+
+TEXT = "the river runs to the sea"
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory):
+    tokenizer = tiny_wordpiece()
+    config = GptConfig(
+        tokenizer.vocab_size, n_embd=36, n_layer=3, n_head=2, n_positions=31,
+        bos_token_id=tokenizer.cls_id, eos_token_id=tokenizer.sep_id,
+        pad_token_id=tokenizer.pad_id, initializer_range=0.2,
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("gpt") / "model"
+    folder.mkdir()
+    torch.manual_seed(0)
+    save_gpt(Gpt(config), folder, tokenizer)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory):
+    tokenizer = tiny_wordpiece()
+    config = TransformerConfig(
+        vocab_size=tokenizer.vocab_size, d_model=36, encoder_layers=2, decoder_layers=3,
+        encoder_attention_heads=3, decoder_attention_heads=2, encoder_ffn_dim=44,
+        decoder_ffn_dim=52, max_position_embeddings=29, pad_token_id=tokenizer.pad_id,
+        eos_token_id=tokenizer.sep_id, decoder_start_token_id=tokenizer.cls_id,
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("transformer") / "model"
+    folder.mkdir()
+    torch.manual_seed(0)
+    model = Transformer(config)
+    for parameter in model.parameters():
+        parameter.data.mul_(1.2)
+    save_transformer(model, folder, tokenizer)
+    return folder
+
+
+def assert_equal_attention(ours, theirs):
+    assert len(ours) == len(theirs)
+    for weights, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(weights, expected[0].numpy(), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
+
+
+def test_the_attention_of_a_gpt_is_that_of_transformers(gpt):
+    result = look(gpt, TEXT, device="cpu")
+    tokenizer = tiny_wordpiece()
+    ids = [tokenizer.cls_id, *tokenizer.encode_ids(TEXT)]
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(gpt, attn_implementation="eager").eval()
+    with torch.no_grad():
+        output = theirs(torch.tensor([ids]), output_attentions=True)
+    assert_equal_attention(result.attentions, output.attentions)
+    assert not np.triu(result.attentions[0], 1).any()
+    np.testing.assert_allclose(result.logits[-1], output.logits[0].numpy(), rtol=0, atol=2e-5)
+    shares = output.logits[0, -1].softmax(-1)
+    best = shares.topk(5)
+    assert [each.value for each in result.decisions] == pytest.approx(
+        best.values.tolist(), abs=1e-5
+    )
+    assert [each.label for each in result.decisions] == [
+        tokenizer.decode([id_], skip_special_tokens=False) for id_ in best.indices.tolist()
+    ]
+
+
+def test_the_first_decision_of_a_gpt_is_the_token_that_it_writes(gpt):
+    (written,) = TextGenerator.load(gpt, "cpu")([TEXT], 1)
+    decision = look(gpt, TEXT, device="cpu").decisions[0]
+    assert written.is_ended or decision.label == written.continuation.strip()
+
+
+def test_attributions_of_systems_are_complete(gpt, transformer):
+    # ReLU makes gradients of the Transformer jump, so that its sums come less near.
+    for folder, pair, tolerance in ((gpt, (), TOLERANCE), (transformer, "the sea", 0.05)):
+        result = look(folder, TEXT, pair=pair, device="cpu")
+        explained = [each for each in result.attributions if each is not None]
+        assert explained
+        for each in explained:
+            missed = abs(each.values.sum() - each.difference)
+            assert missed <= tolerance * np.abs(each.values).sum()
+            assert each.values.shape == (len(result.tokens),)
+        # The tokens that begin and end sequences are kept, so that they explain nothing.
+        kept = [n for n, token in enumerate(result.tokens) if token in ("[CLS]", "[SEP]")]
+        assert not explained[0].values[kept].any()
+
+
+def test_attributions_of_a_gpt_equal_captum(gpt):
+    attr = pytest.importorskip("captum.attr", reason="captum is not installed")
+    tokenizer = tiny_wordpiece()
+    ids = torch.tensor([[tokenizer.cls_id, *tokenizer.encode_ids(TEXT)]])
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(gpt, attn_implementation="eager").eval()
+    result = look(gpt, TEXT, device="cpu")
+    ((place, id_),) = result.decisions[1].target.cells
+    words = theirs.transformer.wte(ids).detach()
+    baseline = torch.zeros_like(words)
+    baseline[0, 0] = words[0, 0]
+    values = attr.IntegratedGradients(
+        lambda vectors: theirs(inputs_embeds=vectors).logits[:, place, id_]
+    ).attribute(words, baseline, n_steps=result.attributions[1].num_points, method="gausslegendre")
+    np.testing.assert_allclose(
+        result.attributions[1].values, values.sum(-1)[0].numpy(), rtol=0, atol=1e-4
+    )
+
+
+def test_a_gpt_without_a_head_is_a_cut_gpt(gpt):
+    result = look(gpt, TEXT, without=["2.1"], device="cpu")
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(gpt).eval()
+    theirs.transformer.h[1].attn.c_proj.weight.data[:18] = 0
+    tokenizer = tiny_wordpiece()
+    ids = torch.tensor([[tokenizer.cls_id, *tokenizer.encode_ids(TEXT)]])
+    with torch.no_grad():
+        shares = theirs(ids).logits[0, -1].softmax(-1)
+    changed = [each["value"] for each in result.data["without"]["decisions"]]
+    assert changed == pytest.approx(shares.topk(5).values.tolist(), rel=1e-3)
+    assert changed != [each.value for each in result.decisions]
+
+
+@pytest.mark.parametrize("target", [(), ("the sea runs",)])
+def test_the_attention_of_a_transformer_is_that_of_transformers(target, transformer):
+    result = look(transformer, TEXT, pair=target, device="cpu")
+    tokenizer = tiny_wordpiece()
+    source = [*tokenizer.encode_ids(TEXT), tokenizer.sep_id]
+    source_tokens, target_tokens = (
+        [token for token, *_ in sequence] for sequence in result.data["sequences"]
+    )
+    assert (source_tokens[-1], target_tokens[0]) == ("[SEP]", "[CLS]")
+    if target:
+        read = [tokenizer.cls_id, *tokenizer.encode_ids(target[0])]
+        assert result.data["texts"] == (TEXT, *target)
+    else:
+        (written,) = TextWriter.load(transformer, "cpu")([TEXT], len(target_tokens))
+        read = [tokenizer.cls_id, *map(tokenizer.token_to_id, target_tokens[1:])]
+        assert tokenizer.decode(read).strip().startswith(written[:5].strip())
+    theirs = transformers.MarianMTModel.from_pretrained(
+        transformer, attn_implementation="eager"
+    ).eval()
+    with torch.no_grad():
+        output = theirs(
+            torch.tensor([source]), decoder_input_ids=torch.tensor([read]), output_attentions=True
+        )
+    assert_equal_attention(result.parts["the source to itself"], output.encoder_attentions)
+    assert_equal_attention(result.parts["the target to itself"], output.decoder_attentions)
+    assert_equal_attention(result.parts["the target to the source"], output.cross_attentions)
+    np.testing.assert_allclose(result.logits[-1], output.logits[0].numpy(), rtol=0, atol=1e-4)
+    shares = output.logits[0].softmax(-1)
+    wanted = [*read[1:], tokenizer.sep_id]
+    expected = [float(shares[place, id_]) for place, id_ in enumerate(wanted)]
+    assert [each.value for each in result.decisions] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", ["gpt", "transformer"])
+def test_pages_of_systems_look_right(name, language, browser, request, tmp_path):
+    folder = request.getfixturevalue(name)
+    pair = "the sea" if name == "transformer" else ()
+    path = look(folder, TEXT, pair=pair, language=language, device="cpu").save(
+        tmp_path / "page.html"
+    )
+    if browser is None:
+        pytest.skip("needs Chromium")
+    with browser.new_page() as page:
+        assert find_faults(page, path) == []
+        if name == "gpt":
+            assert page.locator("#block").count() == 0
+            return
+        shown = page.locator(".lines .to").count()
+        page.select_option("#block", "1")
+        assert page.locator(".lines .to").count() != shown
+        assert page.locator(".grid-of-heads button").count() == 3 * 2
+        page.select_option("#block", "0")
+        assert page.locator(".grid-of-heads button").count() == 2 * 3
+        assert page.locator(".lines .from").all_text_contents()[-1] == "[SEP]"
+
+
+def test_a_long_text_of_a_system_is_cut(gpt, transformer):
+    result = look(gpt, "sea " * 50_000, device="cpu")
+    assert (len(result.tokens), result.num_all) == (31, 50_001)
+    long = {"text": "sea " * 50_000, "pair": "river " * 50_000}
+    result = look(transformer, **long, max_length=7, device="cpu")
+    assert (len(result.tokens), result.num_all) == (14, 100_002)
+    assert len(look(gpt, TEXT, max_length=3, device="cpu").tokens) == 3
+
+
+WRONG = {
+    "empty": (InputError, ("empty",), {"text": " "}),
+    "pair": (InputError, ("--pair",), {"pair": ("a", "b")}),
+    "layer": (ConfigError, ("--without",), {"without": "9.1"}),
+    "length": (ConfigError, ("--max-length", "99"), {"max_length": 99}),
+    "checkpoints": (ConfigError, ("--checkpoints",), {"checkpoints": True}),
+    "data": (ConfigError, ("--data",), {"data": "a.txt"}),
+}
+
+
+@pytest.mark.parametrize("name", ["gpt", "transformer"])
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_requests_of_systems_are_refused(case, name, request):
+    kind, parts, options = WRONG[case]
+    text = options.get("text", TEXT)
+    more = {key: value for key, value in options.items() if key != "text"}
+    with refuses(kind, *parts):
+        look(request.getfixturevalue(name), text, **more)
+
+
+def test_a_system_without_attention_is_refused(gpt, tmp_path, monkeypatch):
+    monkeypatch.setitem(OTHER_SYSTEMS, "recurrent", "a network without attention.")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "recurrent"}))
+    with refuses(CheckpointError, "recurrent", "attention"):
+        look(tmp_path, TEXT)
