@@ -92,6 +92,11 @@ def load_for_look(model: FolderPath, device: str, max_length: int | None) -> Pre
         ConfigError: there is no such device, or a length that the model does not read.
     """
     predictor = load_with_gradients(model, device=device, max_length=max_length)
+    if not predictor.model.config.num_hidden_layers:
+        raise CheckpointError(
+            f"{predictor.loaded.folder.path}: it holds a vector for each token and no layers, so "
+            "that there is no attention to look at. Give a folder of a BERT or another encoder."
+        )
     _check_is_one_model(predictor)
     predictor.model.requires_grad_(False)
     return predictor

@@ -22,8 +22,11 @@ from bertsmith.inspection.look import look
 from bertsmith.inspection.page import page_data
 from bertsmith.inspection.plain_values import ALPHABET, spell_weights
 from bertsmith.inspection.saliency import TOLERANCE
+from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import TASK_SETTINGS
+from bertsmith.model.families.static_vectors import StaticConfig
 from bertsmith.model.head_names import MEMBERS_FOLDER
+from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
 
 TEXT = "a lovely film and the dull story was very awful ."
@@ -240,6 +243,14 @@ def test_wrong_requests_are_refused(name, tmp_path):
     text = options.pop("text", "a good film") if "text" in options else "a good film"
     with refuses(kind, *parts):
         look(folder, text, **{name: value for name, value in options.items() if name != "text"})
+
+
+def test_a_folder_of_vectors_without_layers_is_refused(tmp_path):
+    tokenizer = tiny_tokenizer()
+    model = BertModel(StaticConfig(tokenizer.vocab_size, 24, max_position_embeddings=37))
+    save_model(model, tmp_path / "model", tokenizer)
+    with refuses(CheckpointError, "no attention"):
+        look(tmp_path / "model", TEXT)
 
 
 def test_a_folder_of_several_models_is_refused(tmp_path):

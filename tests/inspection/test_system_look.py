@@ -13,6 +13,7 @@ from tiny_tokenizers import tiny_wordpiece
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.inspection.look import look
 from bertsmith.inspection.saliency import TOLERANCE
+from bertsmith.inspection.system_look import READERS
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import save_gpt
 from bertsmith.lineage.text_generation import TextGenerator
@@ -223,8 +224,8 @@ def test_wrong_requests_of_systems_are_refused(case, name, request):
         look(request.getfixturevalue(name), text, **more)
 
 
-def test_a_system_without_attention_is_refused(gpt, tmp_path, monkeypatch):
-    monkeypatch.setitem(OTHER_SYSTEMS, "recurrent", "a network without attention.")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "recurrent"}))
-    with refuses(CheckpointError, "recurrent", "attention"):
+@pytest.mark.parametrize("name", sorted(OTHER_SYSTEMS.keys() - READERS.keys()))
+def test_systems_that_cannot_be_looked_into_are_refused(name, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
+    with refuses(CheckpointError, f"'{name}'", "attention"):
         look(tmp_path, TEXT)
