@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from bertsmith.commands.first_word import find_model, parse_with_columns
 from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.config import to_jsonable
+from bertsmith.data.columns import Columns
 from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import tell_unknown
@@ -28,6 +30,7 @@ from bertsmith.evaluation.minimal_pairs import (
 )
 from bertsmith.evaluation.page import ErrorSurvey, write_evaluation_page
 from bertsmith.evaluation.stored_majority import StoredMajority
+from bertsmith.lineage.sentence_scores import SentenceScorer, reads_left_to_right
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.baseline import Baseline
@@ -43,6 +46,10 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
     So the scores are printed even if the page cannot be written.
     """
+    named = find_model(Settings, words)
+    if named is not None and reads_left_to_right(named):
+        measure_left_to_right(words, " ".join(line[:2]))
+        return
     settings, folder = parse_for_folder(Settings, words, " ".join(line[:2]))
     check_flags(settings)
     model = folder or settings.model
@@ -85,6 +92,32 @@ def check_flags(settings: Settings) -> None:
         raise ConfigError(f"{flags} {verb} no effect with {flag}. Leave out {flags}.")
     if settings.scores and settings.scores.suffix != ".jsonl":
         raise ConfigError(f"--scores: the name must end in .jsonl, and is '{settings.scores}'.")
+
+
+def measure_left_to_right(words: Sequence[str], prog: str) -> None:
+    """Score a GPT or LSTM on minimal pairs."""
+    settings = parse_with_columns(Settings, Columns, words, prog)
+    check_flags(settings)
+    if settings.minimal_pairs is None:
+        raise ConfigError(
+            f"{settings.model}: a model that reads from left to right is scored with "
+            "--minimal-pairs FILE. It is not fine-tuned for labels: leave out --data."
+        )
+    path = settings.minimal_pairs
+    check_delimiter(settings.columns, path)
+    scorer = SentenceScorer.load(settings.model, settings.device)
+    with hold_outputs({"--scores": settings.scores}, path, settings.model), ExitStack() as stack:
+        callbacks: list[PairCallback] = []
+        if settings.scores is not None:
+            file = stack.enter_context(atomic_write(settings.scores, "w"))
+            callbacks.append(partial(write_scores, file))
+        result = evaluate_minimal_pairs(
+            scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
+        )
+    unknown_rate = scorer.num_unknown / max(1, scorer.num_tokens)
+    tell_unknown(unknown_rate, name_source(path))
+    report = {**result.to_json(), "unknown_rate": unknown_rate}
+    print(json_module.dumps(report) if settings.json else result)
 
 
 def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> None:

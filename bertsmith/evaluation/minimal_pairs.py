@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from bertsmith.data.columns import Columns
 from bertsmith.data.reader import check_limit
@@ -104,8 +105,14 @@ def load_pair_scorer(
     )
 
 
+class PairScorer(Protocol):
+    """Scores the sentences of pairs: a `Predictor` of `MinimalPairs`, or another model."""
+
+    def predict(self, examples: Sequence[MinimalPair], /) -> Sequence[PairScores]: ...
+
+
 def evaluate_minimal_pairs(
-    scorer: Predictor[MinimalPairs],
+    scorer: PairScorer,
     source: ExampleSource,
     columns: Columns | None = None,
     *,
@@ -117,7 +124,7 @@ def evaluate_minimal_pairs(
     The file is read a portion at a time, so it may have any size.
 
     Args:
-        scorer: made by `load_pair_scorer`.
+        scorer: such as `load_pair_scorer` makes.
         source: the pairs, as `RecordReader` reads them. The columns `UID`, `linguistics_term` and
             `field` are optional.
         columns: options for reading; `text_column` names the good sentence, `pair_column` the bad

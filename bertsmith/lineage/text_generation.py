@@ -7,7 +7,7 @@ from typing import Self
 
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
-from bertsmith.lineage.gpt import Gpt
+from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.gpt_tokenizer import load_text_tokenizer
 from bertsmith.lineage.recurrent import RecurrentLanguageModel
@@ -59,6 +59,20 @@ class TextGenerator:
         tokenizer, has_start = load_text_tokenizer(directory)
         return cls(model.to(target), tokenizer, has_start=has_start)
 
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that the model reads; None without a limit."""
+        config = self.model.config
+        return config.n_positions if isinstance(config, GptConfig) else None
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Encode a text, with the start token if the model has one or the text is empty."""
+        ids = self.tokenizer.encode_ids(text)
+        if ids and not self.has_start:
+            return ids
+        first = self.model.config.bos_token_id
+        return [self.tokenizer.cls_id if first is None else first, *ids]
+
     def __call__(
         self,
         texts: Sequence[str],
@@ -73,10 +87,7 @@ class TextGenerator:
         Raises:
             InputError: a text is so long that the model cannot read so many new tokens after it.
         """
-        first = self.model.config.bos_token_id
-        begin = [self.tokenizer.cls_id if first is None else first]
-        encoded = map(self.tokenizer.encode_ids, texts)
-        prompts = [begin + ids if self.has_start or not ids else ids for ids in encoded]
+        prompts = [self.encode_prompt(text) for text in texts]
         answers = generate(self.model, prompts, max_new_tokens, choice)
         return [
             self._describe(prompt, new_ids)

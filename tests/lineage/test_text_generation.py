@@ -85,6 +85,27 @@ def test_a_model_that_cannot_continue_a_text_names_its_command(refused, tmp_path
     assert "'bertsmith fill'" in refused("generate", tmp_path, "the river")
 
 
+def test_minimal_pairs_are_scored_by_the_tokens_before(folder, bertsmith, refused, tmp_path):
+    table, scores = tmp_path / "pairs.csv", tmp_path / "scores.jsonl"
+    pairs = [("the river runs", "runs the river"), ("the sea is wide", "the sea is"), ("a", "a")]
+    rows = "".join(f"{good},{bad}\n" for good, bad in pairs)
+    table.write_text(f"sentence_good,sentence_bad\n{rows}", encoding="utf-8")
+    line = ("evaluate", folder, "--minimal-pairs", table, "--device", "cpu")
+    report = json.loads(bertsmith(*line, "--scores", scores, "--json"))
+    assert report["num_pairs"] == 3 and report["num_identical"] == 1
+    generator = TextGenerator.load(folder, "cpu")
+    for (good, bad), text in zip(pairs, scores.read_text("utf-8").splitlines(), strict=True):
+        found = json.loads(text)
+        for sentence, name in ((good, "score_good"), (bad, "score_bad")):
+            ids = torch.tensor([generator.encode_prompt(sentence)])
+            with torch.no_grad():
+                loss = generator.model(ids, labels=ids).loss.item()
+            assert found[name] == pytest.approx(-loss * (ids.shape[1] - 1), abs=1e-4)
+    assert "accuracy" in bertsmith(*line)
+    assert "--minimal-pairs" in refused("evaluate", folder, "--data", table)
+    table.write_text("sentence_good,sentence_bad\na,##\n", encoding="utf-8")
+
+
 @pytest.mark.parametrize("has_old_files", [False, True])
 def test_a_published_gpt_2_continues_texts_as_in_transformers(tmp_path, has_old_files, bertsmith):
     """Its tokenizer has one special token, and a text has no start token."""
