@@ -7,8 +7,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertsmith.model.attention import AttentionView, RecordWeights
+
 Place = tuple[int, int]
 """An attention module: the number of its block of layers, and that of its layer there."""
+
+
+class RecordingView:
+    """An `AttentionView` that passes the weights of another one through `record`."""
+
+    def __init__(self, view: AttentionView, record: RecordWeights) -> None:
+        self.view = view
+        self.record = record
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        dropout_prob: float = 0.0,
+        record_weights: RecordWeights | None = None,
+    ) -> Tensor:
+        """Compute contexts as `AttentionView.attend` does."""
+        assert record_weights is None
+        return self.view.attend(query, key, value, dropout_prob, self.record)
 
 
 @contextmanager
@@ -19,16 +41,14 @@ def recording_attention(
 ) -> Iterator[None]:
     """Pass attention weights to `receive` in the block, fp32 [heads, queries, keys].
 
-    The system reads one sequence, and its attention modules are `SelfAttention` or
-    `CrossAttention`. The heads of `without` add nothing to their layers.
+    The system reads one sequence, and each module is called with a view. The heads of `without`
+    add nothing to their layers.
     """
     silent = without or {}
     with ExitStack() as stack:
         for place, module in modules.items():
 
-            def ask(
-                module: nn.Module, args: Any, kwargs: dict[str, Any], place: Place = place
-            ) -> Any:
+            def ask(module: nn.Module, args: tuple[Any, ...], place: Place = place) -> Any:
                 def record(blocks: Sequence[Tensor]) -> list[Tensor]:
                     (weights,) = blocks
                     receive(place, weights[0].detach().float().cpu())
@@ -36,10 +56,12 @@ def recording_attention(
                     used[:, list(silent.get(place, ()))] = 0
                     return [used]
 
-                return args, {**kwargs, "record_weights": record}
+                return tuple(
+                    RecordingView(each, record) if hasattr(each, "attend") else each
+                    for each in args
+                )
 
-            hook = module.register_forward_pre_hook(ask, with_kwargs=True)
-            stack.callback(hook.remove)
+            stack.callback(module.register_forward_pre_hook(ask).remove)
         yield
 
 

@@ -30,11 +30,15 @@ from bertsmith.inspection.shown_text import ShownPiece, spell_token
 from bertsmith.inspection.system_reader import (
     ShownGpt,
     ShownSystem,
-    ShownTransformer,
+    ShownWriter,
     SystemOutputs,
+    heads_of,
 )
 from bertsmith.lineage.encoder_decoder import write_targets
 from bertsmith.lineage.gpt_folder import load_gpt
+from bertsmith.lineage.t5 import T5
+from bertsmith.lineage.t5_folder import load_t5
+from bertsmith.lineage.transformer import Transformer
 from bertsmith.lineage.transformer_folder import load_transformer
 from bertsmith.model.config_file import CONFIG_FILE, OTHER_SYSTEMS
 from bertsmith.model.hub import find_checkpoint
@@ -43,6 +47,8 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
+LONGEST = 512
+"""Most tokens of a source or target of a model that has no limit of its own."""
 NUM_NEXT = 5
 """Number of the likeliest next tokens that the page lists."""
 MOST_EXPLAINED = 8
@@ -117,8 +123,8 @@ def system_of(path: str | Path) -> str | None:
     if name in OTHER_SYSTEMS:
         raise CheckpointError(
             f"{directory}: its model_type is '{name}', and 'bertsmith look' shows the attention of "
-            "encoders such as BERT, of GPT-2 and of the Transformer of 2017. Give a folder of one "
-            "of these."
+            "encoders such as BERT, of GPT-2, of the Transformer of 2017 and of T5. Give a folder "
+            "of one of these."
         )
     return None
 
@@ -186,7 +192,9 @@ def look_at_system(
         ],
         "numAll": read.num_all,
         "kind": "next",
-        "mask": None,
+        "mask": None
+        if reader.baseline_id is None
+        else read.tokenizer.id_to_token(reader.baseline_id),
         "alphabet": ALPHABET,
         "frames": [
             {"step": None, "weights": weights, "decisions": list(map(plain_decision, decisions))}
@@ -220,14 +228,30 @@ def _read_gpt(
 def _read_transformer(
     path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
 ) -> ReadSystem:
+    return _read_writer(load_transformer(path), path, text, pair, max_length, device)
+
+
+def _read_t5(
+    path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
+) -> ReadSystem:
+    return _read_writer(load_t5(path), path, text, pair, max_length, device)
+
+
+def _read_writer(
+    model: Transformer | T5,
+    path: Path,
+    text: str,
+    pair: Sequence[str],
+    max_length: int | None,
+    device: str,
+) -> ReadSystem:
     if len(pair) > 1:
         raise InputError(f"{option('pair')}: found {len(pair)} texts. Give one, the target.")
-    model = load_transformer(path).to(select_device(device)).requires_grad_(False)
+    model = model.to(select_device(device)).requires_grad_(False)
     tokenizer = load_tokenizer(path)
-    config = model.config
-    num_heads = config.encoder_layers * config.encoder_attention_heads
-    num_heads += 2 * config.decoder_layers * config.decoder_attention_heads
-    limit = _limit(max_length, config.max_position_embeddings, num_heads)
+    encoder, decoder = heads_of(model)
+    num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
+    limit = _limit(max_length, model.longest or LONGEST, num_heads)
     ids, pieces = _encode(tokenizer, text, 0)
     source = [*ids[: limit - 1], model.end_id]
     if pair:
@@ -239,7 +263,9 @@ def _read_transformer(
         target_text, target_pieces = _spell(tokenizer, written, 1)
     num_all = 2 + len(ids) + len(written)
     written, target_pieces = written[: limit - 1], target_pieces[: limit - 1]
-    reader = ShownTransformer(model, source, [model.start_id, *written])
+    # A T5 normalizes what it reads first, so that it cannot tell a vector of zero from its end.
+    baseline_id = tokenizer.unk_id if isinstance(model, T5) else None
+    reader = ShownWriter(model, source, [model.start_id, *written], baseline_id)
     shown = (
         _numbered((*pieces[: limit - 1], _special(tokenizer, model.end_id))),
         _numbered((_special(tokenizer, model.start_id), *target_pieces)),
@@ -248,7 +274,7 @@ def _read_transformer(
 
 
 Read = Callable[[Path, str, Sequence[str], int | None, str], ReadSystem]
-READERS: dict[str, Read] = {"gpt2": _read_gpt, "marian": _read_transformer}
+READERS: dict[str, Read] = {"gpt2": _read_gpt, "marian": _read_transformer, "t5": _read_t5}
 """The systems that can be looked into, by the `model_type` of their folders."""
 
 
@@ -311,7 +337,7 @@ def _decide(read: ReadSystem, outputs: SystemOutputs) -> list[Decision]:
     """List the likeliest next tokens of a text, or each token of a target with its probability."""
     tokenizer = read.tokenizer
     shares = outputs.logits[-1].softmax(-1)
-    if isinstance(read.reader, ShownTransformer):
+    if isinstance(read.reader, ShownWriter):
         target = [*read.reader.sequences[1][1:], read.reader.model.end_id]
         cells = list(enumerate(target))
     else:

@@ -1,4 +1,4 @@
-"""Systems beside BERT as `look` reads them: a GPT, and the Transformer of 2017."""
+"""Systems beside BERT as `look` reads them: a GPT, the Transformer of 2017, and T5."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ from bertsmith.inspection.module_hooks import (
 from bertsmith.inspection.saliency import Target
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.source_target import SourceTarget
+from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.lineage.transformer import Transformer
 
 
@@ -55,9 +56,15 @@ class ShownSystem(ABC):
 
     parts: Sequence[AttentionPart]
 
-    def __init__(self, sequences: Sequence[Sequence[int]], kept: Sequence[int]) -> None:
+    def __init__(
+        self,
+        sequences: Sequence[Sequence[int]],
+        kept: Sequence[int],
+        baseline_id: int | None = None,
+    ) -> None:
         self.sequences = sequences
         self.kept = kept
+        self.baseline_id = baseline_id
 
     @property
     @abstractmethod
@@ -116,13 +123,17 @@ class ShownSystem(ABC):
     def ends(self) -> tuple[Tensor, Tensor]:
         """Return the word vectors of the baseline and of all sequences, fp32 [tokens, hidden].
 
-        The baseline has vectors of zero in place of all words but those of `kept`.
+        The baseline has vectors of zero, or of `baseline_id`, in place of all words but those of
+        `kept`.
         """
         ids = [each for sequence in self.sequences for each in sequence]
         weight = self.word.weight.detach()
         end = weight[ids_on(ids, weight.device)].float()
         is_kept = np.isin(ids, list(self.kept))
-        start = torch.where(torch.from_numpy(is_kept).to(weight.device)[:, None], end, 0.0)
+        hidden = torch.zeros_like(end)
+        if self.baseline_id is not None:
+            hidden += weight[self.baseline_id].float()
+        start = torch.where(torch.from_numpy(is_kept).to(weight.device)[:, None], end, hidden)
         return start, end
 
     def logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
@@ -172,30 +183,27 @@ class ShownGpt(ShownSystem):
         return self.model.final_norm(hidden)
 
 
-class ShownTransformer(ShownSystem):
-    """The Transformer of 2017, which writes a target while it sees a source.
+class ShownWriter(ShownSystem):
+    """A Transformer or T5, which writes a target while it sees a source.
 
     The sequences are the source, and the target as the decoder reads it, behind its start token.
+    `baseline_id` replaces words in the baseline; None puts vectors of zero there.
     """
 
-    def __init__(self, model: Transformer, source: Sequence[int], target: Sequence[int]) -> None:
-        super().__init__([source, target], (model.start_id, model.end_id))
+    def __init__(
+        self,
+        model: Transformer | T5,
+        source: Sequence[int],
+        target: Sequence[int],
+        baseline_id: int | None,
+    ) -> None:
+        super().__init__([source, target], (model.start_id, model.end_id), baseline_id)
         self.model = model
-        config = model.config
+        encoder, decoder = heads_of(model)
         self.parts = (
-            AttentionPart(
-                "the source to itself", config.encoder_layers, config.encoder_attention_heads
-            ),
-            AttentionPart(
-                "the target to itself", config.decoder_layers, config.decoder_attention_heads, 1, 1
-            ),
-            AttentionPart(
-                "the target to the source",
-                config.decoder_layers,
-                config.decoder_attention_heads,
-                1,
-                0,
-            ),
+            AttentionPart("the source to itself", len(model.encoder), encoder),
+            AttentionPart("the target to itself", len(model.decoder), decoder, 1, 1),
+            AttentionPart("the target to the source", len(model.decoder), decoder, 1, 0),
         )
 
     @property
@@ -219,3 +227,14 @@ class ShownTransformer(ShownSystem):
 
     def layers(self) -> Sequence[nn.Module]:
         return list(self.model.decoder)
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        return self.model.decoder_norm(hidden) if isinstance(self.model, T5) else hidden
+
+
+def heads_of(model: Transformer | T5) -> tuple[int, int]:
+    """Return the numbers of heads in a layer of the encoder and of the decoder."""
+    config = model.config
+    if isinstance(config, T5Config):
+        return config.num_heads, config.num_heads
+    return config.encoder_attention_heads, config.decoder_attention_heads

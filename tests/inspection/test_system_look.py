@@ -16,6 +16,8 @@ from bertsmith.inspection.saliency import TOLERANCE
 from bertsmith.inspection.system_look import READERS
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import save_gpt
+from bertsmith.lineage.t5 import T5, T5Config
+from bertsmith.lineage.t5_folder import save_t5
 from bertsmith.lineage.text_generation import TextGenerator
 from bertsmith.lineage.text_writing import TextWriter
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
@@ -169,6 +171,36 @@ def test_the_attention_of_a_transformer_is_that_of_transformers(target, transfor
     wanted = [*read[1:], tokenizer.sep_id]
     expected = [float(shares[place, id_]) for place, id_ in enumerate(wanted)]
     assert [each.value for each in result.decisions] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_the_attention_of_a_t5_is_that_of_transformers(is_tied, tmp_path):
+    tokenizer = tiny_wordpiece()
+    config = T5Config(
+        tokenizer.vocab_size, d_model=36, d_kv=7, d_ff=44, num_layers=2, num_decoder_layers=3,
+        num_heads=3, eos_token_id=tokenizer.sep_id, pad_token_id=tokenizer.pad_id,
+        decoder_start_token_id=tokenizer.pad_id,
+        feed_forward_proj="relu" if is_tied else "gated-gelu",
+        tie_word_embeddings=is_tied, scale_decoder_outputs=is_tied,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    save_t5(T5(config), tmp_path, tokenizer)
+    result = look(tmp_path, TEXT, pair="the sea runs", device="cpu")
+    theirs = transformers.T5ForConditionalGeneration.from_pretrained(
+        tmp_path, attn_implementation="eager"
+    ).eval()
+    source = [*tokenizer.encode_ids(TEXT), tokenizer.sep_id]
+    read = [tokenizer.pad_id, *tokenizer.encode_ids("the sea runs")]
+    with torch.no_grad():
+        output = theirs(
+            torch.tensor([source]), decoder_input_ids=torch.tensor([read]), output_attentions=True
+        )
+    assert_equal_attention(result.parts["the source to itself"], output.encoder_attentions)
+    assert_equal_attention(result.parts["the target to itself"], output.decoder_attentions)
+    assert_equal_attention(result.parts["the target to the source"], output.cross_attentions)
+    np.testing.assert_allclose(result.logits[-1], output.logits[0].numpy(), rtol=0, atol=1e-4)
+    first = result.attributions[0]
+    assert abs(first.values.sum() - first.difference) <= 0.05 * np.abs(first.values).sum()
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -28,7 +28,7 @@ class Settings(InferenceCompute):
     """HTML page to write."""
     pair: tuple[str, ...] = ()
     """Second text, in quotes; or the passage of a question, the choices of a prompt, or the target
-    of a Transformer."""
+    of a Transformer or T5."""
     data: Path | None = None
     """File of texts, for statistics of the heads and a map of the texts: .txt with one text per
     line, or .csv, .tsv, .jsonl, .json, .parquet or .xlsx; also as .gz, .xz or .zst."""
