@@ -76,9 +76,14 @@ def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResu
 
     Raises:
         ConfigError: a layer to keep does not exist.
-        CheckpointError: the corpus cannot score this model.
+        CheckpointError: the model has no layers, or the corpus cannot score it.
     """
     model = source.model
+    if not model.config.num_layers:
+        raise CheckpointError(
+            f"{source.path}: static vectors have no layers. Keep fewer tokens in place of layers "
+            f"({option('vocabulary')})."
+        )
     if source.corpus is not None and "masked_lm" not in model.heads:
         raise CheckpointError(
             f"{source.path}: the model has no masked-LM head, so a corpus cannot score it. "

@@ -6,7 +6,9 @@ The file modules.json beside that folder gives its name.
 from pathlib import Path, PurePosixPath
 
 from bertsmith.errors import CheckpointError
+from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import summed
 
 MODULES_FILE = "modules.json"
 
@@ -62,3 +64,14 @@ def inner_folder(directory: Path) -> Path | None:
                 )
             return directory / name
     return None
+
+
+STATIC_MODULE = "StaticEmbedding"
+"""The module of sentence-transformers that static vectors are."""
+
+
+def write_static_modules(directory: Path) -> None:
+    """Write a modules.json with which sentence-transformers opens a folder of static vectors."""
+    kind = f"sentence_transformers.models.{STATIC_MODULE}"
+    with summed(directory, MODULES_FILE):
+        write_json(directory / MODULES_FILE, [{"idx": 0, "name": "0", "path": ".", "type": kind}])

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from bertsmith.errors import ConfigError, option
+from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR, ElectraPair, has_generator, load_generator
 from bertsmith.model.heads import MaskedLMHead
@@ -167,8 +167,14 @@ def source_facts(
     If `folder` is a checkpoint, `weights` are the checksums of the model's own files.
 
     Raises:
-        CheckpointError: the folder is damaged.
+        CheckpointError: the folder is damaged, or its family cannot be pre-trained.
     """
+    if "masked_lm" not in folder.family.heads:
+        raise CheckpointError(
+            f"{folder.path}: static vectors have no layers to pre-train. Leave out "
+            f"{option('from')} for a new BERT, which can begin with vectors counted in its corpus "
+            f"({option('word_initializer', 'counted')})."
+        )
     guesses = folder.family.architectures[frozenset({"masked_lm"})]
     is_masked_lm = guesses in (folder.settings.get("architectures") or ())
     objective: ObjectiveName = "masked_lm" if is_masked_lm else folder.family.objective

@@ -16,16 +16,12 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families.static_vectors import StaticConfig
+from bertsmith.model.nested_folder import write_static_modules
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.counted_start import check_memory, count_vectors
 from bertsmith.pretraining.vector_settings import VectorSettings
-from bertsmith.system.files import write_json
-from bertsmith.system.sums import summed
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.run_folder import RunFolder
-
-MODULES = "modules.json"
-STATIC_MODULE = "sentence_transformers.models.StaticEmbedding"
 
 
 @dataclass(frozen=True)
@@ -91,9 +87,7 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
     )
     with folder.held(lambda: check_folder(folder, settings)):
         folder.begin()
-        with summed(folder.path, MODULES):
-            module = {"idx": 0, "name": "0", "path": ".", "type": STATIC_MODULE}
-            write_json(folder.path / MODULES, [module])
+        write_static_modules(folder.path)
         save_model(model, folder.path, tokenizer)
         folder.finish()
     return result

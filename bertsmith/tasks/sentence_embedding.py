@@ -25,11 +25,12 @@ from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.data.sentence_pairs import Kind, RelatedReader, RelatedTexts, kind_of, score_range
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import CheckpointError, ExamplesError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, ExamplesError, InputError, option
 from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.nested_folder import write_static_modules
 from bertsmith.tasks.baselines import VectorBaselines
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import text_field
@@ -302,9 +303,15 @@ class Embed(Task[RelatedTexts, Vectors]):
         Raises:
             CheckpointError: the folder's pooling is not supported, or the folder wants lower case
                 and its tokenizer keeps the case.
+            ConfigError: static vectors are to be pooled in another way than by their mean.
         """
         before = SentenceFolder.read(folder.files, pooling=settings.pooling)
         check_case(folder.files, folder.tokenizer)
+        if before.pooling not in (None, "mean") and not folder.config.num_layers:
+            raise ConfigError(
+                f"{option('pooling', before.pooling)}: the vector of a text is the mean over its "
+                "static vectors. Leave it out."
+            )
         length = settings.max_length or before.max_length
         pooled = SentenceFolder(before.pooling or "mean", before.normalize, length)
         return replace(self, folder=pooled)
@@ -371,7 +378,11 @@ class Embed(Task[RelatedTexts, Vectors]):
         return settings | self.column_settings
 
     def write_files(self, directory: Path) -> None:
-        self.folder.write(directory, read_folder(directory).config.hidden_size)
+        config = read_folder(directory).config
+        if config.num_layers:
+            self.folder.write(directory, config.hidden_size)
+        else:
+            write_static_modules(directory)
 
     def encode(
         self,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
-from bertsmith.model.nested_folder import inner_folder
+from bertsmith.model.nested_folder import STATIC_MODULE, inner_folder
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
@@ -44,8 +44,6 @@ SETTINGS_FILE = "config_sentence_transformers.json"
 MOST_FOLDERS_DEEP = 3
 """Number of parent folders in which a modules.json that names the model's folder is searched."""
 
-STATIC = "StaticEmbedding"
-"""The module of static vectors, in place of the first two of `MODULES`."""
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The modules that turn a text into a vector, and the folder with the settings of each."""
 
@@ -70,10 +68,10 @@ class SentenceFolder:
             CheckpointError: a file is damaged, asks for something unsupported, or names no pooling.
         """
         paths = _read_modules(files)
-        if STATIC in paths:  # its vectors are means over tokens
+        if STATIC_MODULE in paths:  # its vectors are means over tokens
             paths = {
                 **{name: path for name, path in MODULES.items() if name != "Normalize"},
-                **{name: path for name, path in paths.items() if name != STATIC},
+                **{name: path for name, path in paths.items() if name != STATIC_MODULE},
             }
             pooling = pooling or "mean"
         if unknown := paths.keys() - {*MODULES, ""}:

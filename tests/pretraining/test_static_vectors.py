@@ -1,6 +1,7 @@
 """`bertsmith vectors`: counted vectors as a folder that commands and other libraries open."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,20 +11,26 @@ from refusals import refuses
 from tiny_models import write_csv, write_reviews
 
 from bertsmith import TextClassifier
+from bertsmith.compression.compress import compress
+from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError, ConfigError, SettingError
 from bertsmith.finetuning.heads import function_for
+from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining import counted_start
 from bertsmith.pretraining.counted_start import count_vectors
+from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.static_vectors import count_static_vectors
 from bertsmith.pretraining.vector_settings import VectorSettings
 from bertsmith.serving.served_model import ServedModel
 from bertsmith.system.sums import SUMS_FILE
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.auto import load
+from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.settings.embed import EmbedSettings
 from bertsmith.tasks.text_classification import Classify
 
 TEXTS = ["baba ceba diba.", "baba", "guba haba baba ceba diba foba", "ceba " * 37]
@@ -128,6 +135,35 @@ def test_the_estimator_takes_the_folder(settings, counted, tmp_path):
     classifier = TextClassifier(settings.out, head="linear", precision="fp32", verbose=0)
     classifier.fit(str(train), eval=None)
     assert classifier.predict(["good film"]).shape == (1,)
+
+
+def test_vectors_that_learned_from_pairs_are_static_vectors_still(settings, counted, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    rows = [("baba ceba", "ceba baba", 5), ("guba haba", "diba foba", 0), ("baba", "haba guba", 1)]
+    train = write_csv(tmp_path / "pairs.csv", ("text", "pair", "score"), *rows)
+    task = EmbedSettings(
+        model=settings.out, train=train, eval=train, out=tmp_path / "out", steps=3,
+        learning_rate=1e-2, precision="fp32", threads=1,
+    )  # fmt: skip
+    finetune(Embed, task)
+    theirs = sentence_transformers.SentenceTransformer(str(task.out), device="cpu")
+    encoder = load(task.out, device="cpu", precision="fp32")
+    np.testing.assert_allclose(cosines(encoder.encode(TEXTS), theirs.encode(TEXTS)), 1, atol=1e-5)
+    before = load_model(settings.out).embeddings.word.weight
+    assert not torch.equal(load_model(task.out).embeddings.word.weight, before)
+    first = replace(task, out=tmp_path / "first", pooling="first_token")
+    with refuses(ConfigError, "--pooling first_token", "mean"):
+        finetune(Embed, first)
+
+
+def test_what_needs_layers_is_refused(settings, counted, tmp_path):
+    fewer = CompressSettings(
+        model=settings.out, out=tmp_path / "small", layers=LayerSettings(num_layers=1)
+    )
+    with refuses(CheckpointError, "have no layers"):
+        compress(fewer)
+    with refuses(CheckpointError, "have no layers", "--from"):
+        source_facts("vectors", read_folder(settings.out))
 
 
 def test_another_folder_of_model2vec_and_odd_settings_are_refused(

@@ -7,8 +7,9 @@ mean over its tokens. Special tokens have the vector 0, since those libraries le
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
+from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families.bert import TASK_HEAD_NAMES
@@ -52,11 +53,18 @@ class StaticConfig(BertConfig):
 
 
 class StaticEmbeddings(Embeddings):
-    """Word embeddings alone, without position, segment and LayerNorm."""
+    """Word embeddings alone, without position, segment and LayerNorm.
+
+    A token with the vector 0 keeps it in training, so that special tokens never count.
+    """
 
     def __init__(self, config: StaticConfig) -> None:
         super().__init__(config)
         self.norm = nn.Identity()  # type: ignore[assignment]
+
+    def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
+        vectors = super().forward(batch, words)
+        return vectors * (vectors.detach() != 0).any(-1, keepdim=True)
 
 
 STATIC_KEYS: dict[str, str | None] = {
