@@ -49,6 +49,11 @@ each grew from 513 to 666 MB in two minutes; now it grows from 485 to 551 MB in 
 no more (a Zen 5). This takes 1.5 % of the processor time."""
 
 
+CHARACTERS_LIKE_TOKEN = 20
+"""Number of characters whose encoding counts as much as a token that is computed. Long texts leave
+holes, too: their words are many small objects."""
+
+
 class Sender(Protocol):
     """The way back to the HTTP process."""
 
@@ -156,6 +161,7 @@ class Engine:
                 self.sender.send(refused.refusal)
             except Exception as error:
                 self.sender.send(_fault(number, error))
+        self._trim_memory((SLICE_CHARACTERS - room) // CHARACTERS_LIKE_TOKEN)
 
     def _enqueue(self, encoding: TextEncoding) -> None:
         work, definition = encoding.work, encoding.definition
@@ -200,7 +206,11 @@ class Engine:
         self._trim_memory(num_tokens)
 
     def _trim_memory(self, num_tokens: int) -> None:
-        """Give free memory back now and then; `num_tokens` is the size of the last batch."""
+        """Give free memory back now and then.
+
+        Args:
+            num_tokens: size of the last batch, or of encoded texts whose memory is as much.
+        """
         self._tokens_since_trim += num_tokens
         if self._tokens_since_trim >= BATCHES_BETWEEN_TRIMS * self.max_batch_tokens:
             self._tokens_since_trim = 0
