@@ -12,20 +12,11 @@ from bertsmith.errors import InputError
 from bertsmith.lineage.generation import reading
 from bertsmith.lineage.text_generation import TextGenerator
 from bertsmith.model.masked_lm_loss import token_log_probs
-from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 
 LEFT_TO_RIGHT = ("gpt2", "recurrent")
 """The `model_type` of such models."""
 TOKENS_AT_ONCE = 4096
-
-
-def reads_left_to_right(path: str | Path) -> bool:
-    """Return whether a folder's config.json is that of such a model."""
-    files = SmallFiles(Path(path))
-    if not files.has("config.json"):
-        return False
-    return files.read_json("config.json").get("model_type") in LEFT_TO_RIGHT
 
 
 class SentenceScorer:

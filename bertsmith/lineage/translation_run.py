@@ -1,5 +1,6 @@
 """Learning to write one text from another: tables of pairs go in, a model folder comes out."""
 
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.errors import SettingError
 from bertsmith.lineage.encoder_decoder import WRITTEN_AT_ONCE, EncoderDecoder, write_targets
+from bertsmith.lineage.generation import reading
 from bertsmith.lineage.system_run import (
     ResolvedSystem,
     SystemConfig,
@@ -236,14 +238,47 @@ def new_transformer_config(
     )
 
 
-def score_writing(model: EncoderDecoder, pairs: EncodedPairs) -> dict[str, float]:
-    """Write the target of at most `MAX_SCORED` pairs by the likeliest tokens, and compare.
+def score_pairs(
+    model: EncoderDecoder,
+    reader: TranslationReader,
+    tokenizer: Tokenizer,
+    max_length: int | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Score a model on the pairs of a table: the loss and accuracy of tokens, and `exact_match`.
+
+    Args:
+        max_length: the most tokens of a text; by default as many as the model reads.
+        limit: the number of pairs to take, from the first; None takes all.
+
+    Raises:
+        InputError: the table cannot be read, or a text is too long.
+    """
+    most = max_length or model.longest or sys.maxsize
+    if model.longest is not None:
+        most = min(most, model.longest)
+    pairs = encode_pairs(reader, tokenizer, model.end_id, most)
+    pairs = pairs.first(limit or len(pairs))
+    objective = Translation(pairs, pairs, model.start_id, batch_size=1, eval_rows=len(pairs))
+    with reading(model):
+        losses = objective.evaluate(model)
+    return {
+        "loss": losses["held_out_write_loss"],
+        "token_accuracy": losses["held_out_write_accuracy"],
+        **score_writing(model, pairs, len(pairs)),
+    }
+
+
+def score_writing(
+    model: EncoderDecoder, pairs: EncodedPairs, at_most: int = MAX_SCORED
+) -> dict[str, float]:
+    """Write the target of `at_most` pairs by the likeliest tokens, and compare.
 
     `exact_match` is the share of targets that are written token for token.
     """
     longest = max(map(len, pairs.targets))
     num_right = 0
-    pairs = pairs.first(MAX_SCORED)
+    pairs = pairs.first(at_most)
     for first in range(0, len(pairs), WRITTEN_AT_ONCE):
         chosen = slice(first, first + WRITTEN_AT_ONCE)
         written = write_targets(model, pairs.sources[chosen], longest)

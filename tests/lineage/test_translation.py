@@ -214,6 +214,15 @@ def test_the_lines_train_and_write(tmp_path, tokenizer, bertsmith, refused):
     assert len(texts.splitlines()) == 2
     answer = json.loads(bertsmith("translate", out, "cat", "--beams", "2", "--json", *flags))
     assert answer["source"] == "cat"
+    report = json.loads(
+        bertsmith("evaluate", out, "--data", tmp_path / "eval.tsv", "--device", "cpu", "--json")
+    )
+    trained = json.loads((out / "run.json").read_text(encoding="utf-8"))["result"]["evaluation"]
+    assert report["num_examples"] == 20 and report["exact_match"] == trained["exact_match"]
+    line = ("evaluate", out, "--data", tmp_path / "eval.tsv", "--limit", "7", "--device", "cpu")
+    assert "of the 7 targets" in bertsmith(*line)
+    assert "--data" in refused("evaluate", out, "--minimal-pairs", tmp_path / "eval.tsv")
+    assert "--page" in refused(*line, "--page", tmp_path / "page.html")
     assert "--file" in refused("translate", out)
     assert "--beams" in refused("translate", out, "cat", "--beams", "0")
     assert "'bertsmith translate'" in refused("predict", out, "cat")
