@@ -4,7 +4,7 @@ The head reads the vectors of every layer as it reads those of the last, after t
 the family has one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,15 +14,18 @@ from bertsmith.inspection.head_outputs import LayerOutputs, apply_head
 from bertsmith.model.bert import BertModel
 
 
-@torch.no_grad()
-def compute_lens(
+def iter_lens(
     model: BertModel, head: str, layers: LayerOutputs, batch: Batch, positions: Sequence[int]
-) -> list[Tensor]:
-    """Compute the head's logits at each layer, fp32 [positions, outputs], embeddings first.
+) -> Iterator[Tensor]:
+    """Yield the head's logits at each layer, fp32 [positions, outputs], embeddings first.
 
     The last of them are the model's own. `positions` are those of `apply_head`, and the batch is
-    the one sequence of which `layers` were computed.
+    the one sequence of which `layers` were computed. Layers come one at a time, as the logits of
+    all words at all layers of a base model take 200 MB for 128 tokens.
     """
     *lower, last = layers.hidden_states
-    read = [*(model.final_norm(hidden) for hidden in lower), last]
-    return [apply_head(model, head, hidden, batch, positions)[0].cpu() for hidden in read]
+    for number, hidden in enumerate((*lower, last)):
+        with torch.no_grad():
+            read = hidden if number == len(lower) else model.final_norm(hidden)
+            logits = apply_head(model, head, read, batch, positions)[0].cpu()
+        yield logits

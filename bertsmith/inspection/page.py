@@ -7,21 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from bertsmith.inspection.corpus_view import CorpusView
-from bertsmith.inspection.decisions import Decided, decide_at_layers, head_of
+from bertsmith.inspection.decisions import Decided
 from bertsmith.inspection.head_statistics import HeadStatistics
 from bertsmith.inspection.layer_recorder import Head
 from bertsmith.inspection.plain_values import (
     ALPHABET,
     MOST_REST,
-    MOST_WORDS,
-    clipped,
-    likely_words,
     plain_attribution,
     plain_decision,
     plain_piece,
@@ -51,7 +45,7 @@ class LookPage:
     without: Decided | None
     without_heads: Sequence[Head]
     attributions: Sequence[Attribution | None]
-    lens: Sequence[NDArray[np.float32]]
+    lens: dict[str, Any] | None
     predictor: Predictor[Any]
     statistics: HeadStatistics
     corpus: CorpusView | None
@@ -120,7 +114,7 @@ def page_data(page: LookPage) -> dict[str, Any]:
         "numSteps": page.num_steps,
         "saliency": list(map(plain_attribution, page.attributions)),
         "without": without,
-        "lens": _lens(page),
+        "lens": page.lens,
         "statistics": plain_statistics(
             page.statistics, page.corpus.source if page.corpus else None
         ),
@@ -141,44 +135,6 @@ def _shown_texts(shown: ShownText) -> list[str]:
 def _frame(decided: Decided) -> dict[str, Any]:
     decisions = list(map(plain_decision, decided.decisions))
     return {"weights": [spell_weights(decided.layers.attentions)], "decisions": decisions}
-
-
-def _lens(page: LookPage) -> dict[str, Any] | None:
-    """Say what each layer would predict: for each token, or for the text as a whole."""
-    head, predictor, shown = head_of(page.predictor), page.predictor, page.decided.shown
-    if head is None:
-        return None
-    if head == "masked_lm":
-        return {"tokens": [likely_words(predictor.tokenizer, logits) for logits in page.lens]}
-    if head == "replaced_token":
-        shares = (torch.from_numpy(logits).flatten().sigmoid().tolist() for logits in page.lens)
-        return {"tokens": [[[["", rounded(share)]] for share in layer] for layer in shares]}
-    if head == "tag":
-        firsts = set(shown.encoded.alignment[0].tokens.tolist() if shown.example.words else [])
-        return {"tokens": [_likely_labels(predictor, logits, firsts) for logits in page.lens]}
-    layers = decide_at_layers(predictor, page.decided, page.lens)
-    return {
-        "decisions": [
-            [[clipped(each.text or each.label), rounded(each.value)] for each in layer]
-            for layer in layers
-        ]
-    }
-
-
-def _likely_labels(
-    predictor: Predictor[Any], logits: NDArray[np.float32], firsts: set[int]
-) -> list[Any]:
-    """List the likeliest labels of each token that begins a word; None for the others."""
-    names = predictor.definition.labels
-    shares = torch.from_numpy(logits).softmax(-1)
-    values, numbers = shares.topk(min(MOST_WORDS, len(names)))
-    rows = zip(numbers.tolist(), values.tolist(), strict=True)
-    return [
-        [[names[number], rounded(share)] for number, share in zip(*row, strict=True)]
-        if position in firsts
-        else None
-        for position, row in enumerate(rows)
-    ]
 
 
 def _map(corpus: CorpusView | None) -> dict[str, Any] | None:

@@ -76,8 +76,8 @@ class SystemLook(Look):
     """The inside of a system while it reads a text, or writes one from another.
 
     `parts` has the attention weights by the name of each part, such as "the target to the source",
-    for each layer fp32 [heads, rows, columns]; `attentions` are those of the last part. `logits`
-    are fp32 [layers + 1, tokens, vocabulary], as in `SystemOutputs`.
+    for each layer fp32 [heads, rows, columns]; `attentions` are those of the last part.
+    `logits` are those of the token after each of the last sequence, fp32 [tokens, vocabulary].
     """
 
     def __init__(
@@ -91,7 +91,8 @@ class SystemLook(Look):
         tokens = [piece.token for pieces in read.pieces for piece in pieces]
         super().__init__(data, tokens, read.num_all)
         self.decisions = decisions
-        self.logits: NDArray[np.float32] = outputs.logits.numpy()
+        logits = read.reader.logits_of(outputs.hidden_states[-1])
+        self.logits: NDArray[np.float32] = logits.numpy()
         self.parts = {
             part.name: [weights.numpy() for weights in layers]
             for part, layers in zip(read.reader.parts, outputs.attentions, strict=True)
@@ -202,7 +203,12 @@ def look_at_system(
         "numSteps": 0,
         "saliency": list(map(plain_attribution, attributions)),
         "without": others,
-        "lens": {"tokens": [likely_words(read.tokenizer, each.numpy()) for each in outputs.logits]},
+        "lens": {
+            "tokens": [
+                likely_words(read.tokenizer, reader.logits_of(hidden).numpy())
+                for hidden in outputs.hidden_states
+            ]
+        },
         "statistics": _statistics(read, outputs),
         "map": None,
     }
@@ -336,7 +342,7 @@ def _numbered(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
 def _decide(read: ReadSystem, outputs: SystemOutputs) -> list[Decision]:
     """List the likeliest next tokens of a text, or each token of a target with its probability."""
     tokenizer = read.tokenizer
-    shares = outputs.logits[-1].softmax(-1)
+    shares = read.reader.logits_of(outputs.hidden_states[-1]).softmax(-1)
     if isinstance(read.reader, ShownWriter):
         target = [*read.reader.sequences[1][1:], read.reader.model.end_id]
         cells = list(enumerate(target))

@@ -39,13 +39,13 @@ class AttentionPart:
 class SystemOutputs:
     """One pass over a system's sequences.
 
-    `attentions` has for each part and layer fp32 [heads, rows, columns]. `logits`, fp32 [layers +
-    1, tokens, vocabulary], are those of the token after each of the last sequence, at each layer
-    as if it were the last, embeddings first.
+    `attentions` has for each part and layer fp32 [heads, rows, columns]. `hidden_states` are the
+    vectors of the last sequence, [tokens, hidden], at each layer as if it were the last, embeddings
+    first.
     """
 
     attentions: tuple[tuple[Tensor, ...], ...]
-    logits: Tensor
+    hidden_states: tuple[Tensor, ...]
 
 
 class ShownSystem(ABC):
@@ -114,8 +114,12 @@ class ShownSystem(ABC):
         )
         length = len(self.sequences[-1])
         lower = [self.finish(each[:length]) for each in (*inputs[:1], *outputs[:-1])]
-        logits = [self.compute_logits(each).float().cpu() for each in (*lower, hidden)]
-        return SystemOutputs(attentions, torch.stack(logits))
+        return SystemOutputs(attentions, (*lower, hidden))
+
+    @torch.no_grad()
+    def logits_of(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the token after each, fp32 [tokens, vocabulary], on the CPU."""
+        return self.compute_logits(hidden).float().cpu()
 
     def _sides(self) -> tuple[list[int], list[int]]:
         return [part.rows for part in self.parts], [part.columns for part in self.parts]

@@ -15,12 +15,12 @@ from bertsmith.inspection.explanations import explain
 from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
-from bertsmith.inspection.lens import compute_lens
 from bertsmith.inspection.look_result import Look
 from bertsmith.inspection.page import LookPage, page_data
 from bertsmith.inspection.page_limits import most_tokens
 from bertsmith.inspection.run_steps import RunStep, look_at_steps
 from bertsmith.inspection.saliency import Attribution
+from bertsmith.inspection.shown_lens import show_lens
 from bertsmith.inspection.shown_text import ShownText, read_text
 from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.system.bounds import check_largest
@@ -52,8 +52,7 @@ class TextLook(Look):
 
     `attentions` has an array for each layer, fp32 [heads, tokens, tokens]: the weight that each
     token (row) gives to each token (column). `attributions` has one entry for each decision, None
-    where none was computed. `lens` has the head's logits at each layer, embeddings first, fp32
-    [positions, outputs]; it is empty without a head.
+    where none was computed. `lens` is what each layer would predict, as `show_lens` gives it.
     """
 
     def __init__(self, page: LookPage) -> None:
@@ -75,7 +74,7 @@ class TextLook(Look):
         return self.page.attributions
 
     @property
-    def lens(self) -> Sequence[NDArray[np.float32]]:
+    def lens(self) -> dict[str, Any] | None:
         return self.page.lens
 
     @property
@@ -148,7 +147,7 @@ def look_at_text(
         without=decide(predictor, rows, heads, decided) if heads else None,
         without_heads=tuple(sorted(heads)),
         attributions=explain(predictor, decided),
-        lens=_lens(predictor, decided),
+        lens=show_lens(predictor, decided),
         predictor=predictor,
         statistics=view.statistics if view else _statistics(predictor, shown, decided),
         corpus=view,
@@ -178,17 +177,6 @@ def _check_is_one_model(predictor: Predictor[Any]) -> None:
 def _name(folder: Path) -> str:
     """Return a folder as it was named, but without the folders above it if it was named in full."""
     return folder.name if folder.is_absolute() else str(folder)
-
-
-def _lens(predictor: Predictor[Any], decided: Decided) -> list[NDArray[np.float32]]:
-    head = head_of(predictor)
-    if head is None:
-        return []
-    shown, model = decided.shown, predictor.model
-    batch = pack_copies(model, shown.ids, shown.type_ids)
-    positions = range(len(shown.ids))
-    lens = compute_lens(model, head, decided.layers, batch, positions)
-    return [np.asarray(logits.numpy(), dtype=np.float32) for logits in lens]
 
 
 def _statistics(predictor: Predictor[Any], shown: ShownText, decided: Decided) -> HeadStatistics:

@@ -7,7 +7,7 @@ import transformers
 from tiny_models import save_tiny_of, tiny_tokenizer
 
 from bertsmith.inspection.head_outputs import apply_head, compute_layers, pack_copies
-from bertsmith.inspection.lens import compute_lens
+from bertsmith.inspection.lens import iter_lens
 from bertsmith.model.loading import load_model
 
 FAMILIES = ("albert", "bert", "distilbert", "electra", "modernbert", "roberta")
@@ -50,7 +50,7 @@ def test_the_lens_of_the_last_layer_is_the_prediction(family, tmp_path):
     ids, type_ids = tiny_row()
     batch = pack_copies(model, ids, type_ids)
     layers = compute_layers(model, batch)
-    lens = compute_lens(model, head, layers, batch, range(len(ids)))
+    lens = list(iter_lens(model, head, layers, batch, range(len(ids))))
     assert len(lens) == model.config.num_hidden_layers + 1
     with torch.no_grad():
         inputs = [torch.from_numpy(each.astype(np.int64))[None] for each in (ids, type_ids)]

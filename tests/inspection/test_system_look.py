@@ -77,7 +77,7 @@ def test_the_attention_of_a_gpt_is_that_of_transformers(gpt):
         output = theirs(torch.tensor([ids]), output_attentions=True)
     assert_equal_attention(result.attentions, output.attentions)
     assert not np.triu(result.attentions[0], 1).any()
-    np.testing.assert_allclose(result.logits[-1], output.logits[0].numpy(), rtol=0, atol=2e-5)
+    np.testing.assert_allclose(result.logits, output.logits[0].numpy(), rtol=0, atol=2e-5)
     shares = output.logits[0, -1].softmax(-1)
     best = shares.topk(5)
     assert [each.value for each in result.decisions] == pytest.approx(
@@ -166,7 +166,7 @@ def test_the_attention_of_a_transformer_is_that_of_transformers(target, transfor
     assert_equal_attention(result.parts["the source to itself"], output.encoder_attentions)
     assert_equal_attention(result.parts["the target to itself"], output.decoder_attentions)
     assert_equal_attention(result.parts["the target to the source"], output.cross_attentions)
-    np.testing.assert_allclose(result.logits[-1], output.logits[0].numpy(), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(result.logits, output.logits[0].numpy(), rtol=0, atol=1e-4)
     shares = output.logits[0].softmax(-1)
     wanted = [*read[1:], tokenizer.sep_id]
     expected = [float(shares[place, id_]) for place, id_ in enumerate(wanted)]
@@ -198,7 +198,7 @@ def test_the_attention_of_a_t5_is_that_of_transformers(is_tied, tmp_path):
     assert_equal_attention(result.parts["the source to itself"], output.encoder_attentions)
     assert_equal_attention(result.parts["the target to itself"], output.decoder_attentions)
     assert_equal_attention(result.parts["the target to the source"], output.cross_attentions)
-    np.testing.assert_allclose(result.logits[-1], output.logits[0].numpy(), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(result.logits, output.logits[0].numpy(), rtol=0, atol=1e-4)
     first = result.attributions[0]
     assert abs(first.values.sum() - first.difference) <= 0.05 * np.abs(first.values).sum()
 

@@ -1,0 +1,62 @@
+"""Show the logit lens: for each token, or for a text as a whole, what each layer would say."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertsmith.inspection.decisions import Decided, decide_at_layers, head_of
+from bertsmith.inspection.head_outputs import pack_copies
+from bertsmith.inspection.lens import iter_lens
+from bertsmith.inspection.plain_values import MOST_WORDS, clipped, likely_words, rounded
+from bertsmith.tasks.predictor import Predictor
+
+
+def show_lens(predictor: Predictor[Any], decided: Decided) -> dict[str, Any] | None:
+    """Return what each layer would predict, embeddings first, as plain JSON values.
+
+    With the key `tokens`, each layer has for each token a list of the likeliest words or labels
+    with their probabilities, or None; with `decisions`, it has such a list for the text. The result
+    is None for a model without a head.
+    """
+    head, shown, model = head_of(predictor), decided.shown, predictor.model
+    if head is None:
+        return None
+    batch = pack_copies(model, shown.ids, shown.type_ids)
+    layers: Iterator[NDArray[np.float32]] = (
+        np.asarray(logits.numpy(), dtype=np.float32)
+        for logits in iter_lens(model, head, decided.layers, batch, range(len(shown.ids)))
+    )
+    if head == "masked_lm":
+        return {"tokens": [likely_words(predictor.tokenizer, logits) for logits in layers]}
+    if head == "replaced_token":
+        shares = (torch.from_numpy(logits).flatten().sigmoid().tolist() for logits in layers)
+        return {"tokens": [[[["", rounded(share)]] for share in layer] for layer in shares]}
+    if head == "tag":
+        firsts = set(shown.encoded.alignment[0].tokens.tolist() if shown.example.words else [])
+        return {"tokens": [_likely_labels(predictor, logits, firsts) for logits in layers]}
+    decisions = decide_at_layers(predictor, decided, list(layers))
+    return {
+        "decisions": [
+            [[clipped(each.text or each.label), rounded(each.value)] for each in layer]
+            for layer in decisions
+        ]
+    }
+
+
+def _likely_labels(
+    predictor: Predictor[Any], logits: NDArray[np.float32], firsts: set[int]
+) -> list[Any]:
+    """List the likeliest labels of each token that begins a word; None for the others."""
+    names = predictor.definition.labels
+    shares = torch.from_numpy(logits).softmax(-1)
+    values, numbers = shares.topk(min(MOST_WORDS, len(names)))
+    rows = zip(numbers.tolist(), values.tolist(), strict=True)
+    return [
+        [[names[number], rounded(share)] for number, share in zip(*row, strict=True)]
+        if position in firsts
+        else None
+        for position, row in enumerate(rows)
+    ]
