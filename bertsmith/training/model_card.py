@@ -193,6 +193,11 @@ def _summary(run: Mapping[str, Any]) -> str:
                 f"with a linear head that was fitted to the vectors of `{base}` and to token "
                 f"counts, {TASK_PURPOSES.get(result['task'], '')}, on examples {result['target']}"
             )
+        if run.get("settings", {}).get("head") == "contrastive":
+            origin = (
+                f"trained from `{base}` on pairs of examples {result['target']}, with a linear "
+                f"head that was fitted to its vectors, {TASK_PURPOSES.get(result['task'], '')}"
+            )
     else:
         origin = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
     if teacher := run.get("distillation", {}).get("teacher"):
@@ -290,6 +295,13 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
             else ""
         )
         yield f"\nThe best of {len(repeats['names'])} {repeats['kind']}s{spread}."
+        if average := repeats.get("average"):
+            yield (
+                f"bertsmith answers with the mean of the probabilities of all "
+                f"{len(repeats['names'])} models in this folder: "
+                f"{format_score(metric, average[metric])} {score_name(metric)}. transformers opens "
+                "the best one alone."
+            )
     elif (entropy := run.get("data", {}).get("held_out_unigram_entropy")) is not None:
         loss = "loss" if "system" in run["config"] else "masked-LM loss"
         yield f"\nA model that knows token frequencies alone has a {loss} of {entropy:.4f}."

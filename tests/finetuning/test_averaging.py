@@ -101,6 +101,8 @@ def test_the_report_names_the_score_of_the_average_and_its_cost(base, whole):
     assert "average" in text and "predictions take 3 times as long" in text
     stored = json.loads((base.out / "repeats.json").read_text())
     assert stored["average"]["accuracy"] == whole.average["accuracy"]
+    card = (base.out / "README.md").read_text()
+    assert "the mean of the probabilities of all 3 models" in card
     assert sorted(path.name for path in (base.out / MEMBERS_FOLDER).iterdir()) == sorted(
         {"seed-0", "seed-1", "seed-2"} - {whole.best}
     )

@@ -63,6 +63,7 @@ def test_it_learns_and_its_scores_are_those_of_the_saved_folder(base, whole):
     assert stored["result"]["evaluation"]["accuracy"] == whole.evaluation.accuracy
     card = (base.out / "README.md").read_text()
     assert "library_name: bertsmith" in card and "optimistic" not in card
+    assert "on pairs of examples with 2 labels, with a linear head" in card
     assert "trained the encoder on pairs of texts: 150 steps" in str(whole)
 
 
