@@ -200,8 +200,9 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
     yield "# Servers of sentence vectors"
     yield ""
     yield (
-        f"all-MiniLM-L6-v2 over HTTP, one sentence of IMDB per request, on {results['processor']}, "
-        f"{THREADS} threads each; {results['date']}. Server and client share the cores. "
+        f"all-MiniLM-L6-v2 in fp32 over HTTP, one sentence of IMDB per request, on "
+        f"{results['processor']}, {THREADS} threads each; {results['date']}. Server and client "
+        "share the cores. "
         f"Medians over {max(map(len, turns.values()))} turns, and their range. All programs "
         f"together used {medians([turn for name in names for turn in turns[name]], 'busy_cores')} "
         "cores: where that is more than the server and the client needed, others disturbed them, "

@@ -16,13 +16,13 @@ NUM_SINGLE = 200
 
 
 def load_bertsmith(folder: str) -> Encode:
-    """Load the model as `bertsmith embed` does."""
+    """Load the model as `bertsmith embed --precision fp32` does."""
     from bertsmith.system.process_options import configure_process
 
     configure_process()
     from bertsmith import load
 
-    encode: Encode = load(folder, device="cpu").encode
+    encode: Encode = load(folder, device="cpu", precision="fp32").encode
     return encode
 
 

@@ -59,6 +59,7 @@ SERVERS = (
         (),
         lambda python, port, model: [
             python, "-m", "bertsmith", "serve", str(model), "--port", str(port),
+            "--precision", "fp32",
         ],
     ),
     Server(
