@@ -252,7 +252,7 @@ def test_a_column_of_second_texts_is_refused_by_a_model_of_single_texts(tmp_path
 def test_classes_that_seem_to_be_several_labels_are_told():
     names = ("insult", "insult,threat", "toxic", "toxic,insult", "toxic,threat")
     task = Classify(names)
-    examples = [Example("good", None, name) for name in names]
+    examples = [Example("good " * count, None, name) for count, name in enumerate(names * 2, 1)]
     encoded = task.encode(tiny_tokenizer(), examples, 37, labelled=True)
     (note,) = task.notes(examples, encoded)
     assert "'insult,threat'" in note and "--multi-label" in as_flags(note)
