@@ -7,6 +7,8 @@ from typing import Any
 from bertsmith.inspection.decisions import Decided, head_of
 from bertsmith.inspection.saliency import (
     FEWEST_POINTS,
+    MOST_POINTS,
+    MOST_POINTS_OF_SMALL,
     Attribution,
     HeadReader,
     Target,
@@ -35,7 +37,9 @@ def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution
     reader = HeadReader(loaded.model, head, shown.ids, shown.type_ids)
     baseline = shown.hide_words(loaded.tokenizer.mask_id)
     targets = _targets(decided, numbers)
-    for number, result in zip(numbers, integrate_gradients(reader, baseline, targets), strict=True):
+    most_points = _most_points(loaded.model, len(shown.ids), len(targets))
+    attributions = integrate_gradients(reader, baseline, targets, most_points)
+    for number, result in zip(numbers, attributions, strict=True):
         results[number] = result
     return results
 
@@ -60,9 +64,18 @@ def _targets(decided: Decided, numbers: Sequence[int]) -> list[Target]:
 
 
 def _affordable(model: BertModel, num_tokens: int) -> int:
+    return count_affordable(_count_weights(model), num_tokens, MOST_EXPLAINED)
+
+
+def _most_points(model: BertModel, num_tokens: int, num_targets: int) -> int:
+    each = 2 * _count_weights(model) * num_tokens * num_targets
+    is_small = each * MOST_POINTS_OF_SMALL <= OPERATIONS
+    return MOST_POINTS_OF_SMALL if is_small else MOST_POINTS
+
+
+def _count_weights(model: BertModel) -> int:
     # Layers that share weights are computed once for each layer.
-    weights = sum(part.numel() for layer in model.layers for part in layer.parameters())
-    return count_affordable(weights, num_tokens, MOST_EXPLAINED)
+    return sum(part.numel() for layer in model.layers for part in layer.parameters())
 
 
 def count_affordable(num_weights: int, num_tokens: int, most: int) -> int:

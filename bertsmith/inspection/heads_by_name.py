@@ -5,6 +5,10 @@ from collections.abc import Iterable
 from bertsmith.errors import SettingError
 from bertsmith.inspection.layer_recorder import Head
 
+LONGEST_NUMBER = 9
+"""Digits of a layer or head; no model has so many, and Python reads no number of 5,000 digits."""
+MOST_QUOTED = 80
+
 
 def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -> set[Head]:
     """Read heads such as "2.1", layer 2, head 1, to pairs of numbers from 0.
@@ -19,9 +23,16 @@ def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -
     )
     heads = set()
     for name in names:
-        layer, dot, head = str(name).partition(".")
-        is_pair = bool(dot) and all(part.isascii() and part.isdecimal() for part in (layer, head))
-        if not (is_pair and 1 <= int(layer) <= num_layers and 1 <= int(head) <= num_heads):
-            raise SettingError("without", name, allowed)
+        if not isinstance(name, str):  # of a number, 2.10 is 2.1
+            raise SettingError("without", name, f"a string, {allowed}")
+        layer, _, head = name.partition(".")
+        if not (_is_up_to(layer, num_layers) and _is_up_to(head, num_heads)):
+            shown = name if len(name) <= MOST_QUOTED else f"{name[:MOST_QUOTED]}…"
+            raise SettingError("without", shown, allowed)
         heads.add((int(layer) - 1, int(head) - 1))
     return heads
+
+
+def _is_up_to(digits: str, most: int) -> bool:
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= LONGEST_NUMBER
+    return is_number and 1 <= int(digits) <= most

@@ -1,11 +1,12 @@
 """Look inside a model while it reads a text; a notebook shows the result, or a page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from bertsmith.data.columns import Columns
-from bertsmith.errors import ConfigError, option
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.inspection.look_result import Look
 from bertsmith.inspection.system_look import look_at_system, system_of
 from bertsmith.inspection.text_look import CorpusRequest, load_for_look, look_at_text
@@ -31,10 +32,10 @@ def look(
     model: FolderPath,
     text: str,
     *,
-    pair: str | Sequence[str] = (),
+    pair: str | Iterable[str] | None = None,
     data: str | Path | None = None,
     checkpoints: bool = False,
-    without: str | Iterable[str] = (),
+    without: str | Iterable[str] | None = None,
     words: bool = False,
     language: Literal["en", "zh"] = "en",
     **options: Unpack[LookOptions],
@@ -62,12 +63,15 @@ def look(
         InputError: a text is empty, or the task reads fewer or more of them; or `data` cannot be
             read, or has no text.
         ConfigError: there is no such head or language, or a length that the model does not read.
+        TypeError: there is no such option.
         CheckpointError: the folder cannot be loaded, or its checkpoints are of another model.
     """
     check_choice("language", language, LANGUAGES)
-    pairs = (pair,) if isinstance(pair, str) else tuple(pair)
-    heads = (without,) if isinstance(without, str) else tuple(without)
+    _check_options(options)
+    pairs = _as_tuple("pair", pair, "a text, or a list of texts")
+    heads = _as_tuple("without", without, "a head such as '2.1', or a list of heads")
     length, device = options.get("max_length"), options.get("device", "auto")
+    num_texts = options.get("num_texts", DEFAULT_TEXTS)
     name = system_of(Path(model))
     if name is not None:
         for asked, is_asked in (("data", data is not None), ("checkpoints", checkpoints)):
@@ -90,7 +94,7 @@ def look(
     corpus = None
     if data is not None:
         columns = options.get("columns") or Columns()
-        corpus = CorpusRequest(Path(data), columns, options.get("num_texts", DEFAULT_TEXTS))
+        corpus = CorpusRequest(Path(data), columns, num_texts)
     return look_at_text(
         load_for_look(model, device, length),
         text,
@@ -101,3 +105,34 @@ def look(
         words=words,
         language=language,
     )
+
+
+def _as_tuple(name: str, value: object, allowed: str) -> tuple[Any, ...]:
+    """Return one string or several as a tuple; of None it is empty.
+
+    Raises:
+        SettingError: the value is none of these.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable) or isinstance(value, bytes):
+        raise SettingError(name, value, allowed)
+    return tuple(value)
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    """Check the names of options, and that numbers are whole.
+
+    Raises:
+        TypeError: there is no such option.
+        SettingError: a number is not whole.
+    """
+    for name, value in options.items():
+        if name not in LookOptions.__annotations__:
+            raise TypeError(f"look() got an unexpected keyword argument {name!r}")
+        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+        is_left = name == "max_length" and value is None
+        if name in ("num_texts", "max_length") and not (is_whole or is_left):
+            raise SettingError(name, value, "a whole number")

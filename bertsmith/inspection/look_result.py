@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertsmith.inspection.page import render_look, write_look
 from bertsmith.inspection.saliency import Attribution
+from bertsmith.system.counts import count_noun
 
 NOTEBOOK_HEIGHT = 900
 """Height of the page in a notebook, in pixels."""
@@ -41,14 +42,16 @@ class Look(ABC):
         """The attribution of each decision, None where none was computed."""
 
     def __repr__(self) -> str:
-        size = f"{self.data['layers']} layers of {self.data['heads']} heads"
-        return f"<Look at {len(self.tokens)} tokens in {size}; save it as a page>"
+        layers, heads = self.data["layers"], self.data["heads"]
+        size = f"{count_noun(layers, 'layer')} of {count_noun(heads, 'head')}"
+        return f"<Look at {count_noun(len(self.tokens), 'token')} in {size}; save it as a page>"
 
     def save(self, path: str | Path) -> Path:
         """Write the page, a single file that needs no network.
 
         Raises:
             InputError: it cannot be written.
+            CheckpointError: the model computes numbers that are NaN or infinite.
         """
         write_look(Path(path), self.data)
         return Path(path)

@@ -4,7 +4,8 @@
 
 const CHINESE = {
   "Inside the model": "模型内部",
-  "{family} in {folder}: layers {layers}, heads per layer {heads}. The text has {count} tokens.": "{folder} 中的 {family}：{layers} 层，每层 {heads} 个注意力头。文本有 {count} 个词元。",
+  "{folder} is a model of the family {family}, with {layers} of {heads}. The text has {tokens}.": "{folder} 是一个 {family} 模型，共有 {layers} 层，每层 {heads} 个注意力头。文本有 {tokens} 个词元。",
+  "{folder} is a model of the family {family}. Its source and target have {tokens}.": "{folder} 是一个 {family} 模型。源文本和目标文本共有 {tokens} 个词元。",
   "The page shows the first {count} tokens of {all}, and the prediction is that of these alone.": "文本共有 {all} 个词元，本页只显示前 {count} 个，预测也只根据这些词元。",
   "Words instead of tokens": "按词显示（合并词元）",
   "Training step": "训练步数",
@@ -28,7 +29,7 @@ const CHINESE = {
   "Only the first decisions are explained, so that the page is made quickly.": "为了较快生成页面，只解释前面的决定。",
   "This is the prediction at the end of the run.": "这里解释的是训练结束时的预测。",
   "Attention": "注意力",
-  "Each small square is a head. A row is a token, and dark cells are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.": "每个小方格是一个注意力头。每一行是一个词元，深色格子是它所关注的词元。请选择一个头；方向键可移到相邻的头。",
+  "Each small square is a head. A row is a token, and the cells that stand out are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.": "每个小方格是一个注意力头。每一行是一个词元，醒目的格子是它所关注的词元。请选择一个头；方向键可移到相邻的头。",
   "Who attends to what": "谁关注什么",
   "the text to itself": "文本关注自身",
   "the source to itself": "源文本关注自身",
@@ -51,8 +52,10 @@ const CHINESE = {
   "layer": "层",
   "prediction": "预测",
   "Where the heads look": "各个头关注哪里",
-  "Over {texts} texts of {source}, {tokens} tokens. Choose a column to sort by it.": "依据 {source} 的 {texts} 个文本，共 {tokens} 个词元。点击列名可排序。",
-  "Over this text, {tokens} tokens. A file of texts says more (--data). Choose a column to sort by it.": "依据这段文本，共 {tokens} 个词元。给出文本文件（--data）会更说明问题。点击列名可排序。",
+  "Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.": "依据 {source} 的 {texts} 个文本，共 {tokens} 个词元。点击列名可排序。",
+  "Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.": "依据这段文本，共 {tokens} 个词元。给出文本文件（--data）会更说明问题。点击列名可排序。",
+  "Statistic": "统计量",
+  "Each square is a head; the one that stands out most has {most}. Point at one to read its number.": "每个方格是一个注意力头，最醒目的为 {most}。指向方格可看到数值。",
   "head": "头",
   "entropy": "熵",
   "previous": "前一个",
@@ -79,6 +82,9 @@ function say(text, values = {}) {
   const sentence = (isChinese && CHINESE[text]) || text;
   return sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
+
+// A count with its noun, which Chinese sentences have already.
+const amount = (count, noun) => (isChinese ? count : `${count} ${noun}${count === 1 ? "" : "s"}`);
 
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -235,7 +241,10 @@ function passage(part, all, decorate) {
 
 function begin() {
   document.documentElement.lang = data.language;
-  const about = say("{family} in {folder}: layers {layers}, heads per layer {heads}. The text has {count} tokens.", { ...data, count: data.numAll });
+  const amounts = { layers: amount(data.layers, "layer"), heads: amount(data.heads, "head"), tokens: amount(data.numAll, "token") };
+  const about = sides.length > 1
+    ? say("{folder} is a model of the family {family}. Its source and target have {tokens}.", { ...data, ...amounts })
+    : say("{folder} is a model of the family {family}, with {layers} of {heads}. The text has {tokens}.", { ...data, ...amounts });
   main.append(make("h1", {}, say("Inside the model")), make("p", { className: "soft" }, about));
   if (data.numAll > numShown) {
     main.append(make("p", { className: "wrong", id: "cut" }, say("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: numShown, all: data.numAll })));
@@ -417,7 +426,7 @@ function showAttention() {
     make("div", {}, make("p", { className: "small" }, say("Point at a word on the left to see what it attends to, or on the right to see what attends to it. The numbers are rounded for this page.")), lines)));
   const box = section(
     say("Attention"),
-    make("p", {}, say("Each small square is a head. A row is a token, and dark cells are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.")),
+    make("p", {}, say("Each small square is a head. A row is a token, and the cells that stand out are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.")),
     ...parts, grid, detail,
   );
   box.id = "attention";
@@ -647,15 +656,42 @@ function showStatistics() {
   const { names, source, numTexts, numTokens, means } = data.statistics;
   const box = make("div", { className: "scroll statistics", tabIndex: 0, role: "region", ariaLabel: say("Where the heads look") });
   const about = source
-    ? say("Over {texts} texts of {source}, {tokens} tokens. Choose a column to sort by it.", { texts: numTexts, source, tokens: numTokens })
-    : say("Over this text, {tokens} tokens. A file of texts says more (--data). Choose a column to sort by it.", { tokens: numTokens });
+    ? say("Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.", { texts: amount(numTexts, "text"), source, tokens: amount(numTokens, "token") })
+    : say("Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.", { tokens: amount(numTokens, "token") });
   const isLong = means.length > MOST_OPEN_HEADS;
+  const shown = (value, column) => (["entropy", "distance"].includes(names[column]) ? value.toFixed(2) : percent(value));
+  const nameOfHead = (index) => say("Layer {layer}, head {head}", { layer: Math.floor(index / data.heads) + 1, head: (index % data.heads) + 1 });
+  const isChosen = (index) => index === state.layer * data.heads + state.head;
+  const select = make("select", { id: "statistic" }, ...names.map((name, column) => make("option", { value: column }, say(name))));
+  select.addEventListener("change", drawPicture);
+  const grid = make("div", { className: "grid-of-heads shades", role: "img", style: `--heads: ${data.heads}` });
+  const legend = make("p", { className: "small" });
+  const readout = make("p", { className: "readout", ariaLive: "polite" });
   section(
     say("Where the heads look"),
     make("p", {}, about),
     make("p", { className: "small soft" }, say("Entropy is in bits: 3 bits are as wide as 8 tokens looked at alike. Previous, next, first and separator are the shares of attention that these tokens get. Distance is the mean number of tokens to what a head looks at.")),
+    make("div", { className: "controls" }, make("label", {}, say("Statistic"), select)), legend, grid, readout,
     make("details", { open: !isLong }, make("summary", {}, say("As a table")), box),
   ).id = "statistics";
+  function drawPicture() {
+    const column = Number(select.value);
+    const most = Math.max(...means.map((each) => each[column]), 1e-9);
+    const hidden = { ariaHidden: "true" };
+    legend.textContent = say("Each square is a head; the one that stands out most has {most}. Point at one to read its number.", { most: shown(most, column) });
+    grid.ariaLabel = `${say("Where the heads look")}: ${say(names[column])}`;
+    readout.textContent = SPACE;
+    const cells = means.flatMap((each, index) => {
+      const square = make("i", { className: isChosen(index) ? "chosen" : "", style: `--strength: ${each[column] / most}` });
+      const read = () => { readout.textContent = `${nameOfHead(index)}: ${shown(each[column], column)}`; };
+      square.addEventListener("pointerenter", read);
+      square.addEventListener("pointerdown", read);
+      return index % data.heads ? [square] : [make("span", hidden, index / data.heads + 1), square];
+    });
+    grid.replaceChildren(make("span", hidden, ""), ...Array.from({ length: data.heads }, (_, head) => make("span", hidden, head + 1)), ...cells);
+  }
+  redraws.push(drawPicture);
+  onChoice.push(drawPicture);
   function draw() {
     const order = means.map((_, index) => index);
     if (state.sort !== null) order.sort((a, b) => means[b][state.sort] - means[a][state.sort]);
@@ -669,11 +705,7 @@ function showStatistics() {
       return make("th", { scope: "col", className: "number", "aria-sort": state.sort === column ? "descending" : "none" }, button);
     });
     const rows = order.map((index) => {
-      const layer = Math.floor(index / data.heads);
-      const head = index % data.heads;
-      const isChosen = layer === state.layer && head === state.head;
-      const name = say("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 });
-      return make("tr", { className: isChosen ? "chosen" : "" }, make("th", { scope: "row" }, name), ...means[index].map((value, column) => make("td", { className: "number" }, ["entropy", "distance"].includes(names[column]) ? value.toFixed(2) : percent(value))));
+      return make("tr", { className: isChosen(index) ? "chosen" : "" }, make("th", { scope: "row" }, nameOfHead(index)), ...means[index].map((value, column) => make("td", { className: "number" }, shown(value, column))));
     });
     box.replaceChildren(make("table", { className: "small" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("head")), ...titles)), make("tbody", {}, ...rows)));
   }

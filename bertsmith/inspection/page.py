@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from bertsmith.errors import CheckpointError
 from bertsmith.inspection.corpus_view import CorpusView
 from bertsmith.inspection.decisions import Decided
 from bertsmith.inspection.head_statistics import HeadStatistics
@@ -57,7 +58,11 @@ class LookPage:
 
 
 def render_look(data: dict[str, Any]) -> str:
-    """Return the page with this data, as `page_data` builds it, as HTML."""
+    """Return the page with this data, as `page_data` builds it, as HTML.
+
+    Raises:
+        CheckpointError: a number in it is not finite.
+    """
     return render_page("inspection/page.html", footer=page_footer(), **_values(data))
 
 
@@ -66,12 +71,19 @@ def write_look(path: Path, data: dict[str, Any]) -> None:
 
     Raises:
         InputError: it cannot be written.
+        CheckpointError: a number in it is not finite.
     """
     write_page(path, "inspection/page.html", **_values(data))
 
 
 def _values(data: dict[str, Any]) -> dict[str, Any]:
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        raise CheckpointError(
+            f"{data['folder']}: the model computes numbers that are NaN or infinite, which no page "
+            "can show. Its weights may be damaged: take an earlier checkpoint."
+        ) from None
     # No text can end the script element, or begin a comment in it.
     return {
         "data": Markup(text.replace("<", "\\u003c")),

@@ -19,6 +19,9 @@ from bertsmith.model.bert import BertModel
 
 FEWEST_POINTS = 4
 MOST_POINTS = 128
+MOST_POINTS_OF_SMALL = 512
+"""Points of a small model: a ReLU in a head, such as that of DistilBERT, makes gradients jump, so
+that sums come near the difference slowly."""
 TOLERANCE = 0.01
 """Largest difference between the sum of the attributions and that of the logits, as a share of the
 latter."""
@@ -98,15 +101,20 @@ class HeadReader:
 
 
 def integrate_gradients(
-    reader: HeadReader, baseline_ids: NDArray[np.int32], targets: Sequence[Target]
+    reader: HeadReader,
+    baseline_ids: NDArray[np.int32],
+    targets: Sequence[Target],
+    most_points: int = MOST_POINTS,
 ) -> list[Attribution]:
     """Attribute each target's logit to the tokens, with as many points as completeness needs.
 
     Args:
         baseline_ids: token ids of the baseline, int32 [tokens].
         targets: one or more logits of the head.
+        most_points: the number of points at which it ends, complete or not.
     """
-    return integrate_until_complete(reader.logits, reader.words(baseline_ids), targets)
+    ends = reader.words(baseline_ids)
+    return integrate_until_complete(reader.logits, ends, targets, most_points)
 
 
 def integrate_at(

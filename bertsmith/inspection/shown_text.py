@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.encoded_texts import EncodedTexts, check_string
 from bertsmith.data.examples import Example
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.question_windows import ContextWindow
@@ -99,9 +99,7 @@ def read_text(
     Raises:
         InputError: a text is empty, or the task reads fewer or more of them.
     """
-    for name, value in (("text", text), *((option("pair"), each) for each in pair)):
-        if not isinstance(value, str) or not value.strip():
-            raise InputError(f"{name}: it is empty. Give a text with a word in it.")
+    check_texts(text, pair)
     definition, tokenizer = loaded.definition, loaded.tokenizer
     if isinstance(definition, Choose):
         shown = _read_choices(tokenizer, text, pair, max_length)
@@ -117,6 +115,18 @@ def read_text(
     if all(piece.part is None for piece in shown[0].pieces):
         raise InputError("text: the tokenizer finds no token in it. Give a text with a word in it.")
     return shown
+
+
+def check_texts(text: str, pair: Sequence[str]) -> None:
+    """Check that all texts are strings with more than white space in them.
+
+    Raises:
+        InputError: one is not.
+    """
+    for name, value in (("text", text), *((option("pair"), each) for each in pair)):
+        check_string(name, value)
+        if not value.strip():
+            raise InputError(f"{name}: it is empty. Give a text with a word in it.")
 
 
 def _check_count(pair: Sequence[str], count: int, reason: str) -> None:

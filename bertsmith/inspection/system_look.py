@@ -26,7 +26,7 @@ from bertsmith.inspection.plain_values import (
     spell_weights,
 )
 from bertsmith.inspection.saliency import Attribution, Target, integrate_until_complete
-from bertsmith.inspection.shown_text import ShownPiece, spell_token
+from bertsmith.inspection.shown_text import ShownPiece, check_texts, spell_token
 from bertsmith.inspection.system_reader import (
     ShownGpt,
     ShownSystem,
@@ -149,9 +149,7 @@ def look_at_system(
         ConfigError: there is no such head, device or length.
         CheckpointError: the folder cannot be loaded.
     """
-    for each in (text, *pair):
-        if not each.strip():
-            raise InputError("text: it is empty. Give a text with a word in it.")
+    check_texts(text, pair)
     read = READERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
     reader = read.reader
     first = reader.parts[0]
@@ -225,7 +223,7 @@ def _read_gpt(
     config = model.config
     limit = _limit(max_length, config.n_positions, config.n_layer * config.n_head)
     start = tokenizer.cls_id if config.bos_token_id is None else config.bos_token_id
-    ids, pieces = _encode(tokenizer, text, 0)
+    ids, pieces = _encode_given(tokenizer, text, 0)
     shown = (_special(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
     return ReadSystem(reader, (text,), (_numbered(shown),), 1 + len(ids), tokenizer)
@@ -258,10 +256,10 @@ def _read_writer(
     encoder, decoder = heads_of(model)
     num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
     limit = _limit(max_length, model.longest or LONGEST, num_heads)
-    ids, pieces = _encode(tokenizer, text, 0)
+    ids, pieces = _encode_given(tokenizer, text, 0)
     source = [*ids[: limit - 1], model.end_id]
     if pair:
-        written, target_pieces = _encode(tokenizer, pair[0], 1)
+        written, target_pieces = _encode_given(tokenizer, pair[0], 1)
         target_text = pair[0]
     else:
         (answer,) = write_targets(model, [source], limit - 1)
@@ -312,6 +310,21 @@ def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list
             continues = int(bool(pieces) and bool(tokenizer.continues_word[id_]))
             label = spell_token(tokenizer, id_, text[start:end])
             pieces.append(ShownPiece(label, part, start, end, continues))
+    return ids, pieces
+
+
+def _encode_given(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list[ShownPiece]]:
+    """Encode a text that was asked for.
+
+    Raises:
+        InputError: there is no token in it.
+    """
+    ids, pieces = _encode(tokenizer, text, part)
+    if not ids:
+        name = option("pair") if part else "text"
+        raise InputError(
+            f"{name}: the tokenizer finds no token in it. Give a text with a word in it."
+        )
     return ids, pieces
 
 

@@ -126,12 +126,8 @@ def look_at_text(
     limit = min(loaded_length, predictor.loaded.asked_length or most_tokens(num_heads))
     rows = read_text(predictor, text, pair, limit)
     decided = decide(predictor, rows)
-    if heads and not (decided.decisions and head_of(predictor)):
-        raise ConfigError(
-            f"{option('without')}: this model decides nothing about this text that could change "
-            f"without a head. Leave it out; a pre-trained model predicts at "
-            f"{predictor.tokenizer.mask_token}."
-        )
+    if heads:
+        _check_can_change(predictor, decided)
     steps: Sequence[RunStep] = ()
     num_steps = 0
     if checkpoints:
@@ -171,6 +167,25 @@ def _check_is_one_model(predictor: Predictor[Any]) -> None:
         raise CheckpointError(
             f"{path}: it holds {len(definition.others) + 1} models, whose probabilities are "
             f"averaged. Look at one of them: {one}."
+        )
+
+
+def _check_can_change(predictor: Predictor[Any], decided: Decided) -> None:
+    """Refuse to leave out heads where no decision depends on them.
+
+    Raises:
+        ConfigError: there is no such decision.
+    """
+    if head_of(predictor) is None:
+        raise ConfigError(
+            f"{option('without')}: this model has no prediction that could change without a head. "
+            "Leave it out."
+        )
+    if decided.kind == "masks" and not decided.decisions:
+        raise ConfigError(
+            f"{option('without')}: a pre-trained model predicts words only at "
+            f"{predictor.tokenizer.mask_token}, which is not in this text. Write it in place of a "
+            "word, or leave out the heads."
         )
 
 

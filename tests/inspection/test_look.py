@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 from refusals import refuses
+from safetensors.torch import load_file, save_file
 from samples import RECORDS
 from tiny_models import (
     NUM_POSITIONS,
@@ -221,6 +222,17 @@ WRONG = {
     "no layer": ("classify", ConfigError, ("--without", "3.1"), {"without": "3.1"}),
     "no head": ("classify", ConfigError, ("--without", "1.4"), {"without": ["1.1", "1.4"]}),
     "no number": ("classify", ConfigError, ("--without", "all"), {"without": "all"}),
+    "many digits": ("classify", ConfigError, ("--without", "999…"), {"without": "9" * 5000 + ".1"}),
+    "long head": ("classify", ConfigError, ("--without", "999…"), {"without": "1." + "9" * 5000}),
+    "three parts": ("classify", ConfigError, ("--without", "1.1.1"), {"without": "1.1.1"}),
+    "number of a head": ("classify", ConfigError, ("--without", "string"), {"without": [1.1]}),
+    "one number": ("classify", ConfigError, ("--without", "1.1"), {"without": 1.1}),
+    "text of bytes": ("classify", InputError, ("text", "bytes"), {"text": b"good"}),
+    "pair of numbers": ("classify", InputError, ("--pair", "int 5"), {"pair": (5,)}),
+    "pair of bytes": ("classify", ConfigError, ("--pair", "good"), {"pair": b"good"}),
+    "half a token": ("classify", ConfigError, ("--max-length", "9.5"), {"max_length": 9.5}),
+    "true texts": ("classify", ConfigError, ("--num-texts", "True"), {"num_texts": True}),
+    "no prediction": ("", ConfigError, ("--without", "no prediction"), {"without": "1.1"}),
     "zero": ("classify", ConfigError, ("--without", "0.1"), {"without": "0.1"}),
     "language": ("classify", ConfigError, ("language", "fr"), {"language": "fr"}),
     "length": ("classify", ConfigError, ("--max-length", "99"), {"max_length": 99}),
@@ -236,10 +248,46 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_requests_are_refused(name, tmp_path):
     head, kind, parts, options = WRONG[name]
-    folder = save_tiny(tmp_path / "model", head, labels=LABELS.get(head, ()))
-    text = options.pop("text", "a good film") if "text" in options else "a good film"
+    folder = save_tiny(tmp_path / "model", *[head][: bool(head)], labels=LABELS.get(head, ()))
+    given = {"text": "a good film", **options}
     with refuses(kind, *parts):
-        look(folder, text, **{name: value for name, value in options.items() if name != "text"})
+        look(folder, given.pop("text"), **given)
+
+
+def test_an_option_that_is_not_there_is_refused(tmp_path):
+    folder = save_tiny(tmp_path / "model", "classify", labels="ab")
+    with pytest.raises(TypeError, match="layers"):
+        look(folder, TEXT, layers=3)
+
+
+def test_whole_numbers_of_numpy_and_nothing_are_taken(tmp_path):
+    folder = save_tiny(tmp_path / "model", "classify", labels="ab")
+    result = look(folder, TEXT, pair=None, without=None, max_length=np.int64(7), device="cpu")
+    assert len(result.tokens) == 7
+    assert repr(result) == "<Look at 7 tokens in 2 layers of 3 heads; save it as a page>"
+
+
+def test_without_a_head_is_shown_though_no_word_has_a_label(tmp_path):
+    folder = save_tiny(tmp_path / "model", "tag", labels=["O", "B-X"])
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"] = torch.tensor([99.0, 0.0])
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    result = look(folder, TEXT, without="1.1", device="cpu")
+    assert result.decided.decisions == ()
+    assert result.page.without.decisions == ()
+
+
+def test_numbers_that_are_not_finite_are_refused(tmp_path):
+    folder = save_tiny(tmp_path / "model", "classify", labels="ab")
+    weights = load_file(folder / "model.safetensors")
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    weights[name] = torch.full_like(weights[name], 3e38)
+    weights[name][::2] *= -1
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    result = look(folder, TEXT, device="cpu")
+    with refuses(CheckpointError, "NaN or infinite"):
+        result.save(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_a_folder_of_vectors_without_layers_is_refused(tmp_path):

@@ -159,6 +159,30 @@ def test_statistics_are_sorted_by_a_column(open_page):
     assert header.get_attribute("aria-sort") == "descending"
 
 
+def test_statistics_are_drawn_for_every_head(open_page):
+    page = open_page("classify", "a good film")
+    squares = page.locator(".shades i")
+    assert squares.count() == 6
+    page.select_option("#statistic", "3")
+    column = [float(x) for x in page.evaluate("data.statistics.means.map((each) => each[3])")]
+    strengths = squares.evaluate_all("all => all.map(x => +x.style.getPropertyValue('--strength'))")
+    assert strengths == pytest.approx([x / max(column) for x in column], abs=1e-4)
+    squares.nth(4).hover()
+    share = page.evaluate("percent(data.statistics.means[4][3])")
+    assert page.inner_text("#statistics .readout") == f"Layer 2, head 2: {share}"
+    assert page.locator(".shades .chosen").count() == 1
+    label = page.locator(".shades").evaluate("grid => grid.ariaLabel")
+    assert label == "Where the heads look: first"
+
+
+def test_the_page_begins_with_a_sentence(open_page):
+    page = open_page("classify", "a good film")
+    sentence = (
+        "classify is a model of the family bert, with 2 layers of 3 heads. The text has 5 tokens."
+    )
+    assert page.locator("main > .soft").first.inner_text() == sentence
+
+
 def test_unknown_words_and_accents_are_located(open_page):
     page = open_page("classify", "Góod  fílm, good")
     assert page.locator("#saliency .passage").all_text_contents() == ["Góod  fílm, good"]

@@ -238,6 +238,10 @@ def test_a_long_text_of_a_system_is_cut(gpt, transformer):
 
 WRONG = {
     "empty": (InputError, ("empty",), {"text": " "}),
+    "no token": (InputError, ("text", "no token"), {"text": "\u200b"}),
+    "bytes": (InputError, ("text", "bytes"), {"text": b"sea"}),
+    "empty pair": (InputError, ("--pair", "empty"), {"pair": " "}),
+    "digits": (ConfigError, ("--without",), {"without": "9" * 5000 + ".1"}),
     "pair": (InputError, ("--pair",), {"pair": ("a", "b")}),
     "layer": (ConfigError, ("--without",), {"without": "9.1"}),
     "length": (ConfigError, ("--max-length", "99"), {"max_length": 99}),
