@@ -52,8 +52,8 @@ const CHINESE = {
   "layer": "层",
   "prediction": "预测",
   "Where the heads look": "各个头关注哪里",
-  "Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.": "依据 {source} 的 {texts} 个文本，共 {tokens} 个词元。点击列名可排序。",
-  "Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.": "依据这段文本，共 {tokens} 个词元。给出文本文件（--data）会更说明问题。点击列名可排序。",
+  "Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.": "依据 {source} 的 {texts} 个文本，共 {tokens} 个词元。点击表格的列名可排序。",
+  "Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.": "依据这段文本，共 {tokens} 个词元。给出文本文件（--data）会更说明问题。点击表格的列名可排序。",
   "Statistic": "统计量",
   "Each square is a head; the one that stands out most has {most}. Point at one to read its number.": "每个方格是一个注意力头，最醒目的为 {most}。指向方格可看到数值。",
   "head": "头",
@@ -663,6 +663,7 @@ function showStatistics() {
   const nameOfHead = (index) => say("Layer {layer}, head {head}", { layer: Math.floor(index / data.heads) + 1, head: (index % data.heads) + 1 });
   const isChosen = (index) => index === state.layer * data.heads + state.head;
   const select = make("select", { id: "statistic" }, ...names.map((name, column) => make("option", { value: column }, say(name))));
+  select.value = names.indexOf("previous"); // the entropies of most heads are alike
   select.addEventListener("change", drawPicture);
   const grid = make("div", { className: "grid-of-heads shades", role: "img", style: `--heads: ${data.heads}` });
   const legend = make("p", { className: "small" });
