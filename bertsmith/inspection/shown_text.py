@@ -99,7 +99,7 @@ def read_text(
     Raises:
         InputError: a text is empty, or the task reads fewer or more of them.
     """
-    check_texts(text, pair)
+    check_given_texts(text, pair)
     definition, tokenizer = loaded.definition, loaded.tokenizer
     if isinstance(definition, Choose):
         shown = _read_choices(tokenizer, text, pair, max_length)
@@ -117,7 +117,7 @@ def read_text(
     return shown
 
 
-def check_texts(text: str, pair: Sequence[str]) -> None:
+def check_given_texts(text: str, pair: Sequence[str]) -> None:
     """Check that all texts are strings with more than white space in them.
 
     Raises:

@@ -26,7 +26,7 @@ from bertsmith.inspection.plain_values import (
     spell_weights,
 )
 from bertsmith.inspection.saliency import Attribution, Target, integrate_until_complete
-from bertsmith.inspection.shown_text import ShownPiece, check_texts, spell_token
+from bertsmith.inspection.shown_text import ShownPiece, check_given_texts, spell_token
 from bertsmith.inspection.system_reader import (
     ShownGpt,
     ShownSystem,
@@ -149,7 +149,7 @@ def look_at_system(
         ConfigError: there is no such head, device or length.
         CheckpointError: the folder cannot be loaded.
     """
-    check_texts(text, pair)
+    check_given_texts(text, pair)
     read = READERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
     reader = read.reader
     first = reader.parts[0]
