@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from bertsmith.commands.first_word import find_model, parse_with_columns
 from bertsmith.commands.flags import tell
@@ -33,11 +33,21 @@ def evaluate_system(words: Sequence[str], prog: str) -> bool:
     if named is None or not (Path(named) / "config.json").is_file():
         return False
     kind = read_model_type(Path(named))
+    columns: type[Any]
     if kind in LEFT_TO_RIGHT:
-        _score_left_to_right(parse_with_columns(Settings, Columns, words, prog))
+        columns, score = Columns, _score_left_to_right
     elif kind in WRITERS:
-        _score_writer(parse_with_columns(Settings, TranslationColumns, words, prog))
-    return kind in LEFT_TO_RIGHT or kind in WRITERS
+        columns, score = TranslationColumns, _score_writer
+    else:
+        return False
+    settings = parse_with_columns(Settings, columns, words, prog)
+    if settings.precision not in ("auto", "fp32"):
+        raise ConfigError(
+            f"--precision: found {settings.precision}; {settings.model} is a system beside BERT, "
+            "which is scored in fp32. Leave it out."
+        )
+    score(settings)
+    return True
 
 
 def check_flags(settings: Settings) -> None:
@@ -85,7 +95,7 @@ def _score_left_to_right(settings: Settings) -> None:
         )
     path = settings.minimal_pairs
     check_delimiter(settings.columns, path)
-    scorer = SentenceScorer.load(settings.model, settings.device)
+    scorer = SentenceScorer.load(settings.model, settings.device, max_length=settings.max_length)
     with hold_outputs({"--scores": settings.scores}, path, settings.model), ExitStack() as stack:
         callbacks: list[PairCallback] = []
         if settings.scores is not None:

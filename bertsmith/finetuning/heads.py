@@ -38,6 +38,9 @@ them says too little."""
 WAYS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
 """The heads among which `auto` chooses; each takes more time than those before it."""
 
+RESUMABLE: tuple[Head, ...] = ("contrastive", "fine-tuned")
+"""The heads whose training writes checkpoints."""
+
 
 def function_for(settings: FinetuneSettings) -> Callable[..., Any]:
     """Return the function that trains with these settings; all have the arguments of `finetune`."""
@@ -55,7 +58,7 @@ def finetune_best_head(
     task_type: type[Classify],
     settings: ClassifySettings,
     callbacks: Sequence[Callback] = (),
-    resume_command: str = "the same call",
+    resume_command: str = "the same call with resume=True",
     *,
     dataset: TaskDataset[Any] | None = None,
     has_costly_baselines: bool = False,
@@ -64,7 +67,7 @@ def finetune_best_head(
 
     With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses. The eval examples have no
     part in the choice. The result is that of the best head, a `FineTuned` or a `LinearFit`, with
-    the scores as its `choice`.
+    the scores as its `choice`. A resumed run keeps the head that it began with, without scores.
 
     Raises:
         ConfigError: there are fewer than two different examples; or as `finetune`.
@@ -79,9 +82,17 @@ def finetune_best_head(
             f"{option('head', 'auto')} needs at least two different examples to compare by. Choose "
             f"a {option('head')}, or give more examples."
         )
+    folder = RunFolder(settings.out)
     scores: list[HeadScore] = []
-    if len(data.train) < MANY_TO_COMPARE:
-        best: str = head_for_few(read_folder(settings.model))
+    if settings.resume:
+        best: str = folder.read_run()["settings"]["head"]
+        if best not in RESUMABLE:
+            raise ConfigError(
+                f"{settings.out}: stopped at the head '{best}', which is fitted in seconds and not "
+                f"resumed. Pass {option('overwrite', True)} to begin again."
+            )
+    elif len(data.train) < MANY_TO_COMPARE:
+        best = head_for_few(read_folder(settings.model))
     else:
         parts = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
         with progress_bar("comparing heads", len(WAYS) * num_folds) as advance:
@@ -96,8 +107,7 @@ def finetune_best_head(
         resume_command,
         has_costly_baselines=has_costly_baselines,
     )
-    result = dataclasses.replace(result, choice=choice)
-    folder = RunFolder(settings.out)
+    result = dataclasses.replace(result, choice=None if settings.resume else choice)
     folder.write_run({**folder.read_run(), "result": result.to_json()})
     return result
 

@@ -168,7 +168,15 @@ def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> Finetu
     """Decide the steps of training on pairs, and its batch size.
 
     The steps of an epoch have equally many examples, since a last step with one would have no pair.
+
+    Raises:
+        ConfigError: there are fewer than two examples.
     """
+    if num_examples < 2:
+        raise ConfigError(
+            f"{option('head', 'contrastive')} compares texts with each other, and {num_examples} "
+            f"is given. Give two or more, or choose {option('head', 'linear')}."
+        )
     batch_size = math.ceil(num_examples / math.ceil(num_examples / settings.batch_size))
     steps = settings.steps
     if steps is None and settings.epochs is None:

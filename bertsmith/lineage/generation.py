@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.errors import InputError, SettingError
+from bertsmith.errors import InputError, SettingError, option
 from bertsmith.lineage.beam_search import BeamSearch, TokenReader, search_beams
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.recurrent import RecurrentLanguageModel, State, select_sequences
@@ -33,8 +33,9 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise SettingError("temperature", self.temperature, "above 0")
+        # Outside these bounds logits overflow, or all tokens are equally likely.
+        if not 1e-4 <= self.temperature <= 1e4:
+            raise SettingError("temperature", self.temperature, "0.0001 to 10,000")
         if self.top_k is not None and self.top_k < 1:
             raise SettingError("top_k", self.top_k, "1 or more")
         if self.top_p is not None and not 0 < self.top_p <= 1:
@@ -199,9 +200,13 @@ def _check_prompts(
                 "token that the model was trained with."
             )
         if longest is not None and len(prompt) + max_new_tokens > longest:
+            shorter = f"Shorten the prompt to at most {longest - 1} tokens."
+            if len(prompt) < longest:
+                most = option("max_new_tokens", longest - len(prompt))
+                shorter = f"Shorten the prompt, or give {most}."
             raise InputError(
                 f"prompts, number {i}: {len(prompt)} tokens and {max_new_tokens} new ones are more "
-                f"than the {longest} that this model reads. Shorten the prompt."
+                f"than the {longest} that this model reads. {shorter}"
             )
         for token in prompt:
             if not 0 <= token < config.vocab_size:

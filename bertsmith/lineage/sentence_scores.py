@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bertsmith.data.batches import group_by_length, pack
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, SettingError
 from bertsmith.lineage.generation import reading
 from bertsmith.lineage.text_generation import TextGenerator
 from bertsmith.model.masked_lm_loss import token_log_probs
@@ -25,14 +25,26 @@ class SentenceScorer:
     A start token is read, but not scored; without one, the first token is not scored either.
     """
 
-    def __init__(self, generator: TextGenerator) -> None:
+    def __init__(self, generator: TextGenerator, max_length: int | None = None) -> None:
         self.generator = generator
+        limits = [each for each in (max_length, generator.longest) if each is not None]
+        self.longest = min(limits, default=None)
+        """The most tokens of a sentence, the start token included; None without a limit."""
         self.num_tokens = self.num_unknown = 0
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto") -> Self:
-        """Load a folder, or a model of the Hugging Face hub, as `TextGenerator.load` does."""
-        return cls(TextGenerator.load(path, device))
+    def load(cls, path: str | Path, device: str = "auto", *, max_length: int | None = None) -> Self:
+        """Load a folder, or a model of the Hugging Face hub, as `TextGenerator.load` does.
+
+        Args:
+            max_length: the most tokens of a sentence; by default as many as the model reads.
+
+        Raises:
+            ConfigError: `max_length` is below 2.
+        """
+        if max_length is not None and max_length < 2:
+            raise SettingError("max_length", max_length, "2 or more")
+        return cls(TextGenerator.load(path, device), max_length)
 
     def predict(self, pairs: Sequence[MinimalPair]) -> list[PairScores]:
         """Score both sentences of each pair; a sentence that is too long is cut.
@@ -49,7 +61,7 @@ class SentenceScorer:
                     f"row {pairs[index // 2].row}: '{name}' has too few tokens to score. Fix the "
                     "row, or leave it out."
                 )
-        longest = self.generator.longest
+        longest = self.longest
         scores = self._score([row[:longest] for row in rows])
         unknown = self.generator.tokenizer.unk_id
         self.num_tokens += sum(map(len, rows))

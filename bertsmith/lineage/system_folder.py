@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.config_file import CONFIG_FILE, OTHER_SYSTEMS
-from bertsmith.model.families import FAMILIES
+from bertsmith.model.families import FAMILIES, WITHOUT_LAYERS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.meta_init import skeleton
@@ -174,7 +174,7 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
     """
     stored = settings.get("model_type")
     if stored != folder_map.fixed["model_type"]:
-        if stored in FAMILIES:
+        if stored in {*FAMILIES, *WITHOUT_LAYERS}:
             raise CheckpointError(
                 f"{file}: a model of the family {stored}, which reads whole texts and cannot "
                 "write. Use 'bertsmith fill' for hidden words, or train a system that writes, such "

@@ -17,6 +17,9 @@ from bertsmith.model.hub import find_checkpoint
 from bertsmith.system.hardware import select_device
 from bertsmith.tokenization.tokenizer import Tokenizer
 
+NEW_TOKENS = 50
+"""New tokens by default, if the model can read so many."""
+
 
 @dataclass(frozen=True)
 class Continuation:
@@ -76,23 +79,33 @@ class TextGenerator:
     def __call__(
         self,
         texts: Sequence[str],
-        max_new_tokens: int = 50,
+        max_new_tokens: int | None = None,
         choice: Sampling | BeamSearch | None = None,
     ) -> list[Continuation]:
         """Continue each text by at most `max_new_tokens` tokens; an empty text begins a new one.
 
         Args:
+            max_new_tokens: by default `NEW_TOKENS`, or as many as the model can read after each
+                text.
             choice: as `generate` takes it; by default the likeliest token each time.
 
         Raises:
             InputError: a text is so long that the model cannot read so many new tokens after it.
         """
         prompts = [self.encode_prompt(text) for text in texts]
+        if max_new_tokens is None:
+            max_new_tokens = self._room_after(max(map(len, prompts), default=0))
         answers = generate(self.model, prompts, max_new_tokens, choice)
         return [
             self._describe(prompt, new_ids)
             for prompt, new_ids in zip(prompts, answers, strict=True)
         ]
+
+    def _room_after(self, num_tokens: int) -> int:
+        """Return how many new tokens follow a text of so many tokens by default: 1 at least."""
+        if self.longest is None:
+            return NEW_TOKENS
+        return max(1, min(NEW_TOKENS, self.longest - num_tokens))
 
     def _describe(self, prompt: list[int], new_ids: list[int]) -> Continuation:
         is_ended = new_ids[-1:] == [self.model.config.eos_token_id]

@@ -70,6 +70,8 @@ def encode_pairs(
     max_length: int,
     *,
     skip_long: bool = False,
+    limit: int | None = None,
+    advice: str = "",
 ) -> EncodedPairs:
     """Read and encode all pairs.
 
@@ -77,13 +79,20 @@ def encode_pairs(
         end: the token that ends sources and targets.
         max_length: the most tokens of either.
         skip_long: whether longer pairs are left out and counted.
+        limit: the number of pairs to read, from the first; None reads all.
+        advice: what to do about a pair that is too long; by default to change one of these
+            settings.
 
     Raises:
         InputError: the table cannot be read, or a text is too long.
     """
     sources, targets, rows = [], [], []
     num_long = 0
-    for pair in reader:
+    advice = advice or (
+        f"Give a larger {option('max_length')}, or pass {option('skip_long', True)} (skipped rows "
+        "are counted)."
+    )
+    for pair in reader.first(limit):
         ids = [encode_source(tokenizer, text, end) for text in pair.content]
         longest = max(map(len, ids))
         if longest > max_length:
@@ -93,8 +102,7 @@ def encode_pairs(
             name = "source" if longest == len(ids[0]) else "target"
             raise InputError(
                 f"{reader.locate_row(pair.row)}: the {name} has {longest} tokens; allowed are "
-                f"{max_length}. Give a larger {option('max_length')}, or pass "
-                f"{option('skip_long', True)} (skipped rows are counted)."
+                f"{max_length}. {advice}"
             )
         sources.append(ids[0])
         targets.append(ids[1])

@@ -1,5 +1,6 @@
 """Learning to write one text from another: tables of pairs go in, a model folder comes out."""
 
+import copy
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.translation_pairs import TranslationReader
-from bertsmith.errors import SettingError
+from bertsmith.errors import SettingError, option
 from bertsmith.lineage.encoder_decoder import WRITTEN_AT_ONCE, EncoderDecoder, write_targets
 from bertsmith.lineage.generation import reading
 from bertsmith.lineage.system_run import (
@@ -146,7 +147,7 @@ class TranslationRun(SystemRun[TranslationData]):
 
     def build_model(self, config: SystemConfig, data: TranslationData) -> EncoderDecoder:
         if data.start is not None:
-            return data.start
+            return copy.deepcopy(data.start)  # since trials of the speed change weights a little
         with drawing_from(config.seed):
             return Transformer(config.model)
 
@@ -252,13 +253,18 @@ def score_pairs(
         limit: the number of pairs to take, from the first; None takes all.
 
     Raises:
+        ConfigError: `max_length` or `limit` is too small.
         InputError: the table cannot be read, or a text is too long.
     """
-    most = max_length or model.longest or sys.maxsize
-    if model.longest is not None:
-        most = min(most, model.longest)
-    pairs = encode_pairs(reader, tokenizer, model.end_id, most)
-    pairs = pairs.first(limit or len(pairs))
+    if max_length is not None and max_length < 2:
+        raise SettingError("max_length", max_length, "2 or more")
+    longest = sys.maxsize if model.longest is None else model.longest
+    most = longest if max_length is None else min(max_length, longest)
+    larger = "" if most == longest else f"Give a larger {option('max_length')}, or "
+    shorter = f"{'shorten' if larger else 'Shorten'} the text, or leave the row out."
+    pairs = encode_pairs(
+        reader, tokenizer, model.end_id, most, limit=limit, advice=larger + shorter
+    )
     objective = Translation(pairs, pairs, model.start_id, batch_size=1, eval_rows=len(pairs))
     with reading(model):
         losses = objective.evaluate(model)

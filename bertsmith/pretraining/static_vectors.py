@@ -20,6 +20,7 @@ from bertsmith.model.nested_folder import write_static_modules
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.counted_start import check_memory, count_vectors
 from bertsmith.pretraining.vector_settings import VectorSettings
+from bertsmith.system.paths import check_outside
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.run_folder import RunFolder
 
@@ -54,9 +55,11 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
 
     Raises:
         CorpusError: there is no such corpus, or it is damaged.
-        ConfigError: the folder to write is occupied, or there is too little memory.
+        ConfigError: the folder to write is occupied or in the corpus, or there is too little
+            memory.
     """
     folder = RunFolder(settings.out)
+    check_outside(settings.out, settings.corpus)
     check_folder(folder, settings)
     corpus = Corpus.open(settings.corpus, "train")
     check_memory(corpus, "vectors", "")

@@ -161,7 +161,7 @@ def test_steps_of_an_epoch_have_equally_many_texts(base):
         resolved = resolve_contrastive(replace(base, **{"steps": None, **changes}), count)
         return resolved.batch_size, resolved.steps
 
-    sizes = {1: 1, 5: 5, 16: 16, 17: 9, 33: 11, 64: 16, 65: 13}
+    sizes = {2: 2, 3: 3, 5: 5, 16: 16, 17: 9, 33: 11, 64: 16, 65: 13}
     assert {count: resolve(count)[0] for count in sizes} == sizes
     assert resolve(16)[1] == resolve(200)[1] - 2 == 50  # four epochs of 13 steps are more
     assert resolve(200, steps=7) == (16, 7)
@@ -171,6 +171,10 @@ def test_steps_of_an_epoch_have_equally_many_texts(base):
 def test_options_of_a_loss_on_logits_are_refused(base, whole):
     with refuses(ConfigError, "--head contrastive", "--focal-gamma", "--patience"):
         replace(base, focal_gamma=2.0, patience=2)
+    with refuses(ConfigError, "--batch-size", "2 or more"):
+        replace(base, batch_size=1)
+    with refuses(ConfigError, "compares texts", "two or more"):
+        resolve_contrastive(base, 1)
     before = contents(base.out)
     with refuses(ConfigError, "holds an earlier run"):
         finetune_contrastive(Classify, base)

@@ -121,6 +121,22 @@ def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sent
     assert load(settings.out, device="cpu")("a good film").label in ("pos", "neg")
 
 
+def test_a_stopped_run_keeps_the_head_that_it_began_with(settings, tmp_path):
+    model = save_tiny(tmp_path / "model")
+    SentenceFolder("mean").write(model, 24)
+    few = replace(settings, model=model, train=write_reviews(tmp_path / "few.csv", 12))
+    whole = finetune_best_head(Classify, few)
+    facts = json.loads((settings.out / "run.json").read_text())
+    del facts["result"]
+    (settings.out / "run.json").write_text(json.dumps(facts))
+    resumed = finetune_best_head(Classify, replace(few, resume=True))
+    assert resumed.evaluation == whole.evaluation and resumed.choice is None
+    facts["settings"]["head"] = "linear"
+    (settings.out / "run.json").write_text(json.dumps(facts))
+    with refuses(ConfigError, "not resumed", "--overwrite"):
+        finetune_best_head(Classify, replace(few, resume=True))
+
+
 def test_too_few_examples_and_options_of_a_series_are_refused(settings, tmp_path):
     same = write_csv(tmp_path / "same.csv", ("text", "label"), ("film", "pos"), ("film", "neg"))
     with refuses(ConfigError, "--head auto", "two different examples"):

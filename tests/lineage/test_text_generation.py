@@ -71,8 +71,10 @@ def test_the_line_chooses_tokens_by_its_flags(folder, bertsmith):
         (("--beams", "0"), ("--beams", "0", "1 or more")),
         (("--beams", "2", "--top-k", "3"), ("--beams", "--top-k")),
         (("--temperature", "0"), ("--temperature",)),
+        (("--temperature", "1e-40"), ("--temperature", "0.0001")),
+        (("--length-penalty", "2"), ("--length-penalty", "--beams")),
         (("--max-new-tokens", "0"), ("--max-new-tokens",)),
-        (("--max-new-tokens", "40"), ("40", "30")),
+        (("--max-new-tokens", "40"), ("40", "30", "--max-new-tokens")),
     ],
 )
 def test_what_cannot_be_is_refused(folder, refused, flags, parts):
@@ -80,9 +82,21 @@ def test_what_cannot_be_is_refused(folder, refused, flags, parts):
     assert all(part in line for part in parts)
 
 
+def test_by_default_a_text_is_continued_as_far_as_the_model_reads(folder, bertsmith, refused):
+    """The model has 30 positions, and no end token is likely enough to come first."""
+    generator = TextGenerator.load(folder, "cpu")
+    room = generator.longest - len(generator.encode_prompt("the river"))
+    line = ("generate", folder, "the river", "--device", "cpu", "--json")
+    found = json.loads(bertsmith(*line))
+    assert found == json.loads(bertsmith(*line, "--max-new-tokens", str(room)))
+    assert found["num_tokens"] == room or found["is_ended"]
+    assert "Shorten" in refused("generate", folder, "sea " * 30)
+
+
 def test_a_model_that_cannot_continue_a_text_names_its_command(refused, tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
-    assert "'bertsmith fill'" in refused("generate", tmp_path, "the river")
+    for kind in ("bert", "model2vec"):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}), encoding="utf-8")
+        assert "'bertsmith fill'" in refused("generate", tmp_path, "the river")
 
 
 def test_minimal_pairs_are_scored_by_the_tokens_before(folder, bertsmith, refused, tmp_path):
@@ -103,6 +117,10 @@ def test_minimal_pairs_are_scored_by_the_tokens_before(folder, bertsmith, refuse
             assert found[name] == pytest.approx(-loss * (ids.shape[1] - 1), abs=1e-4)
     assert "accuracy" in bertsmith(*line)
     assert "--minimal-pairs" in refused("evaluate", folder, "--data", table)
+    report = json.loads(bertsmith(*line, "--max-length", "3", "--json"))
+    assert report["num_truncated"] == 2
+    assert "--max-length" in refused(*line, "--max-length", "1")
+    assert "--precision" in refused(*line, "--precision", "bf16")
     table.write_text("sentence_good,sentence_bad\na,##\n", encoding="utf-8")
 
 

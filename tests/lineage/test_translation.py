@@ -223,6 +223,18 @@ def test_the_lines_train_and_write(tmp_path, tokenizer, bertsmith, refused):
     assert "of the 7 targets" in bertsmith(*line)
     assert "--data" in refused("evaluate", out, "--minimal-pairs", tmp_path / "eval.tsv")
     assert "--page" in refused(*line, "--page", tmp_path / "page.html")
+    long_row = tmp_path / "eval.tsv"
+    with long_row.open("a", encoding="utf-8") as file:
+        file.write("ant " * 600 + "\tant\n")
+    assert "of the 7 targets" in bertsmith(*line), "rows after the limit are not read"
+    refusal = refused("evaluate", out, "--data", long_row)
+    assert "leave the row out" in refusal and "--skip-long" not in refusal
+    assert "--max-length" not in refusal, "the model itself reads no more"
+    assert "a larger --max-length" in refused(*line, "--max-length", "2")
+    assert "--max-length" in refused(*line, "--max-length", "0")
+    assert "--limit" in refused("evaluate", out, "--data", long_row, "--limit", "0")
+    assert "--precision" in refused(*line, "--precision", "int8")
+    assert "--beams" in refused("translate", out, "cat", "--length-penalty", "2")
     assert "--file" in refused("translate", out)
     assert "--beams" in refused("translate", out, "cat", "--beams", "0")
     assert "'bertsmith translate'" in refused("predict", out, "cat")

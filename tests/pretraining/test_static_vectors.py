@@ -125,6 +125,9 @@ def test_commands_take_the_folder(settings, counted, tmp_path, bertsmith):
     np.testing.assert_allclose(np.load(vectors), encoder.encode(TEXTS), atol=1e-6)
     with refuses(ConfigError, "holds a model", "--overwrite"):
         count_static_vectors(VectorSettings(settings.corpus, out))
+    for inside in (settings.corpus, settings.corpus / "vectors"):
+        with refuses(ConfigError, "this command reads"):
+            count_static_vectors(VectorSettings(settings.corpus, inside, overwrite=True))
     printed = bertsmith(*line, "--overwrite", "--size", 7)
     assert f"finetune classify --head linear --model {out}" in printed
     assert load_model(out).config.hidden_size == 7

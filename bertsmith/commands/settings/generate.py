@@ -7,6 +7,7 @@ from pathlib import Path
 import tyro
 
 from bertsmith.commands.flags import parse_settings
+from bertsmith.commands.settings.beams import check_penalty
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
@@ -26,8 +27,9 @@ class Settings:
     """Folder of a GPT or LSTM, or of transformers' `gpt2`."""
     text: tyro.conf.Positional[str]
     """The beginning of a text, in quotes; "" for a new text."""
-    max_new_tokens: int = 50
-    """Maximum number of new tokens; fewer if the model ends the text."""
+    max_new_tokens: int | None = None
+    """Maximum number of new tokens; fewer if the model ends the text. By default 50, or as many as
+    the model can read after the text."""
     temperature: float | None = None
     """Temperature: logits are divided by it, so that below 1 likely tokens become likelier. By
     default 1 if tokens are drawn."""
@@ -50,8 +52,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_all_largest(self)
-        if self.max_new_tokens < 1:
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise SettingError("max_new_tokens", self.max_new_tokens, "1 or more")
+        check_penalty(self.beams, self.length_penalty)
         if self.beams is not None and (drawn := self.drawing):
             raise ConfigError(
                 f"Give either {option('beams')} or {option(drawn[0])}, not both: beam search draws "

@@ -7,6 +7,7 @@ from pathlib import Path
 import tyro
 
 from bertsmith.commands.flags import parse_settings
+from bertsmith.commands.settings.beams import check_penalty
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
@@ -42,6 +43,7 @@ class Settings:
         check_all_largest(self)
         if self.max_new_tokens < 1:
             raise SettingError("max_new_tokens", self.max_new_tokens, "1 or more")
+        check_penalty(self.beams, self.length_penalty)
         if bool(self.texts) == (self.file is not None):
             raise ConfigError(f"Give either texts or {option('file')}, and not both.")
 

@@ -30,7 +30,7 @@ USELESS = {
     "linear": (*OF_SERIES, *OF_TRAINING),
     "counts": (*OF_SERIES, *OF_TRAINING),
     "contrastive": ("seeds", "folds", *OF_OTHER_LOSS),
-    "auto": OF_SERIES,
+    "auto": ("seeds", "folds"),
 }
 """Options that a head has no use for."""
 
@@ -84,6 +84,10 @@ class ClassifySettings(LossSettings, WindowSettings):
             )
         if self.head != "fine-tuned":
             self._check_useful(USELESS[self.head])
+        if self.head in ("contrastive", "auto") and self.batch_size == 1:
+            raise SettingError(
+                "batch_size", 1, f"2 or more with {option('head', self.head)}, which compares texts"
+            )
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
         if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
