@@ -54,7 +54,7 @@ def test_a_stopped_command_leaves_no_hidden_file(model, tmp_path, command, numbe
         "predict": [model, "-", "--out", "out.jsonl"],  # which waits for texts
         "embed": [model, "-", "--out", "out.npy"],
         "corpus build": [text, "--tokenizer", model, "--out", "out", "--processes", 2],
-        "evaluate": [model, "--data", "-", "--page", "out.html"],
+        "evaluate": [model, "--data", "-", "--format", "jsonl", "--page", "out.html"],
     }[command]
     with running([*command.split(), *words], tmp_path / "work") as process:
         process.send_signal(number)
