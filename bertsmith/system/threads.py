@@ -8,6 +8,7 @@ threads of a Zen 4).
 
 import contextlib
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -31,7 +32,7 @@ def usable_threads() -> int:
     may use fewer. A number that is set in the environment is not reduced.
     """
     limit = _thread_limit()
-    threads = torch.get_num_threads()
+    threads = own_num_threads()
     return threads if limit is None else min(threads, limit)
 
 
@@ -51,7 +52,7 @@ def on_usable_threads() -> Iterator[None]:
 @contextlib.contextmanager
 def own_threads(count: int) -> Iterator[None]:
     """Compute in the block with `count` threads of torch; other threads of Python keep theirs."""
-    before = torch.get_num_threads()
+    before = own_num_threads()
     set_own_threads(count)
     try:
         yield
@@ -62,14 +63,21 @@ def own_threads(count: int) -> Iterator[None]:
 _setting = ForkSafeLock()
 
 
+def own_num_threads() -> int:
+    """Return torch's number of threads for this thread of Python, in no other one's change."""
+    with _setting:
+        return torch.get_num_threads()
+
+
 def set_own_threads(count: int) -> None:
     """Set the number of torch's threads for this thread of Python alone.
 
     torch's setting belongs to a thread, but the number that was set last is also the default of
     threads that have not read it before. So a new thread reads the default before the change, and
-    sets it again after it.
+    sets it again after it. Between the two, threads that do not use `own_num_threads` may read
+    `count`.
     """
-    if torch.get_num_threads() == count:
+    if own_num_threads() == count:
         return
     with _setting, ThreadPoolExecutor(1) as other:
         default = other.submit(torch.get_num_threads).result()
@@ -113,4 +121,19 @@ def _start(count: int, process: int) -> ThreadPoolExecutor:
 
     `process` is an argument because a forked process has none of its parent's threads.
     """
-    return ThreadPoolExecutor(count, "bertsmith", set_own_threads, (1,))
+    all_set = threading.Barrier(count + 1)
+
+    def compute_alone() -> None:
+        set_own_threads(1)
+        all_set.wait()
+
+    pool = ThreadPoolExecutor(count, "bertsmith", compute_alone)
+    try:
+        for _ in range(count):
+            pool.submit(int)  # each starts a new worker, since the earlier ones are still waiting
+        all_set.wait()  # so that the default is the caller's again when this function returns
+    except BaseException:
+        all_set.abort()
+        pool.shutdown()
+        raise
+    return pool

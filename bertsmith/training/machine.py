@@ -10,7 +10,7 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import compute_settings, computing_as, count_trainers
 from bertsmith.system.matrix_products import Precision
-from bertsmith.system.threads import own_threads
+from bertsmith.system.threads import own_num_threads, own_threads
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
 
@@ -53,7 +53,7 @@ class Machine:
     @contextlib.contextmanager
     def as_one_process(self) -> Iterator[None]:
         """Give torch the threads of one process, within the block."""
-        with own_threads(max(1, torch.get_num_threads() // self.processes_here)):
+        with own_threads(max(1, own_num_threads() // self.processes_here)):
             yield
 
 
