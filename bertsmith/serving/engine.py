@@ -135,6 +135,7 @@ class Engine:
                     self.accept(message)
             self.encode_some()
             self.compute_batch()
+            self.trim_memory()  # the answers are on their way
 
     def accept(self, work: Work) -> None:
         """Let the texts of a request wait for their turn to be encoded."""
@@ -152,7 +153,8 @@ class Engine:
             number, encoding = next(iter(self._encodings.items()))
             del self._encodings[number]
             try:
-                room -= encoding.encode_slice(room)
+                room -= encoding.choose_slice(room)
+                encoding.encode_slice()
                 if encoding.is_complete:
                     self._enqueue(encoding)
                 else:
@@ -161,7 +163,7 @@ class Engine:
                 self.sender.send(refused.refusal)
             except Exception as error:
                 self.sender.send(_fault(number, error))
-        self._trim_memory((SLICE_CHARACTERS - room) // CHARACTERS_LIKE_TOKEN)
+        self._tokens_since_trim += (SLICE_CHARACTERS - room) // CHARACTERS_LIKE_TOKEN
 
     def _enqueue(self, encoding: TextEncoding) -> None:
         work, definition = encoding.work, encoding.definition
@@ -193,36 +195,19 @@ class Engine:
             taken[number].append(index)
         if not taken:
             return
-        num_texts = sum(map(len, taken.values()))
-        num_tokens = self._count_tokens(taken)
         self._compute(taken)
-        self.sender.send(ComputedBatch(num_texts, num_tokens))
         self._tell_waiting()
         for number in taken:
             request = self._requests.get(number)
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[number]
                 self.sender.send(_answers(request))
-        self._trim_memory(num_tokens)
 
-    def _trim_memory(self, num_tokens: int) -> None:
-        """Give free memory back now and then.
-
-        Args:
-            num_tokens: size of the last batch, or of encoded texts whose memory is as much.
-        """
-        self._tokens_since_trim += num_tokens
+    def trim_memory(self) -> None:
+        """Give free memory back after about `BATCHES_BETWEEN_TRIMS` full batches."""
         if self._tokens_since_trim >= BATCHES_BETWEEN_TRIMS * self.max_batch_tokens:
             self._tokens_since_trim = 0
             give_free_memory_back()
-
-    def _count_tokens(self, taken: Mapping[int, list[int]]) -> int:
-        """Count the tokens of texts, which are given by the numbers of their requests."""
-        return sum(
-            self._requests[number].encoded.lengths[index]
-            for number, indices in taken.items()
-            for index in indices
-        )
 
     def _tell_waiting(self) -> None:
         """Say how long a new request waits, if that has changed."""
@@ -248,7 +233,14 @@ class Engine:
             self.sender.send(_not_computed(number, error))
             return
         seconds = time.perf_counter() - started_at
-        self.speed.add(self._count_tokens(taken), seconds)
+        num_tokens = sum(
+            request.encoded.lengths[index]
+            for request in requests
+            for index in taken[request.work.number]
+        )
+        self.speed.add(num_tokens, seconds)
+        self._tokens_since_trim += num_tokens
+        self.sender.send(ComputedBatch(sum(map(len, taken.values())), num_tokens))
         for request in requests:
             if request.queue_seconds is None:
                 request.queue_seconds = started_at - request.encoded_at

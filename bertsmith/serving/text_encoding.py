@@ -38,6 +38,8 @@ class TextEncoding:
     definition: Definition | None = None
     examples: list[Any] = field(default_factory=list)
     slices: list[EncodedExamples] = field(default_factory=list)
+    slice_stop: int = 0
+    """Index behind the last text of the chosen slice."""
     num_tokens: int = 0
     seconds: float = 0.0
 
@@ -45,20 +47,29 @@ class TextEncoding:
     def is_complete(self) -> bool:
         return len(self.examples) == len(self.work.records)
 
-    def encode_slice(self, max_characters: int) -> int:
-        """Encode the next texts, of about `max_characters` and at least one; return their number
-        of characters.
+    def choose_slice(self, max_characters: int) -> int:
+        """Choose the next texts, of about `max_characters` and at least one.
+
+        Return their number of characters, which counts even if the texts are refused.
+        """
+        self.slice_stop = len(self.examples)
+        num_characters = 0
+        for record in self.work.records[self.slice_stop :]:
+            if num_characters >= max_characters:
+                break
+            num_characters += count_characters([record])
+            self.slice_stop += 1
+        return num_characters
+
+    def encode_slice(self) -> None:
+        """Encode the chosen texts.
 
         Raises:
             RefusedWork: a text is wrong or too long, or the answer would be too large.
         """
         started_at = time.perf_counter()
         records = self.work.records
-        start = stop = len(self.examples)
-        num_characters = 0
-        while stop < len(records) and num_characters < max_characters:
-            num_characters += count_characters([records[stop]])
-            stop += 1
+        start, stop = len(self.examples), self.slice_stop
         try:
             if self.definition is None:
                 self.definition = self.model.definition(self.work.kind, self.work.options)
@@ -73,7 +84,6 @@ class TextEncoding:
         self.examples += examples
         self.slices.append(encoded)
         self.seconds += time.perf_counter() - started_at
-        return num_characters
 
     def joined(self) -> EncodedExamples:
         """Return all texts; only for a complete request."""

@@ -1,5 +1,7 @@
 """The engine answers each request as if it had come alone; refusing one harms no other."""
 
+import platform
+import sys
 from queue import SimpleQueue
 
 import numpy as np
@@ -9,7 +11,7 @@ from tiny_models import reviews, save_tiny
 
 from bertsmith import load
 from bertsmith.serving import text_encoding
-from bertsmith.serving.engine import SLICE_CHARACTERS, Engine
+from bertsmith.serving.engine import BATCHES_BETWEEN_TRIMS, SLICE_CHARACTERS, Engine
 from bertsmith.serving.messages import (
     Answers,
     Cancel,
@@ -224,6 +226,14 @@ def test_a_long_request_is_encoded_in_slices_between_batches(folder):
     np.testing.assert_allclose(vectors, np.tile(expected, (len(vectors), 1)), atol=1e-6)
 
 
+def test_long_texts_that_are_refused_hold_up_no_batch(folder):
+    engine, sent = engine_of(served(m=folder))
+    for number in (1, 2, 3):
+        engine.accept(work(number, ["a " * SLICE_CHARACTERS], may_cut=False))
+    engine.encode_some()
+    assert [message.number for message in sent] == [1]  # the others wait until after a batch
+
+
 def test_a_text_in_a_later_slice_is_named_by_its_index(folder):
     long = "a " * SLICE_CHARACTERS
     refusal = answers_of(
@@ -309,6 +319,42 @@ def test_the_engine_says_how_large_each_batch_was(folder):
         engine.compute_batch()
     batches = [message for message in sent if isinstance(message, ComputedBatch)]
     assert batches == [ComputedBatch(3, 12), ComputedBatch(2, 8)]
+
+
+@pytest.fixture(scope="module")
+def trims():
+    """Calls of glibc's malloc_trim, an entry for each."""
+    calls = []
+
+    def hear(event, args):
+        if event == "ctypes.dlsym" and args[1] == "malloc_trim":
+            calls.append(args)
+
+    sys.addaudithook(hear)  # for good: Python has no way to take it back
+    return calls
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep no pages")
+@pytest.mark.parametrize(("num_batches", "num_trims"), [
+    (BATCHES_BETWEEN_TRIMS - 2, 0),  # encoding counts as well, a little
+    (BATCHES_BETWEEN_TRIMS, 1),
+    (2 * BATCHES_BETWEEN_TRIMS, 2),
+])  # fmt: skip
+def test_free_memory_is_given_back_after_some_full_batches(folder, trims, num_batches, num_trims):
+    before = len(trims)
+    texts = ["good film"] * num_batches  # one of 4 tokens fills a batch
+    answers_of(served(m=folder), work(1, texts), max_batch_tokens=4)
+    assert len(trims) - before == num_trims
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep no pages")
+def test_free_memory_is_given_back_after_long_texts_that_are_refused(folder, trims):
+    before = len(trims)
+    answers = answers_of(
+        served(m=folder), work(1, ["good " * 3000], may_cut=False), max_batch_tokens=10
+    )
+    assert isinstance(answers[1], Refusal)
+    assert len(trims) - before == 1
 
 
 def test_a_short_batch_counts_little_in_the_speed():
