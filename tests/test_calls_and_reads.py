@@ -23,8 +23,7 @@ from bertsmith.model.bert import BertModel
 
 PACKAGE = str(Path(bertsmith.__file__).parent)
 MAX_FRAMES = 12
-MAX_READS = {"config.json": 2, "tokenizer.json": 1}
-"""config.json is also read to see whether the model is an encoder or a system beside BERT."""
+MAX_READS = {"config.json": 1, "tokenizer.json": 1}
 
 Lines = dict[str, list[str]]
 

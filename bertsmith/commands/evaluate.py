@@ -7,13 +7,14 @@ import json as json_module
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bertsmith.commands.evaluate_flags import check_flags
 from bertsmith.commands.flags import tell
+from bertsmith.commands.pair_evaluation import evaluate_pairs
 from bertsmith.commands.settings.evaluate import Settings
-from bertsmith.commands.system_scores import check_flags, evaluate_system, write_scores
+from bertsmith.commands.system_scores import evaluate_system
 from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.config import to_jsonable
 from bertsmith.data.tables import check_delimiter
@@ -22,15 +23,12 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.evaluation.minimal_pairs import (
-    PairCallback,
-    evaluate_minimal_pairs,
-    load_pair_scorer,
-)
+from bertsmith.evaluation.minimal_pairs import load_pair_scorer
 from bertsmith.evaluation.page import ErrorSurvey, write_evaluation_page
 from bertsmith.evaluation.stored_majority import StoredMajority
+from bertsmith.model.config_file import OtherSystemError
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.system.files import atomic_write, hold_outputs
+from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import OutcomeCallback, Predictor
@@ -43,9 +41,12 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
     So the scores are printed even if the page cannot be written.
     """
-    if evaluate_system(words, " ".join(line[:2])):
+    prog = " ".join(line[:2])
+    try:
+        settings, folder = parse_for_folder(Settings, words, prog)
+    except OtherSystemError as other:
+        evaluate_system(other.model_type, words, prog)
         return
-    settings, folder = parse_for_folder(Settings, words, " ".join(line[:2]))
     check_flags(settings)
     model = folder or settings.model
     outputs = {
@@ -69,14 +70,7 @@ def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> 
         max_length=settings.max_length,
     )
     tell(scorer.loaded.precision_note)
-    with ExitStack() as stack:
-        callbacks: list[PairCallback] = []
-        if settings.scores is not None:
-            file = stack.enter_context(atomic_write(settings.scores, "w"))
-            callbacks.append(partial(write_scores, file))
-        result = evaluate_minimal_pairs(
-            scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
-        )
+    result = evaluate_pairs(settings, scorer, path)
     print_result(settings, scorer, result, path, {})
 
 

@@ -1,4 +1,4 @@
-"""What a model decides about a shown text, and the logits that each decision comes from."""
+"""Decisions of a model about a shown text, and the logits that each of them comes from."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace

@@ -8,8 +8,9 @@ from typing import Any, Literal, TypedDict, Unpack
 from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.inspection.look_result import Look
-from bertsmith.inspection.system_look import look_at_system, system_of
+from bertsmith.inspection.system_look import check_can_be_shown, look_at_system
 from bertsmith.inspection.text_look import CorpusRequest, load_for_look, look_at_text
+from bertsmith.model.config_file import OtherSystemError
 from bertsmith.system.bounds import check_choice
 from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tasks.auto import FolderPath
@@ -72,17 +73,19 @@ def look(
     heads = _as_tuple("without", without, "a head such as '2.1', or a list of heads")
     length, device = options.get("max_length"), options.get("device", "auto")
     num_texts = options.get("num_texts", DEFAULT_TEXTS)
-    name = system_of(Path(model))
-    if name is not None:
+    try:
+        predictor = load_for_look(model, device, length)
+    except OtherSystemError as other:
+        check_can_be_shown(Path(model), other.model_type)
         for asked, is_asked in (("data", data is not None), ("checkpoints", checkpoints)):
             if is_asked:
                 raise ConfigError(
                     f"{option(asked)}: only encoders such as BERT have it, and the model_type of "
-                    f"this model is '{name}'. Leave it out."
-                )
+                    f"this model is '{other.model_type}'. Leave it out."
+                ) from None
         return look_at_system(
             Path(model),
-            name,
+            other.model_type,
             text,
             pairs,
             without=heads,
@@ -96,7 +99,7 @@ def look(
         columns = options.get("columns") or Columns()
         corpus = CorpusRequest(Path(data), columns, num_texts)
     return look_at_text(
-        load_for_look(model, device, length),
+        predictor,
         text,
         pairs,
         corpus=corpus,

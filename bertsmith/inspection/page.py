@@ -38,7 +38,7 @@ OTHERS = "…"
 
 @dataclass(frozen=True, eq=False)
 class LookPage:
-    """Everything that a page shows; the fields are described at `Look`."""
+    """The content of a page; `Look` describes the fields."""
 
     folder: str
     config: BertConfig

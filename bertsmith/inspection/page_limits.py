@@ -1,4 +1,4 @@
-"""How much a page shows, so that it stays below 3 MB: each attention weight is one character."""
+"""Limits of a page, which keep it below 3 MB: each attention weight is one character."""
 
 from math import isqrt
 

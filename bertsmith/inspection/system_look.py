@@ -40,10 +40,8 @@ from bertsmith.lineage.t5 import T5
 from bertsmith.lineage.t5_folder import load_t5
 from bertsmith.lineage.transformer import Transformer
 from bertsmith.lineage.transformer_folder import load_transformer
-from bertsmith.model.config_file import CONFIG_FILE, OTHER_SYSTEMS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.system.hardware import select_device
-from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -108,26 +106,18 @@ class SystemLook(Look):
         return self._attributions
 
 
-def system_of(path: str | Path) -> str | None:
-    """Return the `model_type` of a folder whose system is not an encoder of a BERT, else None.
+def check_can_be_shown(path: Path, model_type: str) -> None:
+    """Check that there is a reader of this system.
 
     Raises:
-        CheckpointError: it is of a system that cannot be looked into.
+        CheckpointError: there is none.
     """
-    directory = find_checkpoint(path)
-    try:
-        name = SmallFiles(directory).read_json(CONFIG_FILE).get("model_type")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if name in READERS:
-        return str(name)
-    if name in OTHER_SYSTEMS:
+    if model_type not in READERS:
         raise CheckpointError(
-            f"{directory}: its model_type is '{name}', and 'bertsmith look' shows the attention of "
-            "encoders such as BERT, of GPT-2, of the Transformer of 2017 and of T5. Give a folder "
-            "of one of these."
+            f"{path}: its model_type is '{model_type}', and 'bertsmith look' shows the attention "
+            "of encoders such as BERT, of GPT-2, of the Transformer of 2017 and of T5. Give a "
+            "folder of one of these."
         )
-    return None
 
 
 def look_at_system(

@@ -52,7 +52,7 @@ class FolderMap(Generic[ModelT]):
     )
     """Translates entries of config.json, beside the names of the weights, to those of `config`."""
     advice: str = ""
-    """What to load instead of a folder with weights that have no place."""
+    """Advice in the error about weights that have no place: a folder to load instead."""
 
 
 def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:

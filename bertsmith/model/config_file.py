@@ -96,11 +96,23 @@ OTHER_SYSTEMS = {
 """Models that are no encoders, by their `model_type`, with the command that uses them."""
 
 
+class OtherSystemError(CheckpointError):
+    """A folder holds one of `OTHER_SYSTEMS`, where an encoder was asked for."""
+
+    def __init__(self, message: str, model_type: str) -> None:
+        super().__init__(message, model_type)  # both, so that it can be pickled
+
+    @property
+    def model_type(self) -> str:
+        return str(self.args[1])
+
+
 def read_config(files: SmallFiles) -> dict[str, Any]:
     """Read the config.json of a folder.
 
     Raises:
-        CheckpointError: it is missing, not JSON, or describes a model of no family of ours.
+        CheckpointError: it is missing, not JSON, or describes a model of no family of ours; an
+            `OtherSystemError` if it is that of a system beside BERT.
     """
     file = files.path(CONFIG_FILE)
     try:
@@ -113,7 +125,7 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
         ) from error
     name = settings.get("model_type") or BERT.name
     if isinstance(name, str) and name in OTHER_SYSTEMS:
-        raise CheckpointError(f"{file}: {OTHER_SYSTEMS[name]}")
+        raise OtherSystemError(f"{file}: {OTHER_SYSTEMS[name]}", name)
     if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS}:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "

@@ -1,0 +1,34 @@
+"""The evaluation of any model on minimal pairs, with the scores of each pair in a file."""
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from bertsmith.commands.settings.evaluate import Settings
+from bertsmith.evaluation.minimal_pairs import PairCallback, evaluate_minimal_pairs
+from bertsmith.system.files import atomic_write
+from bertsmith.tasks.pair_scores import MinimalPair, PairScores
+from bertsmith.tasks.scoring import Evaluation
+
+
+def evaluate_pairs(settings: Settings, scorer: Any, path: Path) -> Evaluation:
+    """Score the pairs of a file; write those scores if the settings name a file for them."""
+    with ExitStack() as stack:
+        callbacks: list[PairCallback] = []
+        if settings.scores is not None:
+            file = stack.enter_context(atomic_write(settings.scores, "w"))
+            callbacks.append(partial(_write_scores, file))
+        return evaluate_minimal_pairs(
+            scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
+        )
+
+
+def _write_scores(
+    file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[PairScores]
+) -> None:
+    for pair, score in zip(pairs, scores, strict=True):
+        row = pair.to_json() | score.to_json()
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
