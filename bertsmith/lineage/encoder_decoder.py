@@ -1,10 +1,10 @@
 """The interface that the Transformer and T5 share, and how both write a target token by token."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertsmith.errors import InputError
 from bertsmith.lineage.beam_search import BeamSearch
@@ -15,6 +15,19 @@ from bertsmith.model.trainable import TrainableModel
 
 WRITTEN_AT_ONCE = 64
 """Targets that are best written together."""
+
+
+KeysAndValues = tuple[Tensor, Tensor]
+
+
+class _SourceAttention(Protocol):
+    def project(self, source: Tensor) -> KeysAndValues:
+        """Return keys and values of encoded sources, each [source tokens, heads, head_size]."""
+        ...
+
+
+class _LayerOfDecoder(Protocol):
+    source_attention: _SourceAttention
 
 
 class EncoderDecoder(TrainableModel):
@@ -29,6 +42,8 @@ class EncoderDecoder(TrainableModel):
 
     config: Any
     """The dataclass of the model's shape."""
+    decoder: nn.ModuleList
+    """The layers that write; each has a `source_attention`."""
 
     def set_dropout(self, dropout: float) -> None:
         """Set the dropout of embeddings and of the outputs of layers, in the config, too."""
@@ -42,9 +57,10 @@ class EncoderDecoder(TrainableModel):
         """Encode the sources, then what the decoder reads, to [target tokens, hidden]."""
         raise NotImplementedError
 
-    def project_source(self, memory: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def project_source(self, memory: Tensor) -> list[KeysAndValues]:
         """Return each decoder layer's keys and values of encoded sources."""
-        raise NotImplementedError
+        layers = [cast(_LayerOfDecoder, layer) for layer in self.decoder]
+        return [layer.source_attention.project(memory) for layer in layers]
 
     def decode_new(
         self,

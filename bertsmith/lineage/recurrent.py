@@ -25,7 +25,7 @@ from bertsmith.system.bounds import check_choice
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 State = Any
-"""What a layer keeps of the tokens before: [1, sequences, hidden], two of these for an LSTM."""
+"""State of a layer after the tokens before: [1, sequences, hidden], two of these for an LSTM."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ has a gated GELU and an output layer of its own.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError
-from bertsmith.lineage.encoder_decoder import EncoderDecoder
+from bertsmith.lineage.encoder_decoder import EncoderDecoder, KeysAndValues
 from bertsmith.lineage.relative_bias import RelativeBias
 from bertsmith.lineage.source_target import SourceTarget, TokenRow
 from bertsmith.model.activations import ACTIVATIONS
@@ -36,8 +35,6 @@ SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_lay
 """Fields that are whole numbers above 0."""
 FEED_FORWARDS = {"relu": ("relu", False), "gated-gelu": ("gelu_new", True)}
 """Activation, and whether there is a gate, by the name in config.json."""
-
-KeysAndValues = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -314,14 +311,9 @@ class T5(EncoderDecoder):
         bias = self._bias(self.decoder_bias, both_sides=False)
         view = PackedView(target.packed, target.packed, CAUSAL, bias=bias)
         source_view = PackedView(target.packed, batch.source.packed)
-        for layer in self.decoder:
-            source = cast(T5DecoderLayer, layer).source_attention.project(memory)
+        for layer, source in zip(self.decoder, self.project_source(memory), strict=True):
             hidden = layer(hidden, view, source, source_view)
         return self._finish(hidden, self.decoder_norm, len(target.input_ids))
-
-    def project_source(self, memory: Tensor) -> list[KeysAndValues]:
-        layers = [cast(T5DecoderLayer, layer) for layer in self.decoder]
-        return [layer.source_attention.project(memory) for layer in layers]
 
     def decode_new(
         self,

@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import cast
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError
-from bertsmith.lineage.encoder_decoder import EncoderDecoder
+from bertsmith.lineage.encoder_decoder import EncoderDecoder, KeysAndValues
 from bertsmith.lineage.source_target import SourceTarget, TokenRow
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import AttentionView, CrossAttention, SelfAttention
@@ -38,8 +37,6 @@ SIZES = ("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_a
          "max_position_embeddings")  # fmt: skip
 """Fields that are whole numbers above 0."""
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
-
-KeysAndValues = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -214,14 +211,9 @@ class Transformer(EncoderDecoder):
         hidden = self._embed(target.input_ids, target.position_ids)
         view = PackedView(target.packed, target.packed, CAUSAL)
         source_view = PackedView(target.packed, batch.source.packed)
-        for layer in self.decoder:
-            source = cast(DecoderLayer, layer).source_attention.project(memory)
+        for layer, source in zip(self.decoder, self.project_source(memory), strict=True):
             hidden = layer(hidden, view, source, source_view)
         return hidden[: len(target.input_ids)]
-
-    def project_source(self, memory: Tensor) -> list[KeysAndValues]:
-        layers = [cast(DecoderLayer, layer) for layer in self.decoder]
-        return [layer.source_attention.project(memory) for layer in layers]
 
     def decode_new(
         self,
