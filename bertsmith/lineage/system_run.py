@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -10,13 +10,11 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.pretraining.run import flat_summary
 from bertsmith.pretraining.step_timer import seconds_per_row
-from bertsmith.system.compute import FREE
-from bertsmith.system.matrix_products import Precision
-from bertsmith.training.best_weights import BestSettings
-from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, STEP_COST, Budget, EvaluationPlan
+from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.checkpoint import Checkpoint
 from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import read_journal
+from bertsmith.training.loop_config import LoopConfig
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
 from bertsmith.training.recorder import Callback
@@ -29,36 +27,11 @@ DataT = TypeVar("DataT")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SystemConfig:
-    """The settings of a run that the loop reads, as a `RunConfig`, and the model's shape.
-
-    A resumed run must share them but for those that are `FREE`.
-    """
+class SystemConfig(LoopConfig):
+    """The settings of a run that the loop reads, and the model's shape."""
 
     system: str
     model: Any
-    steps: int | None
-    minutes: float | None
-    batch_size: int
-    micro_batch_size: int = field(metadata=FREE)
-    seed: int
-    optim: OptimSettings
-    precision: Precision
-    evaluations: EvaluationPlan
-    num_processes: int = field(metadata=FREE)
-    eval_every: int | None = field(metadata=FREE)
-    checkpoint_every: int | None = field(metadata=FREE)
-    keep: int = field(metadata=FREE)
-    notes: tuple[str, ...] = field(default=(), metadata=FREE)
-
-    @property
-    def budget(self) -> Budget:
-        return Budget(self.steps, None if self.minutes is None else 60 * self.minutes)
-
-    @property
-    def best(self) -> BestSettings | None:
-        """None: the last weights are saved, not the best ones."""
-        return None
 
 
 def loop_settings(

@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from bertsmith.commands.flags import parse_settings
+from bertsmith.commands.settings.pretrain_system import PretrainSystem
 from bertsmith.lineage.settings import GptSettings
-from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(PretrainSystem):
     """Train a GPT on your texts.
 
     The model reads a text from left to right and learns to predict each token from those before it
@@ -19,20 +18,7 @@ class Settings:
     generate`.
     """
 
-    corpus: Path
-    """Folder that `bertsmith corpus build` wrote."""
-    out: Path
-    """Folder for the model, its checkpoints and its journal."""
     model: GptSettings = field(default_factory=GptSettings)
-    training: TrainingSettings = field(default_factory=TrainingSettings)
-    optim: OptimSettings = field(default_factory=OptimSettings)
-    resume: bool = False
-    """Continue the stopped run in --out from its newest checkpoint. On a CPU the result is that of
-    a run that was not stopped."""
-    overwrite: bool = False
-    """Replace an earlier run in --out."""
-    json: bool = False
-    """Print one JSON object at the end instead of text."""
 
 
 parse = partial(parse_settings, Settings)

@@ -1,0 +1,27 @@
+"""Settings that the commands share which train a system beside BERT on a corpus."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bertsmith.lineage.settings import SystemSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
+
+
+@dataclass(frozen=True)
+class PretrainSystem:
+    """Settings of one such command; each replaces `model` by that of its system."""
+
+    corpus: Path
+    """Folder that `bertsmith corpus build` wrote."""
+    out: Path
+    """Folder for the model, its checkpoints and its journal."""
+    model: SystemSettings = field(default_factory=SystemSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    resume: bool = False
+    """Continue the stopped run in --out from its newest checkpoint. On a CPU the result is that of
+    a run that was not stopped."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    json: bool = False
+    """Print one JSON object at the end instead of text."""
