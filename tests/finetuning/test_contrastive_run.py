@@ -9,7 +9,8 @@ import pytest
 import torch
 from folders import contents
 from refusals import refuses
-from tiny_models import BAD, GOOD, save_tiny, save_tiny_of, write_csv, write_reviews
+from review_settings import settings_on_reviews
+from tiny_models import BAD, GOOD, save_tiny_of, write_csv
 
 from bertsmith import TextClassifier
 from bertsmith.errors import ConfigError
@@ -19,7 +20,6 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.linear_classification import LinearClassify, LinearMultiLabel
-from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 
 
@@ -27,17 +27,7 @@ from bertsmith.tasks.text_classification import Classify
 def base(tmp_path_factory):
     """Settings of a run on 60 reviews, with the model and both files."""
     folder = tmp_path_factory.mktemp("contrastive")
-    return ClassifySettings(
-        model=save_tiny(folder / "model", "masked_lm"),
-        train=write_reviews(folder / "train.csv", 60),
-        eval=write_reviews(folder / "eval.csv", 60, seed=1),
-        out=folder / "out",
-        head="contrastive",
-        steps=150,
-        learning_rate=3e-3,
-        precision="fp32",
-        threads=1,
-    )
+    return settings_on_reviews(folder, 60, head="contrastive", steps=150, learning_rate=3e-3)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from refusals import refuses
+from review_settings import settings_on_reviews
 from tiny_models import save_tiny, write_csv, write_reviews
 
 from bertsmith import TextClassifier
@@ -14,7 +15,6 @@ from bertsmith.finetuning.head_choice import HeadScore
 from bertsmith.finetuning.heads import WAYS, choose_head, finetune_best_head, settings_of_head
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.sentence_folder import SentenceFolder
-from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 
 
@@ -22,17 +22,7 @@ from bertsmith.tasks.text_classification import Classify
 def base(tmp_path_factory):
     """Settings of a run on a few reviews, whose fine-tuning is too short to learn anything."""
     folder = tmp_path_factory.mktemp("heads")
-    return ClassifySettings(
-        model=save_tiny(folder / "model", "masked_lm"),
-        train=write_reviews(folder / "train.csv", 100),
-        eval=write_reviews(folder / "eval.csv", 20, seed=1),
-        out=folder / "out",
-        head="auto",
-        steps=1,
-        learning_rate=1e-6,
-        precision="fp32",
-        threads=1,
-    )
+    return settings_on_reviews(folder, 100, 20, head="auto", steps=1, learning_rate=1e-6)
 
 
 @pytest.fixture

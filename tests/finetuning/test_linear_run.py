@@ -9,7 +9,8 @@ import pytest
 import torch
 from folders import contents
 from refusals import refuses
-from tiny_models import BAD, GOOD, save_tiny, save_tiny_of, write_csv, write_reviews
+from review_settings import settings_on_reviews
+from tiny_models import BAD, GOOD, save_tiny_of, write_csv
 
 from bertsmith import TextClassifier
 from bertsmith.compression.compress import compress
@@ -25,7 +26,6 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.linear_classification import LinearClassify, LinearMultiLabel
-from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 
 
@@ -33,15 +33,7 @@ from bertsmith.tasks.text_classification import Classify
 def base(tmp_path_factory):
     """Settings of a run on reviews, with the model and both files."""
     folder = tmp_path_factory.mktemp("linear")
-    return ClassifySettings(
-        model=save_tiny(folder / "model", "masked_lm"),
-        train=write_reviews(folder / "train.csv", 300),
-        eval=write_reviews(folder / "eval.csv", 60, seed=1),
-        out=folder / "out",
-        head="linear",
-        precision="fp32",
-        threads=1,
-    )
+    return settings_on_reviews(folder, 300, head="linear")
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ class ClassifySettings(LossSettings, WindowSettings):
     cross-validation of --train, which takes as long as five trainings of each; --eval has no part
     in the choice."""
     average: Advanced[bool] = False
-    """With --seeds, keep all models: the answer to a text is the mean of their probabilities. This
+    """Keep the models of all --seeds: the answer to a text is the mean of their probabilities. This
     takes as many times as long as there are seeds."""
     metric: Metric | None = None  # type: ignore[assignment]
     """Score by which the best weights are chosen: accuracy, the share of texts with the right label
