@@ -109,6 +109,35 @@ def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
     assert "trainer.py" in errors  # the stack of rank 0, which waits somewhere in a step
 
 
+DEAF = """
+import time
+import torch.distributed as dist
+
+def never_failing(receive):
+    def wait_for_ever(*arguments, **options):
+        try:
+            receive(*arguments, **options)
+        except RuntimeError:
+            time.sleep(3600)
+    return wait_for_ever
+
+dist.broadcast_object_list = never_failing(dist.broadcast_object_list)
+dist.gather_object = never_failing(dist.gather_object)
+"""
+
+
+def test_a_rank_that_does_not_notice_the_end_of_rank_0_ends_too(corpus_dir, tmp_path):
+    words = command(corpus_dir, tmp_path / "run", "--steps", 100_000)
+    deaf = at_start_of(1, DEAF, tmp_path / "deaf")
+    ranks = start_ranks(words, 2, front=deaf, BERTSMITH_RANK_SECONDS="2")
+    wait_for_steps(tmp_path / "run", 3, ranks)
+    ranks[0].kill()
+    _, (code, _, errors) = end_ranks(ranks)
+    assert code == 1
+    assert "Rank 0 or its launcher has ended, so the run ends here" in errors
+    assert "distributed.py" in errors  # the stack
+
+
 @pytest.mark.parametrize("change, parts", [
     ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set"]),
     ({"BERTSMITH_RANK_SECONDS": "soon"}, ["BERTSMITH_RANK_SECONDS is 'soon'"]),

@@ -215,21 +215,26 @@ class Watch:
                         beats[rank] = beat
                         heard_at[rank] = time.monotonic()
             except (dist.DistError, RuntimeError):
-                return  # the store's machine has ended; the next message raises an error
+                # Who started the store, rank 0 or torchrun, has ended. The next message raises an
+                # error, which ends this rank; but gloo has been seen to wait for it for ever.
+                if not self._stopped.wait(self._group.silence_seconds):
+                    self._end("Rank 0 or its launcher has ended")
+                return
             for rank in self._watched:
                 if time.monotonic() - heard_at[rank] > self._group.silence_seconds:
-                    self._end(rank)
+                    host = self._group.hosts[rank]
+                    seconds = f"{self._group.silence_seconds:.0f} s"
+                    self._end(f"rank {rank} on {host} has been silent for {seconds}")
 
-    def _end(self, rank: int) -> None:
+    def _end(self, reason: str) -> None:
         """End this process, whose main thread may wait for ever, so that the launcher notices."""
         print(
-            f"bertsmith: rank {rank} on {self._group.hosts[rank]} has been silent for "
-            f"{self._group.silence_seconds:.0f} s, so the run ends here. Earlier checkpoints are "
-            "as they were. This rank was waiting at:",
-            file=sys.stderr,
+            f"bertsmith: {reason}, so the run ends here. Earlier checkpoints are as they were. "
+            "This rank was waiting at:",
+            file=sys.__stderr__,  # as sys.stderr of all ranks but 0 goes nowhere
             flush=True,
         )
-        faulthandler.dump_traceback(file=sys.stderr)
+        faulthandler.dump_traceback(file=sys.__stderr__ or 2)
         os._exit(1)
 
 
