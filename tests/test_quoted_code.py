@@ -1,0 +1,52 @@
+"""Code of ours that a page quotes stands in the function that the page names, line by line."""
+
+import ast
+import re
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+QUOTE = re.compile(r"\[`([\w.]+)`\]\(([^)]+\.py)\)[^\n]*\n\n```py\n(.*?)```", re.DOTALL)
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+QUOTES = [
+    pytest.param(page, *quote, id=f"{page.relative_to(ROOT / 'docs')}: {quote[0]}")
+    for page in PAGES
+    for quote in QUOTE.findall(page.read_text(encoding="utf-8"))
+]
+
+
+def body_of(path: Path, name: str) -> str:
+    """Return the lines of a function after its docstring."""
+    source = path.read_text(encoding="utf-8")
+    node: ast.AST = ast.parse(source)
+    for part in name.split("."):
+        [node] = [
+            each for each in ast.iter_child_nodes(node) if getattr(each, "name", None) == part
+        ]
+    assert isinstance(node, ast.FunctionDef)
+    first = node.body[ast.get_docstring(node) is not None]
+    return dedent("\n".join(source.split("\n")[first.lineno - 1 : node.end_lineno]))
+
+
+@pytest.mark.parametrize("page, name, link, code", QUOTES)
+def test_quoted_code_is_that_of_the_function(page, name, link, code):
+    lines = body_of((page.parent / link).resolve(), name).split("\n")
+    quoted = code.removesuffix("\n").split("\n")
+    # The quoted lines may be those of an inner block.
+    assert any(
+        dedent("\n".join(lines[start : start + len(quoted)])) == "\n".join(quoted)
+        for start in range(len(lines))
+    )
+
+
+def test_quoted_code_names_its_function_and_is_that_of_both_languages():
+    quoted = {page: QUOTE.findall(page.read_text(encoding="utf-8")) for page in PAGES}
+    quoted = {page: quotes for page, quotes in quoted.items() if quotes}
+    assert ROOT / "docs" / "lineage.md" in quoted
+    for page, quotes in quoted.items():
+        assert page.read_text(encoding="utf-8").count("```py\n") == len(quotes)
+        if (chinese := ROOT / "docs" / "zh" / page.relative_to(ROOT / "docs")).exists():
+            theirs = [(name, code) for name, _, code in quoted[chinese]]
+            assert theirs == [(name, code) for name, _, code in quotes]
