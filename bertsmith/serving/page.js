@@ -36,7 +36,7 @@ const CHINESE = {
   "All {count}": "全部 {count} 个",
   "Hidden word {number}": "第 {number} 个空",
   "The model labels nothing in this text.": "模型在这段文本中没有标出任何内容。",
-  "The passage has no answer to this question, says the model.": "模型认为文章中没有这个问题的答案。",
+  "The model finds no answer to this question in the passage.": "模型认为文章中没有这个问题的答案。",
   "Similarity": "相似度",
   "Vector": "向量",
   "{count} numbers; the first are {numbers} …": "{count} 个数，前几个是 {numbers} …",
@@ -112,7 +112,7 @@ const VIEWS = {
     show: (answers, values) => {
       const [best] = answers;
       const rows = answers.filter((row) => row.answer).map((row) => [row.answer, row.score, percent(row.score), 0]);
-      if (!best.answer) return [make("p", { className: "said" }, say("The passage has no answer to this question, says the model.")), bars(rows)];
+      if (!best.answer) return [make("p", { className: "said" }, say("The model finds no answer to this question in the passage.")), bars(rows)];
       return [
         make("p", { className: "said", dir: "auto" }, best.answer),
         marked(values.context, [{ ...best, color: 0 }]),
