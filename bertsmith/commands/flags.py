@@ -28,8 +28,8 @@ from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
 RULES = ConstructorRegistry()
-NEEDED_FOR = {"finetune": " (with --teacher and --unlabelled)"}
-"""Options that recipes of a kind need, for their line of help."""
+NEEDED_OPTIONS = {"finetune": " (with --teacher and --unlabelled)"}
+"""Options that a kind of recipe needs beside it; the help of --recipe names them."""
 
 
 def parse_settings(
@@ -43,7 +43,7 @@ def parse_settings(
     """Parse a command line as `cls`, whose docstring is its help.
 
     Args:
-        more_options: options that help shows besides the fields.
+        more_options: options that help shows before those of the fields.
 
     Raises:
         HelpAsked: the arguments ask for help.
@@ -54,7 +54,7 @@ def parse_settings(
         page = Page(description or "", (*more_options, *options_of(cls, default)))
         raise HelpAsked(page, args)
     if "--out=" in args or ("--out", "") in pairwise(args):  # Path("") is the current folder
-        raise ConfigError("--out is empty. Is the shell's variable set?")
+        raise ConfigError("--out is empty. Is the shell variable set?")
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     tyro_message = io.StringIO()
     try:
@@ -90,7 +90,7 @@ def _build(cls: type[T], **values: Any) -> T:
 
 @RULES.struct_rule
 def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Tell tyro the fields of settings, without help texts, since `help.py` shows them."""
+    """Tell tyro the fields of settings without their help texts, which `help.py` shows."""
     if not dataclasses.is_dataclass(info.type):
         return None
     hints = get_type_hints(info.type, include_extras=True)
@@ -114,7 +114,7 @@ def parse_with_recipe(
     Fields without a default stay required unless the recipe gives them.
 
     Args:
-        kind: folder of the package's recipes that help lists.
+        kind: folder of `recipes/` whose recipes the help lists.
     """
     default: Any = tyro.MISSING_NONPROP
     name, args = take_recipe(args)
@@ -127,7 +127,7 @@ def parse_with_recipe(
         recipe = Path(name)
         default = from_mapping(cls, read_recipe(recipe, kind=kind), str(recipe), cls(**required))
     names = ", ".join(shipped_recipes(kind))
-    text = f"Recipe: a .toml file{names and f', or {names}'}{NEEDED_FOR.get(kind, '')}. "
+    text = f"Recipe: a .toml file{names and f', or {names}'}{NEEDED_OPTIONS.get(kind, '')}. "
     text += "It sets options, and those on the line replace its values."
     if names:
         text += " 'bertsmith recipes' explains each."
@@ -159,19 +159,19 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
-    """If the line has one of two flags, unset the recipe's value of the other one."""
-    typed_flags = {word.split("=")[0] for word in args}
+    """Unset the recipe's value of one of two flags, if the command line has only the other one."""
+    flags = {word.split("=")[0] for word in args}
     unset = [
         word
         for name, rival in ((one, other), (other, one))
-        if f"--{name}" not in typed_flags and f"--{rival}" in typed_flags
+        if f"--{name}" not in flags and f"--{rival}" in flags
         for word in (f"--{name}", "None")
     ]
     return [*args, *unset]
 
 
-def typed_flags(settings: Any) -> list[str]:
-    """Return the words of a command line for settings that differ from the defaults."""
+def changed_flags(settings: Any) -> list[str]:
+    """Return the words of a command line that give the settings that differ from the defaults."""
     words: list[str] = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

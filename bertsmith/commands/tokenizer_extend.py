@@ -56,7 +56,9 @@ def extension_as_json(
 
 
 def words_first(tokens: Sequence[str]) -> list[str]:
-    """Sort whole words before parts of words, these before single characters; keep other order.
+    """Sort tokens: whole words, then parts of words, then letters, then other characters.
+
+    Tokens of one kind keep their order.
 
     >>> words_first(["#", "##ing", "a", "python", "▁tensor"])
     ['python', '▁tensor', '##ing', 'a', '#']
@@ -76,8 +78,8 @@ def extension_lines(
 ) -> Iterator[str]:
     total = report.num_old + len(report.added)
     new = len(report.added)
-    tokens = count_noun(total, "token")
-    yield f"{out}: {tokens}: {report.num_old:,} from {settings.from_}, {new:,} new"
+    size = count_noun(total, "token")
+    yield f"{out}: {size}: {report.num_old:,} from {settings.from_}, {new:,} new"
     shown = words_first(report.added)[:SHOWN_PIECES]
     more = ", …" if new > len(shown) else ""
     yield f"added       {count_noun(new, 'token')}: {', '.join(shown)}{more}"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import typed_flags
+from bertsmith.commands.flags import changed_flags
 from bertsmith.commands.settings.tokenizer_train import Settings
 from bertsmith.data.reading import SourceReport, count_reason
 from bertsmith.data.settings import CorpusSettings
@@ -105,7 +105,7 @@ def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSetti
     """Return the command line that builds a corpus of the texts, read by the same settings."""
     reading = CorpusSettings(text_column=settings.text_column, errors=settings.errors)
     words = [*map(shell_path, texts), "--tokenizer", shell_path(tokenizer)]
-    words += map(shlex.quote, typed_flags(reading))
+    words += map(shlex.quote, changed_flags(reading))
     corpus = shell_path(free_path(Path("runs", "corpus")))
     return f"bertsmith corpus build {' '.join(words)} --out {corpus}"
 

@@ -112,7 +112,7 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
 
 def _expand(name: str) -> tuple[list[Source], int]:
     if not name:
-        raise InputError("found an empty name of a file. Is the shell's variable set?")
+        raise InputError("A file's name is empty. Is the shell variable set?")
     files: Sequence[SourcePath]
     path = Path(name)
     if is_url(name):

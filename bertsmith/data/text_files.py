@@ -15,25 +15,25 @@ from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar
 
 ExampleSource = Path | Iterable[Mapping[str, Any]]
-"""File of examples, or rows in memory: a list of dicts, or whatever yields mappings."""
+"""File of examples, or rows in memory: a list of dicts, or another iterable of mappings."""
 IN_MEMORY = Path("the rows given")
-"""Place of rows or texts in memory, in messages."""
+"""Name of rows or texts in memory, for messages."""
 STANDARD_INPUT = Path("-")
-"""Path of standard input, which has one text per line, or for questions one JSON object."""
+"""Path of standard input. Each of its lines is a text, or for questions a JSON object."""
 WITHOUT_LINES = ("parquet", "json", "xlsx")
-"""Endings of files whose rows are no lines."""
+"""Endings of files in which a row is not a line."""
 CHUNK_BYTES = 1 << 16
 
 
 def name_source(source: ExampleSource) -> str:
-    """Return the name of a file, or of rows in memory, in messages."""
+    """Return the name by which messages call a file, or rows in memory."""
     if not isinstance(source, Path):
         return str(IN_MEMORY)
     return "standard input" if source == STANDARD_INPUT else str(source)
 
 
 def locate_row(source: ExampleSource, row: int) -> str:
-    """Return the place of a row in messages: `a.csv:3`, `row 3 of the rows given`."""
+    """Return a row's place for messages, such as `a.csv:3` or `row 3 of the rows given`."""
     name = name_source(source)
     has_lines = isinstance(source, Path) and ending_of(source) not in WITHOUT_LINES
     return f"{name}:{row}" if has_lines and name != str(IN_MEMORY) else f"row {row} of {name}"
@@ -43,7 +43,7 @@ def check_is_file(path: Path) -> None:
     """Check that a path is a file, or standard input.
 
     Raises:
-        InputError: there is none, or a folder or a pipe stands there.
+        InputError: there is no such file, or it is a folder or a pipe.
     """
     if path != STANDARD_INPUT and not path.is_file():
         problem = "no such file. Check the spelling"
@@ -55,9 +55,10 @@ def check_is_file(path: Path) -> None:
 
 
 def iter_lines(path: Path) -> Iterator[str]:
-    """Yield a UTF-8 file's lines with their ends, decompressed by its name.
+    """Yield the lines of a UTF-8 file with their ends.
 
-    Only a line feed ends a line. A byte order mark is dropped.
+    Only a line feed ends a line. A byte order mark is dropped. The file is decompressed if its name
+    ends in .gz, .xz or .zst.
 
     Raises:
         InputError: the file is missing, empty, damaged, not text or not UTF-8 (with the offset
@@ -79,9 +80,10 @@ def iter_lines(path: Path) -> Iterator[str]:
 
 
 def iter_text(path: Path) -> Iterator[str]:
-    """Yield a UTF-8 file's text in chunks, decompressed by its name.
+    """Yield the text of a UTF-8 file in chunks.
 
-    Line ends stay as they are. A byte order mark is dropped.
+    Line ends stay as they are. A byte order mark is dropped. The file is decompressed if its name
+    ends in .gz, .xz or .zst.
 
     Raises:
         InputError: as in `iter_lines`.
@@ -104,7 +106,7 @@ def iter_text(path: Path) -> Iterator[str]:
 def _decode_part(
     decoder: codecs.IncrementalDecoder, chunk: bytes, source_name: str, offset: int
 ) -> str:
-    """Decode bytes that stand at `offset`; no bytes end the file."""
+    """Decode the bytes at `offset` of a file; an empty `chunk` means the end of the file."""
     offset -= len(decoder.getstate()[0])
     try:
         return decoder.decode(chunk, final=not chunk)
@@ -146,12 +148,12 @@ def _check_start(source_name: str, head: bytes) -> None:
 
 
 def check_line_ends(location: str, content: str) -> None:
-    """Check that no carriage return stands within a line.
+    """Check that a line holds no carriage return.
 
-    Carriage returns alone may end lines, and others then hide in this one.
+    In a file whose lines end in carriage returns, one line would hold the whole file.
 
     Raises:
-        InputError: one does.
+        InputError: there is a carriage return.
     """
     if "\r" in content:
         raise lone_return(location)

@@ -1,8 +1,8 @@
 """A question with known answers, made from documents: which library does a paragraph document?
 
-All paragraphs of a module are used either for training or for scoring, so that no paragraph is
-scored whose neighbours were in the training data. Modules for scoring are left out of the corpus as
-well. Since the name of the library would answer the question, each word that holds such a name is
+All paragraphs of a module are used either for training or for scoring. So no paragraph is scored
+whose neighbours were in the training data. Modules for scoring are left out of the corpus as well.
+The name of the library would answer the question, so each word that contains such a name is
 replaced.
 """
 
@@ -98,7 +98,7 @@ def build_question(
         raise InputError(
             f"installed packages: {len(labels)} of the {len(LABELS)} libraries that the demo "
             "asks about have enough documentation, and it needs two. Install bertsmith with its "
-            "dependencies, with their sources."
+            "dependencies; their .py files must be there, since the demo reads the docstrings."
         )
     return {label: train[label] for label in labels}, {label: test[label] for label in labels}
 
@@ -122,7 +122,7 @@ def draw_examples(
 
 
 def remove_names(text: str) -> str:
-    """Replace each word that holds the name of a library.
+    """Replace each word that contains the name of a library.
 
     >>> remove_names("Like numpy.linalg.norm, np.dot takes a torch-like Tensor from NumPy.")
     'Like library, library takes a library Tensor from library.'

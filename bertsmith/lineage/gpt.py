@@ -1,9 +1,9 @@
 """GPT-2 (Radford et al. 2019): token ids in, the logits of each next token out.
 
 It is a stack of decoder layers (Vaswani et al. 2017) without attention to a source: each token sees
-those before it and itself. LayerNorm stands before attention and feed-forward, and once more after
-the last layer; the output layer has the weights of the word embedding. Inside, a batch is one
-packed row of real tokens, as in BERT.
+those before it and itself. LayerNorm comes before attention, before feed-forward, and after the
+last layer. The output layer has the weights of the word embedding. Inside, a batch is one packed
+row of real tokens, as in BERT.
 """
 
 import math
@@ -56,7 +56,8 @@ class GptConfig:
     bos_token_id: int | None = None
     eos_token_id: int | None = None
     pad_token_id: int | None = None
-    """Kept for other programs. Padding is what a mask says, so this may be the end token's id."""
+    """Not used here, but saved for other programs. `attention_mask` says which tokens are padding,
+    so this id may be that of the end token."""
 
     def __post_init__(self) -> None:
         sizes = SIZES if self.n_inner is None else (*SIZES, "n_inner")
@@ -75,7 +76,7 @@ class GptConfig:
         for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 0):
-                raise ConfigError(f"{name} is {value!r}. It must be a whole number, or null.")
+                raise ConfigError(f"{name} is {value!r}. It must be 0 or above, or null.")
         if self.n_embd % self.n_head:
             raise ConfigError(
                 f"n_embd is {self.n_embd} with n_head {self.n_head}. Choose a multiple of "
@@ -85,7 +86,11 @@ class GptConfig:
 
 
 class GptLayer(nn.Module):
-    """Causal self-attention, then feed-forward; each reads normalized vectors, and is added."""
+    """Causal self-attention, then feed-forward.
+
+    Each of the two reads normalized vectors, and its output is added to the vectors before
+    normalization.
+    """
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
@@ -99,7 +104,7 @@ class GptLayer(nn.Module):
         self.dropout_prob = config.resid_pdrop
 
     def forward(self, hidden: Tensor, view: AttentionView) -> Tensor:
-        """Return new vectors `[tokens, hidden]`; they may end in padding rows, see `fill_up`."""
+        """Return new vectors `[tokens, hidden]`; the last ones may be padding, see `fill_up`."""
         attended = self.attention(self.attention_norm(hidden), view)
         hidden = hidden + dropout(attended, self.dropout_prob, self.training)
         inner = self.activation(self.up(self.feed_forward_norm(hidden)))
@@ -110,7 +115,7 @@ class GptLayer(nn.Module):
 class GptOutput:
     """Outputs of `Gpt.forward`.
 
-    `logits` [batch, length, vocabulary] are zero at padding; `loss` is a scalar, or None without
+    `logits` `[batch, length, vocabulary]` are zero at padding; `loss` is a scalar, or None without
     labels.
     """
 
@@ -131,9 +136,10 @@ class Gpt(TrainableModel):
         self.apply(self.initialize)
 
     def initialize(self, module: nn.Module) -> None:
-        """Draw a module's weights; narrower where a matrix adds to the residual stream.
+        """Draw a module's weights.
 
-        Source: Radford et al. 2019, section 2.3.
+        Matrices whose output is added to the residual stream get a smaller standard deviation
+        (Radford et al. 2019, section 2.3).
         """
         std = self.config.initializer_range
         if isinstance(module, nn.Linear | nn.Embedding):
@@ -141,8 +147,8 @@ class Gpt(TrainableModel):
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
         if isinstance(module, GptLayer):
-            for added in (module.attention.output, module.down):
-                nn.init.normal_(added.weight, std=std / math.sqrt(2 * self.config.n_layer))
+            for linear in (module.attention.output, module.down):
+                nn.init.normal_(linear.weight, std=std / math.sqrt(2 * self.config.n_layer))
 
     def encode(self, batch: Batch) -> Tensor:
         """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`."""
@@ -154,10 +160,13 @@ class Gpt(TrainableModel):
     def encode_new(
         self, input_ids: Tensor, lengths: tuple[int, ...], cache: KeyValueCache
     ) -> Tensor:
-        """Encode tokens that follow those of `cache`, to `[tokens, hidden]`, and keep them there.
+        """Encode tokens that follow those of `cache`, to `[tokens, hidden]`.
+
+        Their keys and values are added to the cache.
 
         Args:
-            input_ids: int64 [tokens], `lengths` of each of the cache's sequences, in its order.
+            input_ids: int64 `[tokens]`, sequence by sequence in the order of the cache.
+            lengths: the number of new tokens of each sequence.
         """
         new = cache.read(lengths)
         positions = torch.from_numpy(new.columns).to(input_ids.device)
@@ -173,7 +182,7 @@ class Gpt(TrainableModel):
         return self.final_norm(hidden)[: len(input_ids)]
 
     def compute_logits(self, hidden: Tensor) -> Tensor:
-        """Return the logits of the token after each, `[tokens, vocabulary]`."""
+        """Return for each token the logits of the token that follows it, `[tokens, vocabulary]`."""
         return F.linear(hidden, self.word.weight)
 
     def forward(
@@ -185,21 +194,21 @@ class Gpt(TrainableModel):
         """Run the model on padded integer tensors `[batch, length]`.
 
         `attention_mask` is 1 at real tokens and 0 at padding. A token's position is its column, as
-        in transformers. Each token is a label for the one before it: `labels` are not shifted, and
-        -100 where nothing is to be learned. Labels after padding are not learned. The loss is the
-        mean cross entropy, in fp32.
+        in transformers. `labels` are usually `input_ids`: the model shifts them, so that each token
+        predicts the label in the next column. A label is ignored if it is -100, or if the column
+        before it is padding. The loss is the mean cross entropy, in fp32.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.
         """
-        border = PaddedBatch.pack(
+        padded = PaddedBatch.pack(
             input_ids, attention_mask, None, self.config.n_positions, number_columns
         )
-        border.check_range("input_ids", border.batch.input_ids, self.config.vocab_size)
-        logits = border.unpack(self.compute_logits(self.encode(border.batch)))
+        padded.check_range("input_ids", padded.batch.input_ids, self.config.vocab_size)
+        logits = padded.unpack(self.compute_logits(self.encode(padded.batch)))
         loss = None
         if labels is not None:
-            is_real = border.unpack(torch.ones_like(border.cells, dtype=torch.bool))
+            is_real = padded.unpack(torch.ones_like(padded.cells, dtype=torch.bool))
             targets = self._check_labels(labels, input_ids)[:, 1:]
             targets = targets.masked_fill(~is_real[:, :-1], IGNORE_INDEX).flatten()
             predicted = logits[:, :-1].flatten(0, 1).float()

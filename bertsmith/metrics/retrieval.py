@@ -1,7 +1,7 @@
 """Metrics of dense retrieval: recall and mean reciprocal rank.
 
-Every query is compared with every document, so the metrics are exact; queries are taken in blocks,
-so that memory does not grow with their number.
+Every query is compared with every document, so the metrics are exact. Queries are compared in
+blocks, so that memory does not grow with their number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 
 BLOCK_SCORES = 2**24
-"""Similarities held at once: 64 MB, or one query's row if there are more documents."""
+"""Similarities held at once, 64 MB. With more documents than this, the block is one query."""
 
-MANY_RIGHT = 64
+MANY_RELEVANT = 64
 """Number of relevant documents of a query above which it is faster to sort all documents than to
 count, for each relevant one, the documents that rank higher."""
 
@@ -28,7 +28,7 @@ Ranks = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RetrievalReport(Report, ReadingCounts):
-    """Retrieval metrics, means over the queries, each from 0 to 1.
+    """Retrieval metrics: means over the queries, from 0 to 1.
 
     `recall[k]` is the share of a query's relevant documents that are among the first k; `mrr` (mean
     reciprocal rank) is 1 divided by the rank of the first relevant document.
@@ -40,22 +40,22 @@ class RetrievalReport(Report, ReadingCounts):
     num_documents: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, each score by its name in `--metric`."""
+        """Return plain values; the keys of the scores are the names that `--metric` takes."""
         values = super().to_json()
         recall = {f"recall_at_{rank}": value for rank, value in values.pop("recall").items()}
         return {**recall, **values}
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        among = "share of the right texts among the first {} of {:,}"
-        first = (
+        about_recall = "share of the right texts among the first {} of {:,}"
+        about_mrr = (
             f"mean of 1 / rank of the first right text, for {count_noun(self.num_queries, 'text')}"
         )
         return [
             *(
-                ScoreLine(f"recall@{rank}", value, among.format(rank, self.num_documents))
+                ScoreLine(f"recall@{rank}", value, about_recall.format(rank, self.num_documents))
                 for rank, value in self.recall.items()
             ),
-            ScoreLine("MRR", self.mrr, first),
+            ScoreLine("MRR", self.mrr, about_mrr),
             *self.notes("texts or score"),
         ]
 
@@ -71,8 +71,8 @@ def retrieval_scores(
 
     Shapes: `queries` fp32 [queries, hidden], `documents` fp32 [documents, hidden]; `relevant[q]`
     holds the indices of the documents that are relevant to query q, at least one. `own[q]` is the
-    index of the document that is the query itself, which does not count as a wrong hit; -1 if there
-    is none.
+    index of the document that is the query itself, or -1 if there is none. That document is left
+    out of the ranking, unless it is among the relevant ones.
 
     >>> vectors = np.eye(3, dtype=np.float32)
     >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))
@@ -94,7 +94,7 @@ def iter_ranks(
     relevant: Sequence[Sequence[int]],
     own: Sequence[int],
 ) -> Iterator[Ranks]:
-    """Yield each query's ranks of its relevant documents, from 1, as `ranks_of` counts them."""
+    """Yield for each query the ranks of its relevant documents, as `ranks_of` counts them."""
     documents = unit_length(documents)
     size = max(1, BLOCK_SCORES // len(documents))
     for first in range(0, len(queries), size):
@@ -111,12 +111,12 @@ def ranks_of(scores: NDArray[np.float32], indices: Ranks) -> Ranks:
 
     `scores` is `[documents]`; of equal scores the earlier document ranks higher.
     """
-    if len(indices) > MANY_RIGHT:
+    if len(indices) > MANY_RELEVANT:
         return np.argsort(np.argsort(-scores, kind="stable"))[indices] + 1
-    own_scores = scores[indices][:, None]
-    is_higher = (scores > own_scores).sum(1)
-    is_earlier = ((scores == own_scores) & (np.arange(len(scores)) < indices[:, None])).sum(1)
-    return is_higher + is_earlier + 1
+    ranked = scores[indices][:, None]
+    num_higher = (scores > ranked).sum(1)
+    num_earlier = ((scores == ranked) & (np.arange(len(scores)) < indices[:, None])).sum(1)
+    return num_higher + num_earlier + 1
 
 
 def unit_length(vectors: Vectors) -> Vectors:

@@ -34,7 +34,7 @@ class Block:
         is that of heads.
         """
         if self.pattern == FULL:
-            return self.keys.mask
+            return self.keys.padding_bias
         allowed = self.pattern.allows(self.queries.cell_columns, self.keys.cell_columns)
         # A query without a token sees all keys: the softmax of a row of -inf would be NaN, and so
         # would gradients.

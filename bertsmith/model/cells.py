@@ -1,7 +1,7 @@
 """Neighbouring sequences of a packed row as a padded array of cells, and back.
 
-Index tables gather the heads of the row's tokens into cells, and put them back, so that every
-number, and every gradient, is moved once each way.
+Index tables gather the heads of the row's tokens into cells, and put them back. So every number,
+and every gradient, is moved once in each direction.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ from bertsmith.data.batches import send
 class Cells:
     """Neighbouring sequences of a packed row as an array [rows, length] of cells.
 
-    There may be more rows than sequences, and cells beyond the longest of them. Cells without a
-    token repeat the token before them: in the row of a sequence its own last one, so that nothing
-    passes between sequences, not even NaN. `columns`, int64 [tokens], are those of the batch; None
-    if each sequence has its tokens in columns from 0 on.
+    There may be more rows than sequences, and a row may be longer than the longest sequence. A cell
+    without a token repeats the token before it. In the row of a sequence that is the sequence's own
+    last token, so nothing passes from one sequence to another, not even NaN. `columns`, int64
+    [tokens], are the tokens' columns in the caller's padded batch; None if the tokens of each
+    sequence have the columns 0, 1, 2 and so on.
     """
 
     lengths: tuple[int, ...]
@@ -49,8 +50,11 @@ class Cells:
         return np.arange(self.length) < lengths[:, None]
 
     @cached_property
-    def mask(self) -> Tensor | None:
-        """The bias that hides cells without a token from all queries, as `Block.bias`."""
+    def padding_bias(self) -> Tensor | None:
+        """The bias that hides cells without a token from all queries, as in `Block.bias`.
+
+        fp32 [rows, 1, 1, length]; None if every cell has a token.
+        """
         if self.is_real.all():
             return None
         is_seen = self.is_real.copy()
@@ -83,11 +87,11 @@ class Cells:
 
 @dataclass(frozen=True)
 class HeadTables:
-    """Index tables between heads of a packed row and of cells.
+    """Index tables that lead from the heads of a packed row to those of the cells, and back.
 
-    Both sides are lists of vectors of head_size numbers: [tokens * step] of the row, [rows * heads
-    * length] of the cells. Tables are int64, computed on first use: without gradients half of them
-    are never needed.
+    Each side is a list of vectors with head_size numbers each: [tokens * step] of the row, [rows *
+    heads * length] of the cells. A table is int64 and is computed on its first use, since half of
+    the tables are needed for gradients only.
 
     Args:
         is_real: cells that hold a token, bool [rows, length].
@@ -112,15 +116,15 @@ class HeadTables:
     @cached_property
     def in_cells(self) -> Tensor:
         """The place in the cells of each vector of the row's [tokens, heads]."""
-        return self._send(self._place[self.is_real])
+        return self._send(self._places[self.is_real])
 
     @cached_property
     def without_token(self) -> Tensor:
-        """The places of vectors of cells that hold no token."""
-        return self._send(self._place[~self.is_real])
+        """The places in the cells of the vectors that belong to no token."""
+        return self._send(self._places[~self.is_real])
 
     @property
-    def _place(self) -> np.ndarray:
+    def _places(self) -> np.ndarray:
         """The place of each head of each cell, [rows, length, heads]."""
         rows, length = self.is_real.shape
         places = np.arange(rows * self.num_heads * length).reshape(rows, self.num_heads, length)
@@ -149,10 +153,10 @@ def gather(rows: Sequence[Tensor], cells: Sequence[Cells]) -> tuple[Tensor, ...]
 
 
 class _ToCells(torch.autograd.Function):
-    """Gather heads of rows into cells, several arrays at once: each call has its price.
+    """Gather heads of rows into cells, several arrays in one call, since each call takes time.
 
-    The backward pass gathers as well. torch would add up gradients one by one, since it does not
-    know that each cell's gradient belongs to one token at most.
+    The backward pass gathers, too: each token takes the gradient of its own cell. torch would add
+    the gradients of all cells to the tokens, one by one.
     """
 
     @staticmethod

@@ -32,7 +32,7 @@ from bertsmith.system.paths import shell_path
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-from bertsmith.vocabulary.extension import ids_before
+from bertsmith.vocabulary.extension import replaced_ids
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def adapt(
     models = [model, *([load_generator(folder.path)] if "replaced_token" in heads else [])]
     check_extends(old, tokenizer, config.source, config.corpus)
     before = model.config.max_length
-    pieces = list(ids_before(old, tokenizer.vocab[old.vocab_size :]))
+    pieces = list(replaced_ids(old, tokenizer.vocab[old.vocab_size :]))
     for each in models:
         if pieces:
             extend_words(each, old.vocab_size, pieces)

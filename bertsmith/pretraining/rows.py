@@ -1,8 +1,8 @@
 """Layout of pre-training rows: token ids, segment ids and word numbers.
 
-All rows of a step are laid out at once; only reading the text goes span by span. A row equals that
-of `Tokenizer.build_row` for one text or two; documents that share a row have one separator between
-them.
+The text is read segment by segment, and then all rows of a step are laid out at once. A row of one
+or two segments is the same as that of `Tokenizer.build_row`. Documents that share a row have one
+separator between them.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from bertsmith.pretraining.word_bounds import WordBounds
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 CONTEXT = 16
-"""Tokens read on either side of a segment to see whether its ends cut a word. A single token would
-be enough to see `##`, but a segmenter finds words at the edge better with more context."""
+"""Tokens read on either side of a segment, to see whether its ends cut a word. One token would be
+enough to see `##`, but a segmenter finds the words at an end better with more context."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class TextRows:
 
 
 class RowReader:
-    """Reads and lays out rows of a split.
+    """Reader of the rows of a split.
 
     Args:
         is_special: mask of special tokens by id, bool `[vocabulary]`; they belong to no word.
-        bounds: finds the beginnings of words; None leaves words out.
+        bounds: finds the beginnings of words; None if the words need no numbers.
     """
 
     def __init__(
@@ -84,7 +84,10 @@ class RowReader:
         return segments.is_first + segments.lengths + np.where(is_last, 1, between)
 
     def _lay_out_words(self, segments: Segments, bounds: WordBounds) -> TextRows:
-        """Lay out rows with word numbers, found in text beyond the segments' ends too."""
+        """Lay out rows with word numbers.
+
+        The beginnings of words are found in a text that extends beyond the segments' ends.
+        """
         wide_starts, wide_ends = self._widen(segments)
         wide_lengths = wide_ends - wide_starts
         text = self._text(wide_starts, wide_ends)
@@ -129,9 +132,9 @@ class RowReader:
         begins_word[_places(text_starts, segments.lengths)] |= begins
         number = np.cumsum(begins_word) - 1
         # A word that begins before its segment has the number of the special token before it.
-        is_lost = is_special[begins_word]
-        is_lost[number[(text_starts + segments.lengths - 1)[is_cut]]] = True
-        return np.where(is_lost[number], -1, number)
+        is_left_out = is_special[begins_word]
+        is_left_out[number[(text_starts + segments.lengths - 1)[is_cut]]] = True
+        return np.where(is_left_out[number], -1, number)
 
 
 def _places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Numbers as messages and pages write them: nouns in singular or plural, percents, decimals."""
+"""Numbers in messages and pages: with a noun in singular or plural, in percent, as decimals."""
 
 import math
 
@@ -14,7 +14,7 @@ def count_noun(count: int, one: str, several: str | None = None) -> str:
 
 
 def counted(count: int, one: str, several: str) -> list[str]:
-    """Format a count with its singular or plural text; an empty list for 0.
+    """List one line that begins with a count, or none if the count is 0.
 
     >>> counted(1, "is", "are"), counted(2000, "is", "are"), counted(0, "is", "are")
     (['1 is'], ['2,000 are'], [])
@@ -32,9 +32,10 @@ def percent(share: float, decimals: int = 1) -> str:
 
 
 def format_number(value: float) -> str:
-    """Format a number of any size with four to seven significant digits.
+    """Format a number of any size, with at least four significant digits.
 
-    Numbers of ordinary size get four decimals.
+    From 0.1 to below 1,000 it has four decimals. A larger number has fewer decimals, and a smaller
+    one has more. A number below 1e-8, or of more than 16 digits, is written with an exponent.
 
     >>> format_number(3.14159265), format_number(0.0000314159), format_number(253421.873)
     ('3.1416', '0.00003142', '253421.9')
@@ -46,5 +47,5 @@ def format_number(value: float) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if not -8 <= exponent <= 15:
         return f"{value:.3e}"
-    # float32 has seven digits.
+    # float32 has seven digits, so a number with seven digits before the point gets no decimals.
     return f"{value:.{max(0, min(max(4, 3 - exponent), 6 - exponent))}f}"

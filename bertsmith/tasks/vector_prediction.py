@@ -1,4 +1,4 @@
-"""Predictions that are vectors: of a single text, or of all texts of an example."""
+"""Predictions that are vectors: one for a text, or one for each text of an example."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +34,8 @@ class TextVector:
         return "\t".join([" ".join(f"{number:.6g}" for number in self.vector), *example.one_line()])
 
     def _repr_html_(self) -> str:
-        first = " ".join(f"{number:.6g}" for number in self.vector[:SHOWN_NUMBERS])
-        return html_lines([f"{count_noun(len(self.vector), 'number')}: {first} …"])
+        numbers = " ".join(f"{number:.6g}" for number in self.vector[:SHOWN_NUMBERS])
+        return html_lines([f"{count_noun(len(self.vector), 'number')}: {numbers} …"])
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Vectors:
     def cosine(self) -> float:
         """The cosine similarity of the first two texts, from -1 to 1."""
         first, second = self.vectors[:2].astype(np.float64)
-        length = np.linalg.norm(first) * np.linalg.norm(second)
-        return float(first @ second / max(length, 1e-12))
+        norms = np.linalg.norm(first) * np.linalg.norm(second)
+        return float(first @ second / max(norms, 1e-12))
 
     @property
     def answer(self) -> float:

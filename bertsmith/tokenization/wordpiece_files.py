@@ -45,7 +45,7 @@ WORDPIECE_KINDS = {
     "pre_tokenizer": "BertPreTokenizer",
     "decoder": "WordPiece",
 }
-# Settings whose other values would change ids.
+# Settings that must have these values; with other values a text would get other ids.
 WORDPIECE_FIXED = (
     ("normalizer", "clean_text", True),
     ("model", "continuing_subword_prefix", "##"),
@@ -71,7 +71,11 @@ def read_wordpiece(source: TokenizerSource) -> tuple[list[str], Json]:
 
 
 def _read_vocab(files: SmallFiles, name: str) -> list[str]:
-    """Read the lines of a vocab.txt: one piece each, ended by a line feed and nothing else."""
+    """Read the lines of a vocab.txt, one piece each.
+
+    Lines end in a line feed. If all of them end in a carriage return and a line feed, the carriage
+    returns are dropped.
+    """
     content = files.read(name)
     path = files.path(name)
     try:
@@ -120,7 +124,10 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
-    """Read vocabulary and settings of a tokenizer.json; `config` adds what it cannot say."""
+    """Read vocabulary and settings of a tokenizer.json.
+
+    `config` is the tokenizer_config.json, which has settings that a tokenizer.json cannot hold.
+    """
     parts = check_parts(root, WORDPIECE_KINDS, WORDPIECE_FIXED, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)

@@ -1,13 +1,13 @@
 """Extension of a WordPiece vocabulary by tokens learned from other texts.
 
-The vocabulary cuts the words, then the most frequent neighbours are merged, as in byte-pair
-encoding (Sennrich et al. 2016); a surplus is learned and the least used dropped. Old tokens keep
-their ids, and a word without a new token is tokenized as before.
+The old vocabulary cuts the words. Then the most frequent neighbours are merged, as in byte-pair
+encoding (Sennrich et al. 2016). More tokens are learned than were asked for, and the least used of
+them are dropped. Old tokens keep their ids, and a word without a new token is tokenized as before.
 
-We extended a vocabulary of 8,000 tokens, learned from Wikipedia, by tokens for documentation. It
-needs 1.269 tokens per held-out word. With 1,000 and 4,000 more tokens it needs 1.112 and 1.048 by
-this method, 1.116 and 1.060 if whole words are added that save the most tokens, and 1.122 and 1.051
-if tokens are chosen by likelihood gain.
+We extended a vocabulary of 8,000 tokens, learned from Wikipedia, by tokens for documentation. The
+old vocabulary needs 1.269 tokens per held-out word. With 1,000 and 4,000 more tokens it needs 1.112
+and 1.048 by this method, 1.116 and 1.060 if whole words are added that save the most tokens, and
+1.122 and 1.051 if tokens are chosen by likelihood gain.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,10 +27,11 @@ from bertsmith.vocabulary.wordpiece import (
 )
 
 SURPLUS = 0.2
-"""Share of surplus tokens to learn before the least used are dropped."""
+"""Tokens learned beyond those asked for, as a share of them; the least used are then dropped."""
 
-# Cleaning removes this character from every text, so no vocabulary has a token with it.
-_BEFORE = "\0"
+# Stands for the start of the word before a token such as `##kens`. Cleaning removes this character
+# from every text, so no other token contains it.
+_WORD_START = "\0"
 
 
 def learn_extension(
@@ -52,10 +53,10 @@ def learn_extension(
         counts: words as the tokenizer splits them, with their counts.
         max_chars: longer words are unknown to the tokenizer, and are ignored.
         min_frequency: the lowest frequency of a pair that is merged.
-        character_coverage: share of the characters that must be known in the end.
+        character_coverage: share of the text's characters that have a token in the end.
 
     Raises:
-        ConfigError: `num_new` does not hold the characters that `vocab` lacks.
+        ConfigError: `num_new` is smaller than the number of characters that `vocab` lacks.
     """
     old = set(vocab)
     alphabet, _ = choose_alphabet(counts, character_coverage)
@@ -81,7 +82,7 @@ def learn_extension(
 
 
 def check_room(num_new: int, num_characters: int, character_coverage: float) -> None:
-    """Check that the new tokens can hold the new characters.
+    """Check that there are at least as many new tokens as new characters.
 
     Raises:
         ConfigError: there are more characters than tokens to add.
@@ -94,10 +95,11 @@ def check_room(num_new: int, num_characters: int, character_coverage: float) -> 
         )
 
 
-def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
-    """Yield the ids of the old tokens into which any old tokenizer cuts each new token.
+def replaced_ids(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
+    """Yield for each new token the ids of the tokens into which the old tokenizer cuts it.
 
-    The tuple is empty if it cannot cut the new token.
+    The tuple is empty if the old tokenizer cannot cut the new token. The old tokenizer may be of
+    any kind.
     """
     if isinstance(old, ByteBpeTokenizer):
         for piece in new:
@@ -111,7 +113,7 @@ def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
 
 
 def old_pieces(vocab: Sequence[str], unk_id: int, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
-    """Yield the ids of the old tokens into which WordPiece cuts each new token.
+    """Yield for each new token the ids of the old tokens into which WordPiece cuts it.
 
     The tuple is empty if the new token cannot be cut. A token that continues a word, such as
     `##kens`, is cut only into tokens that continue a word:
@@ -119,9 +121,9 @@ def old_pieces(vocab: Sequence[str], unk_id: int, new: Iterable[str]) -> Iterato
     >>> list(old_pieces(["[UNK]", "to", "##ken", "ken", "##s"], 0, ["token", "##kens", "é"]))
     [(1, 2), (2, 4), ()]
     """
-    wordpiece = WordPiece([*vocab, _BEFORE], unk_id, max_chars=1 << 30)
+    wordpiece = WordPiece([*vocab, _WORD_START], unk_id, max_chars=1 << 30)
     for piece in new:
         continues = piece.startswith(CONTINUATION)
-        word = _BEFORE + piece.removeprefix(CONTINUATION) if continues else piece
+        word = _WORD_START + piece.removeprefix(CONTINUATION) if continues else piece
         ids = wordpiece.ids(word)
         yield () if ids == (unk_id,) else ids[1:] if continues else ids

@@ -162,7 +162,7 @@ def test_scores_equal_a_plain_sort(monkeypatch, block_scores):
     assert (scores.num_queries, scores.num_documents) == (13, 29)
 
 
-@pytest.mark.parametrize("count", [1, retrieval.MANY_RIGHT + 1])
+@pytest.mark.parametrize("count", [1, retrieval.MANY_RELEVANT + 1])
 def test_of_equal_documents_the_earlier_ranks_higher(count):
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 9, 499).astype(np.float32)

@@ -16,7 +16,7 @@ from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extend import extend_unigram
-from bertsmith.vocabulary.extension import ids_before, learn_extension
+from bertsmith.vocabulary.extension import learn_extension, replaced_ids
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 UNK_ID = SPECIAL_TOKENS.index("[UNK]")
@@ -59,7 +59,7 @@ def test_byte_level_bpe_goes_on_where_its_merges_stand():
         assert new.encode_ids(word) == old.encode_ids(word)
     assert len(new.encode_ids(" zebra")) < len(old.encode_ids(" zebra"))
     assert first_difference(old, new) is None
-    before = list(ids_before(old, new.vocab[old.vocab_size :]))
+    before = list(replaced_ids(old, new.vocab[old.vocab_size :]))
     for piece, ids in zip(new.vocab[old.vocab_size :], before, strict=True):
         assert "".join(old.vocab[id_] for id_ in ids) == piece
         assert len(ids) > 1
@@ -94,7 +94,7 @@ def test_a_unigram_model_gets_likelier_pieces():
     for text in ("zebra", "zebrafish", "fishery"):
         assert len(new.encode_ids(text)) < len(old.encode_ids(text))
     assert first_difference(old, new) is None
-    for piece, ids in zip(added, ids_before(old, added), strict=True):
+    for piece, ids in zip(added, replaced_ids(old, added), strict=True):
         if ids:
             assert "".join(old.vocab[id_] for id_ in ids) == piece
 

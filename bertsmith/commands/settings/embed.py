@@ -21,8 +21,8 @@ class Settings(InferenceCompute):
     """
 
     model: tyro.conf.Positional[Path]
-    """Folder of a BERT; pooling and maximum length of a sentence encoder are read from its
-    folder."""
+    """Folder of a BERT. If it holds a sentence encoder, pooling and maximum length are read from
+    it."""
     file: tyro.conf.Positional[Path]
     """Texts: .txt with one text per line, or .csv, .tsv, .jsonl, .json, .parquet or .xlsx; also as
     .gz, .xz or .zst; or - for one text per line from standard input."""
@@ -33,7 +33,8 @@ class Settings(InferenceCompute):
     """Pooling of token vectors to one: the mean over the tokens, the vector of [CLS] (first_token),
     or the pooler's output. Default: as set in the folder, else mean."""
     normalize: bool = False
-    """Normalization: scale every vector to length 1, so that a product of two is their cosine."""
+    """Normalization: scale every vector to length 1. The dot product of two vectors is then their
+    cosine."""
     max_length: int | None = None
     """Maximum length: cut texts to this many tokens. Default: the model's maximum."""
     json: bool = False

@@ -1,4 +1,4 @@
-"""Settings that the commands share which train a system beside BERT on a corpus."""
+"""Settings shared by the commands that train another system than BERT on a corpus."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 @dataclass(frozen=True)
 class PretrainSystem:
-    """Settings of one such command; each replaces `model` by that of its system."""
+    """Settings of such a command; its subclass gives `model` the type of its system."""
 
     corpus: Path
     """Folder that `bertsmith corpus build` wrote."""
@@ -19,8 +19,8 @@ class PretrainSystem:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
-    """Continue the stopped run in --out from its newest checkpoint. On a CPU the result is that of
-    a run that was not stopped."""
+    """Continue the stopped run in --out from its newest checkpoint. On a CPU the result is the same
+    as without the stop."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     json: bool = False
