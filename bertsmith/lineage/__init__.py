@@ -1,1 +1,1 @@
-"""Systems beside BERT: each has a file for its model, which reads like its paper."""
+"""Other systems than BERT, such as GPT and T5; the model of each has a file of its own."""

@@ -1,4 +1,4 @@
-"""Beam search: the likeliest of the sequences that a few of the best beginnings lead to."""
+"""Beam search: at each step the few likeliest sequences are continued, and the best one wins."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class TokenReader(Protocol):
         ...
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep these sequences alone, in this order; one may be repeated."""
+        """Keep only these sequences, in this order; one may be repeated."""
         ...
 
 
@@ -35,9 +35,9 @@ class BeamSearch:
     """
 
     beams: int = 4
-    """Number of beginnings that are followed at a time."""
+    """Number of sequences of each prompt that are continued at each step."""
     length_penalty: float = 1.0
-    """Exponent of the length by which a sequence's log-probability is divided: above 0 longer
+    """A sequence's log-probability is divided by its length to this power. Above 0, longer
     sequences win more often."""
 
     def __post_init__(self) -> None:
@@ -61,11 +61,11 @@ class _Search:
     def extend(
         self, candidates: Sequence[tuple[float, int, int]], end: int | None, *, is_last: bool
     ) -> list[int]:
-        """Take the best continuations, and return the beams that the open ones continue.
+        """Take the best continuations, and return the beams from which the open ones come.
 
         Args:
             candidates: log-probability, beam and token, the likeliest first; twice as many as
-                beams. The second half only replaces beams that ended.
+                beams. The second half is used only to replace beams that ended.
             is_last: whether all sequences end here.
         """
         beams = self.settings.beams
@@ -90,10 +90,11 @@ class _Search:
 
     @property
     def is_done(self) -> bool:
-        """Whether no open sequence is, at its length, better than all ended ones.
+        """Whether as many sequences have ended as there are beams, and no open one scores better.
 
-        It may become better yet if it goes on, as the penalty of length favours longer ones; this
-        is the rule of transformers with `early_stopping=False`.
+        An open sequence is scored at its present length. With a positive length penalty it could
+        still become better, but it is not continued, as in transformers with
+        `early_stopping=False`.
         """
         if not self.sequences:
             return True
@@ -109,10 +110,10 @@ def search_beams(
     end: int | None,
     settings: BeamSearch,
 ) -> list[list[int]]:
-    """Search for a likely continuation of each prompt, as `continue_sequences` takes its arguments.
+    """Search for a likely continuation of each prompt; the arguments are as `continue_sequences`'s.
 
-    A step keeps the `beams` likeliest continuations of all open sequences of a prompt; of ended
-    ones the score is the log-probability divided by a power of the length.
+    A step keeps the `beams` likeliest continuations of all open sequences of a prompt. The score of
+    an ended sequence is its log-probability divided by a power of its length.
     """
     searches = [_Search(settings) for _ in prompts]
     open_searches = list(searches)
@@ -144,8 +145,8 @@ def _best(log_probs: Tensor, before: Sequence[float], number: int) -> list[tuple
     """Find the likeliest continuations of the sequences of one prompt.
 
     Args:
-        log_probs: those of each sequence's next token, fp32 [sequences, vocabulary].
-        before: the sequences' own.
+        log_probs: log-probabilities of each sequence's next token, fp32 [sequences, vocabulary].
+        before: the log-probability of each sequence so far.
 
     Returns:
         Log-probability, sequence and token, the likeliest first.

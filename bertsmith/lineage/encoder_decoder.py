@@ -1,4 +1,4 @@
-"""The interface that the Transformer and T5 share, and how both write a target token by token."""
+"""The interface that the Transformer and T5 share, and code to write a target token by token."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
@@ -14,10 +14,10 @@ from bertsmith.model.cached_view import KeyValueCache, SourceCache
 from bertsmith.model.trainable import TrainableModel
 
 WRITTEN_AT_ONCE = 64
-"""Targets that are best written together."""
-
+"""Number of targets that callers should pass to `write_targets` at once."""
 
 KeysAndValues = tuple[Tensor, Tensor]
+"""Keys and values of encoded sources, each [source tokens, heads, head_size]."""
 
 
 class _SourceAttention(Protocol):
@@ -38,15 +38,15 @@ class EncoderDecoder(TrainableModel):
     """The token that the decoder reads first."""
     end_id: int
     longest: int | None
-    """The most tokens of a source or target; None without a limit."""
+    """Maximum number of tokens of a source or target; None if there is no limit."""
 
     config: Any
     """The dataclass of the model's shape."""
     decoder: nn.ModuleList
-    """The layers that write; each has a `source_attention`."""
+    """The layers of the decoder; each has a `source_attention`."""
 
     def set_dropout(self, dropout: float) -> None:
-        """Set the dropout of embeddings and of the outputs of layers, in the config, too."""
+        """Set the dropout of embeddings and of the outputs of layers, also in `config`."""
         raise NotImplementedError
 
     def encode(self, source: TokenRow, places: Sequence[int] = ()) -> Tensor:
@@ -54,7 +54,7 @@ class EncoderDecoder(TrainableModel):
         raise NotImplementedError
 
     def decode(self, batch: SourceTarget) -> Tensor:
-        """Encode the sources, then what the decoder reads, to [target tokens, hidden]."""
+        """Encode the sources, then decode `batch.target`, to vectors [target tokens, hidden]."""
         raise NotImplementedError
 
     def project_source(self, memory: Tensor) -> list[KeysAndValues]:
@@ -69,16 +69,23 @@ class EncoderDecoder(TrainableModel):
         target: KeyValueCache,
         source: SourceCache,
     ) -> Tensor:
-        """Decode tokens that follow those of `target`, to [tokens, hidden], and keep them there."""
+        """Decode tokens that follow those of `target`, to vectors [tokens, hidden].
+
+        Their keys and values are added to `target`.
+
+        Args:
+            input_ids: int64 [tokens], sequence by sequence in the order of `target`.
+            lengths: the number of new tokens of each sequence.
+        """
         raise NotImplementedError
 
     def compute_logits(self, hidden: Tensor) -> Tensor:
-        """Return the logits of the token after each, [tokens, vocabulary]."""
+        """Return for each token the logits of the token that follows it, [tokens, vocabulary]."""
         raise NotImplementedError
 
 
 class TargetReader:
-    """A `TokenReader` of the targets of sources, which are encoded and projected once."""
+    """A `TokenReader` of targets; their sources are encoded and projected only once."""
 
     def __init__(self, model: EncoderDecoder, sources: Sequence[Sequence[int]]) -> None:
         self.model = model
@@ -117,7 +124,7 @@ def write_targets(
         InputError: a source is empty or longer than the model reads, or has an id out of range.
     """
     for i, source in enumerate(sources):
-        _check(model, i, source)
+        _check_source(model, i, source)
     if model.longest is not None:
         max_new_tokens = min(max_new_tokens, model.longest)
     if not sources or max_new_tokens < 1:
@@ -128,7 +135,7 @@ def write_targets(
         return continue_sequences(reader, starts, max_new_tokens, model.end_id, choice)
 
 
-def _check(model: EncoderDecoder, number: int, source: Sequence[int]) -> None:
+def _check_source(model: EncoderDecoder, number: int, source: Sequence[int]) -> None:
     if not source:
         raise InputError(f"sources, number {number}: it has no tokens. Leave it out.")
     if model.longest is not None and len(source) > model.longest:

@@ -1,4 +1,4 @@
-"""Text token by token: the likeliest token each time, a drawn one, or a search with beams."""
+"""Text token by token: each time the likeliest token or a drawn one; or a beam search."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from bertsmith.model.trainable import TrainableModel
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings of drawing tokens; as in transformers, the three limits apply in this order.
+    """Settings for drawing tokens; the first three apply in this order, as in transformers.
 
     Raises:
         SettingError: a value is out of range.
     """
 
     temperature: float = 1.0
-    """Divides the logits: below 1 likely tokens become likelier."""
+    """The logits are divided by this; below 1, likely tokens become even likelier."""
     top_k: int | None = None
     """Only this many likeliest tokens are drawn."""
     top_p: float | None = None
@@ -129,12 +129,17 @@ def continue_sequences(
     end: int | None,
     choice: Sampling | BeamSearch | None = None,
 ) -> list[list[int]]:
-    """Continue what `reader` reads first, by 1 to `max_new_tokens` tokens each, up to `end`.
+    """Continue each prompt by 1 to `max_new_tokens` tokens, up to the token `end`.
 
     Args:
-        choice: None takes the likeliest token each time; `Sampling` draws tokens, each prompt from
-            a stream of its own, keyed by the seed and the prompt's number, so that its tokens do
-            not depend on the others, but for rounding; `BeamSearch` looks for a likely sequence.
+        reader: has read nothing yet; it reads the prompts first.
+        choice: None takes the likeliest token each time. `Sampling` draws tokens. Each prompt has
+            random numbers of its own, by the seed and the prompt's number, so its tokens do not
+            depend on the other prompts, except by rounding. `BeamSearch` looks for a likely
+            sequence.
+
+    Returns:
+        The new ids of each prompt, with `end` if it was reached.
     """
     if isinstance(choice, BeamSearch):
         return search_beams(reader, prompts, max_new_tokens, end, choice)
@@ -165,7 +170,7 @@ def continue_sequences(
 def limit(logits: Tensor, sampling: Sampling) -> Tensor:
     """Apply temperature, top-k and top-p to logits [prompts, vocabulary].
 
-    Tokens that are not to be drawn get -inf; at least one stays.
+    Tokens that must not be drawn get -inf; at least one token keeps its logit.
     """
     logits = logits / sampling.temperature
     if sampling.top_k is not None:

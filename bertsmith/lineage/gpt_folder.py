@@ -1,4 +1,4 @@
-"""Folders of transformers' `gpt2` to our GPT, and back."""
+"""Loading and saving a GPT as a folder of transformers' `gpt2`."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,9 @@ from bertsmith.lineage.system_folder import FolderMap, load_system, save_system,
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 PREFIX = "transformer."
-"""Before the names of all weights, unless the folder is of a model without output layer."""
+"""Prefix of the names of all weights, except in folders of a model without an output layer."""
 NOT_LEARNED = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
-"""Masks that older folders store."""
+"""Names of attention masks, which older folders store as if they were weights."""
 
 MODULES = {"wte": "word", "wpe": "position", "ln_f": "final_norm"}
 LAYER_MODULES = {
@@ -23,8 +23,8 @@ LAYER_MODULES = {
     "mlp.c_fc": "up",
     "mlp.c_proj": "down",
 }
-OURS = {ours: theirs for theirs, ours in (MODULES | LAYER_MODULES).items()}
-"""Names of modules in transformers by ours."""
+THEIR_MODULES = {ours: theirs for theirs, ours in (MODULES | LAYER_MODULES).items()}
+"""Names of modules in transformers by our names."""
 IN_OUT = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 """Matrices that are stored as [inputs, outputs]; ours are [outputs, inputs]."""
 
@@ -73,9 +73,9 @@ def _their_names(name: str) -> tuple[str, ...]:
     """
     module, kind = name.rsplit(".", 1)
     if not module.startswith("layers."):
-        return (f"{PREFIX}{OURS[module]}.{kind}",)
+        return (f"{PREFIX}{THEIR_MODULES[module]}.{kind}",)
     _, number, module = module.split(".", 2)
-    return (f"{PREFIX}h.{number}.{OURS[module]}.{kind}",)
+    return (f"{PREFIX}h.{number}.{THEIR_MODULES[module]}.{kind}",)
 
 
 GPT_FOLDER = FolderMap(

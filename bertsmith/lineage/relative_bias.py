@@ -1,7 +1,7 @@
 """T5's positions: a learned number for each head and each bucket of distances between two tokens.
 
-Source: Raffel et al. 2020, section 2.1. Small distances have a bucket each, larger ones share
-buckets that grow with the logarithm of the distance.
+Source: Raffel et al. 2020, section 2.1. Each small distance has a bucket of its own. Larger
+distances share buckets, whose width grows with the distance.
 """
 
 import math
@@ -19,8 +19,9 @@ class RelativeBias:
 
     Args:
         weight: the learned numbers, [buckets, heads].
-        both_sides: whether keys after a query have buckets of their own; else there are none.
-        max_distance: distances from here on share the last bucket.
+        both_sides: whether keys after a query have buckets of their own; if not, they have the
+            bucket of distance 0, and a causal view hides them.
+        max_distance: this distance and all larger ones share the last bucket.
     """
 
     def __init__(self, weight: Tensor, max_distance: int, *, both_sides: bool) -> None:
@@ -30,7 +31,10 @@ class RelativeBias:
         self._of_blocks: dict[int, Tensor] = {}
 
     def __call__(self, block: Block) -> Tensor:
-        """Return the numbers of a block, [rows or 1, heads, queries, keys], once for all layers."""
+        """Return the numbers of a block, [rows or 1, heads, queries, keys].
+
+        They are computed for the first layer, and used again by the others.
+        """
         if id(block) not in self._of_blocks:
             queries, keys = block.queries.cell_columns, block.keys.cell_columns
             distances = keys[..., None, :] - queries[..., :, None]

@@ -43,11 +43,12 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class SourceTarget:
-    """Sources, what the decoder reads of each target, and what it is to predict.
+    """Sources, the tokens that the decoder reads of each target, and those that it must predict.
 
-    `labels` int64 [target tokens] are the tokens after those of `target`. Sequence `i` of `target`
-    belongs to sequence `i` of `source`; `order[i]` is its index in the lists passed to `of`, and
-    `places[i]` its number in the training step, which decides its dropout.
+    `labels`, int64 [target tokens], has for each token of `target` the token that follows it.
+    Sequence `i` of `target` belongs to sequence `i` of `source`; `order[i]` is its index in the
+    lists passed to `of`, and `places[i]` its number in the training step, which decides its
+    dropout.
     """
 
     source: TokenRow
@@ -67,8 +68,8 @@ class SourceTarget:
         """Pack pairs of sequences, long ones first, so that neighbours are of similar lengths.
 
         Args:
-            targets: ids that the decoder is to write, with the end token.
-            start: the token that the decoder reads before it writes the first one.
+            targets: ids that the decoder must write, with the end token.
+            start: the token that the decoder reads first.
         """
         order = sorted(range(len(sources)), key=lambda i: (-len(targets[i]), -len(sources[i])))
         labels = TokenRow.of([targets[i] for i in order])

@@ -1,7 +1,8 @@
 """Span corruption: T5 reads a text with gaps, and writes what is missing.
 
-Source: Raffel et al. 2020, section 3.1.4. Each gap of the source is one *sentinel*, a token of its
-own; the target is each sentinel followed by the tokens of its gap. `restore` is the inverse.
+Source: Raffel et al. 2020, section 3.1.4. In the source, a *sentinel* stands for each gap: a token
+that marks this gap only. The target has each sentinel, followed by the tokens of its gap. `restore`
+is the inverse.
 
 >>> source, target = corrupt(np.arange(10, 22), 999, np.random.default_rng(1))
 >>> source.tolist(), target.tolist()
@@ -25,12 +26,11 @@ from bertsmith.lineage.translation import target_loss
 from bertsmith.training.objective import LossTerm
 
 NUM_SENTINELS = 100
-"""Sentinels that a new model has beyond its vocabulary; the first is the token with the highest id.
-"""
+"""Number of sentinels. A new model has them beyond its vocabulary; the first has the highest id."""
 DENSITY = 0.15
-"""Share of the tokens of a text that are missing."""
+"""Share of the tokens of a text that are cut out."""
 MEAN_SPAN = 3.0
-"""Mean tokens of a gap."""
+"""Mean number of tokens in a gap."""
 
 
 def corrupt(
@@ -38,8 +38,9 @@ def corrupt(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut gaps into a text of at least one token; return source and target, int64.
 
-    A text begins with tokens that stay and ends with a gap, as in the released code; the lengths
-    of both kinds of spans are drawn. Sentinels are `first_sentinel`, the id below it, and so on.
+    A source begins with tokens of the text and ends with a gap, as in the released code. The
+    lengths of the gaps, and of the spans between them, are drawn. The sentinels are
+    `first_sentinel`, the id below it, and so on.
     """
     length = len(ids)
     num_missing = min(max(round(length * DENSITY), 1), max(length - 1, 1))
@@ -71,7 +72,7 @@ def restore(source: np.ndarray, target: np.ndarray, first_sentinel: int) -> np.n
 
 
 def _draw_lengths(total: int, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Divide `total` into `number` lengths of at least 1, or all of 0 if there is nothing."""
+    """Divide `total` at random into `number` lengths of at least 1; all are 0 if `total` is 0."""
     if total < number:
         return np.full(number, total)
     cuts = np.sort(rng.choice(total - 1, number - 1, replace=False)) + 1

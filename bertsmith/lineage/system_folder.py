@@ -1,4 +1,4 @@
-"""Folders of transformers to our systems, and back: what all kinds of them share."""
+"""Loading and saving a system as a folder of transformers: the part that all systems share."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -31,22 +31,23 @@ class FolderMap(Generic[ModelT]):
     """The form of a system's folder."""
 
     noun: str
-    """The system in messages: "a GPT"."""
+    """Name of the system in messages, such as "a GPT"."""
     architecture: str
-    """The class of transformers that opens it."""
+    """Name of the transformers class that opens the folder."""
     config: type
     """The dataclass of the model's shape, whose fields are entries of config.json."""
     build: Callable[[Any], ModelT]
     fixed: Mapping[str, Any]
-    """Entries of config.json that decide what is computed, and the values that we compute."""
+    """Entries of config.json that change the computation, with the only values that we support."""
     their_names: Callable[[str], tuple[str, ...]]
-    """Returns their names of one of our weights, which has their weights one below the other."""
+    """Returns the names in the folder for one of our weights. If there are several, our weight is
+    their weights one below the other."""
     read: Callable[[Path, dict[str, Tensor]], dict[str, Tensor]]
-    """Removes copies of weights, and gives the others the names that are written."""
+    """Removes copies of weights, and gives the others the names that `save_system` writes."""
     is_turned: Callable[[str], bool] = lambda name: False
-    """Returns whether a matrix of this name is stored as [inputs, outputs]."""
+    """Returns whether the folder stores the matrix of this name as [inputs, outputs]."""
     written: Mapping[str, Any] | None = None
-    """Further entries of config.json."""
+    """Further entries to write into config.json."""
     shape_of: Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]] = (
         lambda settings, names: settings
     )
@@ -156,10 +157,10 @@ def _read_settings(files: SmallFiles) -> Mapping[str, Any]:
 def without_copy(
     directory: Path, tensors: dict[str, Tensor], copy: str, original: str, problem: str
 ) -> None:
-    """Remove the copy of a weight, which must be equal.
+    """Remove the copy of a weight, which must be equal to the original.
 
     Raises:
-        CheckpointError: it differs; `problem` says what we do not compute then.
+        CheckpointError: it differs; the message ends with `problem`.
     """
     stored = tensors.pop(copy, None)
     if stored is not None and original in tensors and not torch.equal(stored, tensors[original]):
@@ -167,10 +168,10 @@ def without_copy(
 
 
 def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse another model than that of the map.
+    """Refuse a config.json of another model than that of the map.
 
     Raises:
-        CheckpointError: names the entry, or the command for this model.
+        CheckpointError: an entry differs; the message names it, or the command for this model.
     """
     stored = settings.get("model_type")
     if stored != folder_map.fixed["model_type"]:
@@ -199,5 +200,5 @@ def _build_config(folder_map: FolderMap[Any], file: Path, entries: Mapping[str, 
 
 
 def _turned(folder_map: FolderMap[Any], name: str, tensor: Tensor) -> Tensor:
-    """Turn a matrix that is stored the other way; the same turns it back."""
+    """Transpose a matrix if the folder stores it as [inputs, outputs]; works in both directions."""
     return tensor.T if folder_map.is_turned(name) else tensor

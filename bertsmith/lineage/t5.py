@@ -1,12 +1,12 @@
 """T5 (Raffel et al. 2020): an encoder–decoder that treats every task as text to text.
 
-It differs from the Transformer of 2017 in what stands around attention. RMSNorm (no mean, no bias)
-stands before each part of a layer and once after each stack; there are no biases; scores are not
-divided by the square root of the head's width; and there are no position vectors: a learned number
-for each head and distance is added to the scores (`relative_bias.py`).
+It differs from the Transformer of 2017 in four points. RMSNorm, which has no mean and no bias,
+comes before each part of a layer and once after each stack. Linear layers have no biases. Scores
+are not divided by the square root of the head's width. There are no position vectors: a learned
+number for each head and distance is added to the scores (`relative_bias.py`).
 
-Version 1.0 has ReLU and one embedding for everything, with outputs scaled by d^-0.5; version 1.1
-has a gated GELU and an output layer of its own.
+Version 1.0 has ReLU, and its output layer is the embedding, with outputs scaled by d^-0.5. Version
+1.1 has a gated GELU and an output layer of its own.
 """
 
 import math
@@ -114,7 +114,7 @@ class RootMeanSquareNorm(nn.Module):
 
 
 class T5SelfAttention(nn.Module):
-    """Self-attention without biases, whose scores are not divided."""
+    """Self-attention without biases, and with scores that are not scaled."""
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class T5SelfAttention(nn.Module):
 
 
 class T5SourceAttention(nn.Module):
-    """Attention to the encoded source, without biases, whose scores are not divided."""
+    """Attention to the encoded source, without biases, and with scores that are not scaled."""
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
@@ -182,7 +182,11 @@ class T5FeedForward(nn.Module):
 
 
 class T5EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward; each reads normalized vectors, and is added."""
+    """Self-attention, then feed-forward.
+
+    Each of the two reads normalized vectors, and its output is added to the vectors before
+    normalization.
+    """
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
@@ -254,7 +258,10 @@ class T5(EncoderDecoder):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Draw the weights as the released code does; queries are narrower, as scores are whole."""
+        """Draw the weights as the released code does.
+
+        Weights of queries have a smaller standard deviation, since scores are not scaled.
+        """
         size, head = self.config.d_model, self.config.d_kv
         nn.init.normal_(self.word.weight)
         for bias in (self.encoder_bias, self.decoder_bias):

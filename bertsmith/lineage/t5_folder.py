@@ -1,9 +1,9 @@
-"""Folders of transformers' `t5` to our T5, and back.
+"""Loading and saving a T5 as a folder of transformers' `t5`.
 
-Whether outputs are scaled and whether the output layer is tied are two questions. Older versions
-of transformers answer both by `tie_word_embeddings`; version 5 sets that to true, asks
-`scale_decoder_outputs`, and ties unless the file has another output layer. So both entries are
-written, and the output layer only where it differs.
+A T5 may scale its outputs, and it may tie its output layer to the embedding. In older versions of
+transformers, `tie_word_embeddings` decides both. Version 5 sets it to true, reads
+`scale_decoder_outputs`, and ties the output layer unless the file has another one. So we write both
+entries, and the output layer only if it is not tied.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,8 +32,8 @@ MODULES = {
     "source_attention.key_value": tuple(f"layer.1.EncDecAttention.{side}" for side in "kv"),
     "source_attention.output": ("layer.1.EncDecAttention.o",),
 }
-"""Names of a layer's modules in transformers by ours, but for the feed-forward."""
-WHOLE = {
+"""Names of a layer's modules in transformers by our names, except those of the feed-forward."""
+OUTSIDE_LAYERS = {
     "word": WORD,
     "output": OUTPUT,
     "encoder_bias": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
@@ -41,7 +41,7 @@ WHOLE = {
     "encoder_norm": "encoder.final_layer_norm.weight",
     "decoder_norm": "decoder.final_layer_norm.weight",
 }
-"""Names of weights outside of layers in transformers by ours."""
+"""Names of weights outside of layers in transformers by our names."""
 
 
 def load_t5(path: str | Path) -> T5:
@@ -96,18 +96,18 @@ def _their_names(name: str) -> tuple[str, ...]:
     >>> _their_names("decoder.3.feed_forward.up_gate.weight")[0]
     'decoder.block.3.layer.2.DenseReluDense.wi_0.weight'
     """
-    whole = name.removesuffix(".weight")
-    if whole in WHOLE:
-        return (WHOLE[whole],)
-    stack, number, module = whole.split(".", 2)
-    fed = f"layer.{2 if stack == 'decoder' else 1}"
+    path = name.removesuffix(".weight")
+    if path in OUTSIDE_LAYERS:
+        return (OUTSIDE_LAYERS[path],)
+    stack, number, module = path.split(".", 2)
+    last = f"layer.{2 if stack == 'decoder' else 1}"  # the feed-forward is a layer's last part
     theirs = (
         MODULES.get(module)
         or {
-            "feed_forward_norm": (f"{fed}.layer_norm",),
-            "feed_forward.up": (f"{fed}.DenseReluDense.wi",),
-            "feed_forward.up_gate": (f"{fed}.DenseReluDense.wi_0", f"{fed}.DenseReluDense.wi_1"),
-            "feed_forward.down": (f"{fed}.DenseReluDense.wo",),
+            "feed_forward_norm": (f"{last}.layer_norm",),
+            "feed_forward.up": (f"{last}.DenseReluDense.wi",),
+            "feed_forward.up_gate": (f"{last}.DenseReluDense.wi_0", f"{last}.DenseReluDense.wi_1"),
+            "feed_forward.down": (f"{last}.DenseReluDense.wo",),
         }[module]
     )
     return tuple(f"{stack}.block.{number}.{each}.weight" for each in theirs)

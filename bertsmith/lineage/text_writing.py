@@ -1,4 +1,4 @@
-"""Texts written from other texts by an encoder–decoder of a folder, with its tokenizer."""
+"""Writing texts from other texts, with an encoder–decoder and its tokenizer."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +66,7 @@ class TextWriter:
                 self.model, [sources[i] for i in chosen], max_new_tokens, choice
             )
             for i, ids in zip(chosen, written, strict=True):
-                # A T5 has tokens that its vocabulary lacks.
+                # A T5 may write tokens that its tokenizer lacks, such as sentinels.
                 known_ids = [each for each in ids if each < self.tokenizer.vocab_size]
                 answers[i] = self.tokenizer.decode(known_ids)
         return answers

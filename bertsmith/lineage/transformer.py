@@ -1,13 +1,14 @@
 """The Transformer (Vaswani et al. 2017): an encoder reads the source, a decoder writes the target.
 
-Both are stacks of layers whose LayerNorm stands after the residual connection ("post-norm"). The
+Both are stacks of layers whose LayerNorm comes after the residual connection ("post-norm"). The
 decoder's attention to itself is causal, and each of its layers also attends to the encoded source.
 Positions are fixed sines. Source, target and output share one embedding, which is multiplied by
 the square root of the width where it is read.
 
-The network is that of transformers' `MarianMTModel`. There, as in the paper's own code, the sines
-fill the first half of a vector and the cosines the second, where the paper's formula takes turns:
-another order of the dimensions, which a network that learns cannot tell apart.
+The network is that of transformers' `MarianMTModel`. There, as in the paper's own code, sines fill
+the first half of a position vector and cosines the second half. In the paper's formula, sines and
+cosines alternate. This is only another order of the dimensions, so it makes no difference to a
+trained network.
 """
 
 import math
@@ -84,7 +85,10 @@ class TransformerConfig:
                     f"multiple of {getattr(self, name)}."
                 )
         if self.d_model % 2:
-            raise ConfigError(f"d_model is {self.d_model}. Half of it are sines: give an even one.")
+            raise ConfigError(
+                f"d_model is {self.d_model}. It must be even, since positions are half sines, half "
+                "cosines."
+            )
         check_choice("activation_function", self.activation_function, ACTIVATIONS)
 
 
@@ -169,13 +173,13 @@ class Transformer(EncoderDecoder):
         self.word = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        # Added to logits; zero but in some published models. It is not trained. It is no buffer, as
-        # only parameters are shared with the processes that train.
+        # Added to the logits, and not trained; it is not zero only in some published models. A
+        # buffer would not do, since only parameters are shared with the processes that train.
         self.logit_bias = nn.Parameter(torch.zeros(1, config.vocab_size), requires_grad=False)
         self.apply(self._initialize)
 
     def _initialize(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Embedding):  # so that what is read has a variance of 1
+        if isinstance(module, nn.Embedding):  # `_embed` multiplies, so that the variance is 1
             nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -235,7 +239,7 @@ class Transformer(EncoderDecoder):
 
 
 def _initialize_parts(fused: nn.Linear, number: int) -> None:
-    """Draw matrices that are stored as one, each by its own size."""
+    """Initialize each of the matrices that are stored as one by its own size."""
     for part in fused.weight.chunk(number):
         nn.init.xavier_uniform_(part)
 
@@ -244,10 +248,11 @@ def _initialize_parts(fused: nn.Linear, number: int) -> None:
 def build_sines(num_positions: int, size: int, device: torch.device) -> Tensor:
     """Build the fixed position vectors (Vaswani et al. 2017, section 3.5), fp32 [positions, size].
 
-    The first half of each vector are sines, the second cosines of the same angles.
+    The first half of each vector holds sines, and the second half cosines of the same angles.
     """
     frequencies = np.power(10000.0, -np.arange(0, size, 2) / size)
     angles = np.arange(num_positions)[:, None] * frequencies
     both = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    with torch.inference_mode(False):  # the first call may stand in such a block, others may learn
+    # Kept for later calls: a tensor made in inference mode could not be used in training.
+    with torch.inference_mode(False):
         return torch.from_numpy(both.astype(np.float32)).to(device)

@@ -1,4 +1,4 @@
-"""Folders of transformers' `marian` to our Transformer, and back."""
+"""Loading and saving a Transformer as a folder of transformers' `marian`."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ COPIES = (
     "model.encoder.embed_tokens.weight",
     "model.decoder.embed_tokens.weight",
 )
-"""Copies of the word embedding, if they are stored."""
+"""Names of copies of the word embedding, which some folders store."""
 SINES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-"""Fixed positions, which older folders store."""
+"""Names of the fixed position vectors, which older folders store."""
 BIAS = "final_logits_bias"
 
 MODULES = {
@@ -31,7 +31,7 @@ MODULES = {
     "feed_forward.down": ("fc2",),
     "feed_forward_norm": ("final_layer_norm",),
 }
-"""Names of a layer's modules in transformers by ours."""
+"""Names of a layer's modules in transformers by our names."""
 
 
 def load_transformer(path: str | Path) -> Transformer:

@@ -1,4 +1,4 @@
-"""The objective of writing a target from a source: pairs go in, loss terms come out."""
+"""The objective of an encoder–decoder: pairs of source and target go in, loss terms come out."""
 
 import copy
 import hashlib
@@ -25,15 +25,15 @@ EVALUATION_TOKENS = 8192
 
 @dataclass(frozen=True)
 class EncodedPairs:
-    """Token ids of sources and targets, each with the end token, and where they were read."""
+    """Token ids of sources and targets, each with the end token, and the rows of the table."""
 
     name: str
     sources: Sequence[Sequence[int]]
     targets: Sequence[Sequence[int]]
     rows: Sequence[int]
-    """The line of each pair."""
+    """The row of each pair in the table."""
     num_skipped: int = 0
-    """Rows that were left out, as they lacked a text or were too long."""
+    """Number of rows that were left out because they lacked a text or were too long."""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -46,7 +46,7 @@ class EncodedPairs:
 
     @property
     def num_tokens(self) -> list[int]:
-        """The tokens of each pair."""
+        """The number of tokens of each pair, source and target together."""
         return [len(s) + len(t) for s, t in zip(self.sources, self.targets, strict=True)]
 
     def digest(self) -> str:
@@ -59,7 +59,7 @@ class EncodedPairs:
 
 
 def encode_source(tokenizer: Tokenizer, text: str, end: int) -> list[int]:
-    """Encode a text as the encoder reads it: its tokens and the end token."""
+    """Encode a text to its tokens and the end token, which is what the encoder reads."""
     return [*tokenizer.encode_ids(text), end]
 
 
@@ -77,8 +77,8 @@ def encode_pairs(
 
     Args:
         end: the token that ends sources and targets.
-        max_length: the most tokens of either.
-        skip_long: whether longer pairs are left out and counted.
+        max_length: maximum number of tokens of a source or target.
+        skip_long: whether pairs with a longer text are left out and counted.
         limit: the number of pairs to read, from the first; None reads all.
         advice: what to do about a pair that is too long; by default to change one of these
             settings.
@@ -101,8 +101,8 @@ def encode_pairs(
                 continue
             name = "source" if longest == len(ids[0]) else "target"
             raise InputError(
-                f"{reader.locate_row(pair.row)}: the {name} has {longest} tokens; allowed are "
-                f"{max_length}. {advice}"
+                f"{reader.locate_row(pair.row)}: the {name} has {longest} tokens, and at most "
+                f"{max_length} are allowed. {advice}"
             )
         sources.append(ids[0])
         targets.append(ids[1])
@@ -118,7 +118,7 @@ def encode_pairs(
 def target_loss(
     model: EncoderDecoder, batch: SourceTarget, label_smoothing: float = 0.0
 ) -> LossTerm:
-    """Compute the summed cross entropy of the targets, in nats, and the right predictions."""
+    """Compute the summed cross entropy of the targets, in nats, and count right predictions."""
     logits = model.compute_logits(model.decode(batch)).float()
     loss = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=label_smoothing)
     correct = (logits.argmax(-1) == batch.labels).sum()
@@ -132,11 +132,11 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         start: the token that the decoder reads first.
         batch_size: pairs per step.
         micro_batch_size: pairs per forward pass.
-        seed: determines the order of the pairs, another one in every epoch.
-        label_smoothing: the share ε of the target's probability that all tokens share evenly, so
-            that the loss is (1 - ε)·nll + ε·mean of the negative log-probabilities of all tokens,
-            as `torch.nn.functional.cross_entropy` computes it (Szegedy et al. 2016). Eval losses
-            are without.
+        seed: determines the order of the pairs, which differs between epochs.
+        label_smoothing: the share ε of the target's probability that is spread evenly over all
+            tokens (Szegedy et al. 2016). With nll for a negative log-probability, the loss is
+            (1 - ε)·nll of the target + ε·mean nll of all tokens, as in
+            `torch.nn.functional.cross_entropy`. Eval losses are computed without smoothing.
         eval_rows: number of pairs that are evaluated.
     """
 
@@ -179,11 +179,11 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return self._collate(self.train, numbers, places)
 
     def _number(self, position: int) -> int:
-        """Return the pair at a position of the endless sequence of shuffled epochs."""
+        """Return the index of the pair at a position of the endless sequence of shuffled epochs."""
         epoch, place = divmod(position, len(self.train))
         if epoch not in self._orders:
             order = np.random.default_rng([self.seed, epoch]).permutation(len(self.train))
-            # Another thread may ask for the epoch before at the same time.
+            # The epoch before is kept, too: another thread may need it at the same time.
             self._orders = {**{e: o for e, o in self._orders.items() if e == epoch - 1},
                             epoch: order}  # fmt: skip
             return int(order[place])
@@ -236,7 +236,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
             yield self._collate(pairs, numbers).to(model.device)
 
     def describe(self, step: int) -> str:
-        """Name the rows of a step's pairs."""
+        """List the rows of a step's pairs, for messages."""
         begin = (step - 1) * self.batch_size
         numbers = [self._number(begin + place) for place in range(self.batch_size)]
         return f"{self.train.name}, rows " + ", ".join(str(self.train.rows[n]) for n in numbers)

@@ -1,4 +1,4 @@
-"""Learning to write one text from another: tables of pairs go in, a model folder comes out."""
+"""The run of `finetune translate`: tables of pairs go in, a model folder comes out."""
 
 import copy
 import sys
@@ -38,9 +38,10 @@ from bertsmith.training.run import BuiltRun, Trained
 COMMAND = "finetune translate"
 DEFAULT_PRESET = "tiny"
 MIN_POSITIONS = 512
-"""Positions of a new model, if its rows are not longer. They are fixed, so more cost nothing."""
+"""Fewest positions of a new model. Position vectors are not learned, so more of them cost nothing.
+"""
 MAX_SCORED = 1000
-"""Targets that are written at the end of a run, to count those that are right."""
+"""Largest number of targets that are written at the end of a run, to count the correct ones."""
 CONTINUED_RATE = 3e-4
 """Default learning rate of a continued model."""
 
@@ -74,10 +75,11 @@ class TranslationRun(SystemRun[TranslationData]):
         self.settings = settings
 
     def check(self) -> None:
-        """Refuse settings without a length, and a folder that must not be written.
+        """Check that the settings give the run a length, and that the folder may be written.
 
         Raises:
-            ConfigError: as `RunFolder.check`; or the folder holds, or lies in, an input.
+            ConfigError: the run has no length; as `RunFolder.check`; or the folder contains an
+                input, or is inside one.
         """
         settings = self.settings
         self.training.check_length()
@@ -147,7 +149,7 @@ class TranslationRun(SystemRun[TranslationData]):
 
     def build_model(self, config: SystemConfig, data: TranslationData) -> EncoderDecoder:
         if data.start is not None:
-            return copy.deepcopy(data.start)  # since trials of the speed change weights a little
+            return copy.deepcopy(data.start)  # measuring the speed changes the weights of a model
         with drawing_from(config.seed):
             return Transformer(config.model)
 
@@ -246,10 +248,10 @@ def score_pairs(
     max_length: int | None = None,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Score a model on the pairs of a table: the loss and accuracy of tokens, and `exact_match`.
+    """Score a model on the pairs of a table: loss and accuracy of tokens, and `exact_match`.
 
     Args:
-        max_length: the most tokens of a text; by default as many as the model reads.
+        max_length: maximum number of tokens of a text; by default as many as the model reads.
         limit: the number of pairs to take, from the first; None takes all.
 
     Raises:
@@ -278,9 +280,9 @@ def score_pairs(
 def score_writing(
     model: EncoderDecoder, pairs: EncodedPairs, at_most: int = MAX_SCORED
 ) -> dict[str, float]:
-    """Write the target of `at_most` pairs by the likeliest tokens, and compare.
+    """Write targets of up to `at_most` pairs, each time with the likeliest token, and compare them.
 
-    `exact_match` is the share of targets that are written token for token.
+    `exact_match` is the share of written targets that equal the given ones token for token.
     """
     longest = max(map(len, pairs.targets))
     num_right = 0
@@ -302,7 +304,7 @@ def learn_to_translate(
     callbacks: Any = (),
     resume_command: str = "the same call with resume=True",
 ) -> dict[str, Any]:
-    """Train a model on pairs of texts, score it, and give the summary with the scores.
+    """Train a model on pairs of texts, score it, and return the summary with the scores.
 
     Raises:
         BertsmithError: settings, inputs or folder do not allow it (nothing was written), or the

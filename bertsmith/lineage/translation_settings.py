@@ -1,4 +1,4 @@
-"""Settings of learning to write one text from another; they need no torch."""
+"""Settings for learning to write one text from another; this module needs no torch."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ class TranslationOptimSettings(OptimSettings):
 
 @dataclass(frozen=True)
 class TranslationSettings:
-    """The texts and the model."""
+    """Settings for learning to write one text from another: texts, model and training."""
 
     train: Path
     """Table to learn from, with a source and a target in each row: csv, tsv, jsonl, json, parquet
@@ -41,7 +41,8 @@ class TranslationSettings:
     max_length: int = 128
     """Maximum length of a source or target in tokens, special ones included."""
     skip_long: bool = False
-    """Leave out rows that are longer than --max-length, and count them, instead of stopping."""
+    """Leave out rows that are longer than --max-length, and count them. By default they are an
+    error."""
     dropout: Advanced[float | None] = None
     """Dropout of embeddings and of each layer's outputs in training. By default 0.1, or that of
     --model."""

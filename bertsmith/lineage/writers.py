@@ -1,4 +1,4 @@
-"""The systems that write a text from another one, by the `model_type` of their folders."""
+"""The systems that write one text from another, by the `model_type` of their folders."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Writer:
-    """A system's way from its folder and back."""
+    """The functions that load a system from a folder, and save it."""
 
     load: Callable[[Path], EncoderDecoder]
     save: Callable[[Any, Path, Tokenizer], None]
@@ -28,9 +28,10 @@ WRITERS = {
 
 
 def find_writer(path: str | Path) -> tuple[Writer, Path]:
-    """Return the system of a folder, or of a model of the hub, and the folder.
+    """Return the writer for a folder, or for a model of the hub, and the folder.
 
-    Without a system of ours it is the Transformer, whose `load` then says what was found.
+    For another `model_type` it is the writer of the Transformer, whose `load` raises an error that
+    says what the folder holds.
 
     Raises:
         CheckpointError: there is no such folder, or no config.json in it.
