@@ -6,8 +6,11 @@ from msgspec import UNSET, Struct, UnsetType
 
 
 class ScoredLabel(Struct, forbid_unknown_fields=True):
-    """A label, and its probability; for a model of numbers the number, with raw_scores the
-    logit."""
+    """A label and its score.
+
+    The score is the label's probability; of a model that gives numbers it is the number. With
+    `raw_scores` it is the logit.
+    """
 
     score: float
     label: str
@@ -51,7 +54,7 @@ class PassageAnswer(Struct, forbid_unknown_fields=True):
 
 
 class MaskToken(Struct, forbid_unknown_fields=True):
-    """A token for the mask, its probability, and the text with it."""
+    """A token for the mask, its probability, and the text with the token in the mask's place."""
 
     score: float
     token: int

@@ -1,4 +1,4 @@
-"""The ASGI application: all routes, the key, and what the server says of itself."""
+"""The ASGI application: all routes, the check of the key, and descriptions of the server."""
 
 import hmac
 from collections.abc import AsyncIterator, Mapping
@@ -34,7 +34,8 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
     If the service has not been started, it is started and stopped with the application.
 
     Args:
-        api_key: the key that clients send as `Authorization: Bearer KEY`; None asks for none.
+        api_key: the key that clients must send as `Authorization: Bearer KEY`; None if they need
+            no key.
     """
 
     @asynccontextmanager
@@ -61,7 +62,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
 
 
 class KeyCheck:
-    """Lets requests pass that have the right key, or that need none (`needs_key`)."""
+    """An application that passes on a request if its key is right, or if it needs no key."""
 
     def __init__(self, app: ASGIApp, api_key: str) -> None:
         self.app = app
@@ -86,7 +87,7 @@ class KeyCheck:
 
 
 def own_routes(service: Service) -> list[Route]:
-    """Return the routes that tell about the server and its models."""
+    """Return the routes that describe the server and its models."""
 
     async def health(request: Request) -> Response:
         name = request.path_params.get("model")
@@ -172,7 +173,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
 
 
 def _mask_token(service: Service, model: ModelInfo) -> str | None:
-    """Return the token that stands for a hidden word, if the model finds hidden words."""
+    """Return the token that marks a hidden word, if the model predicts hidden words."""
     return service.tokenizer(model.name).mask_token if model.task == "fill-mask" else None
 
 
@@ -210,7 +211,7 @@ async def _unknown_route(request: Request, error: Exception) -> Response:
 def _answer_problem(
     problem: Problem, path: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answer a request that reached no route, as the clients of its path read errors."""
+    """Answer a request that reached no route, in the form that clients of its path expect."""
     content = problem_json(problem) if is_openai_path(path) else problem.to_json()
     response = answer_json(content, headers)
     response.status_code = problem.status
@@ -218,6 +219,6 @@ def _answer_problem(
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """Answer where this program has a fault; the server prints the traceback."""
-    problem = Problem(500, "Backend", "the server has a fault, which it has printed.")
+    """Answer a request that failed by a bug of this program; the server prints the traceback."""
+    problem = Problem(500, "Backend", "the request failed by a bug of the server; see its log.")
     return _answer_problem(problem, request.url.path)

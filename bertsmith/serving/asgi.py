@@ -1,4 +1,4 @@
-"""The application for other servers of ASGI, such as granian, which call a factory of it."""
+"""The application for other ASGI servers, such as granian, which call a function to build it."""
 
 import os
 import shlex

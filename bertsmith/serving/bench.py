@@ -1,10 +1,10 @@
 """Measure how much load a server can take: its highest rate, and its latency at parts of that rate.
 
-First, more and more callers send requests, each one when it has its last answer; this shows how
-many requests a second the server answers at most. Then requests come at random times. If the server
-does not keep up with 90 % of the highest rate, the rate that it reaches replaces the highest one.
-At 50 % and 80 % latency is measured, and at 200 % whether the server refuses requests that it
-cannot answer.
+First, more and more callers send requests, and each waits for an answer before it sends the next.
+This shows how many requests a second the server answers at most. Then requests come at random
+times. If the server does not keep up with 90 % of the highest rate, the rate that it reaches
+replaces the highest one. At 50 % and 80 % of it, latency is measured. At 200 % it is seen whether
+the server refuses the requests that it cannot answer.
 """
 
 import json
@@ -29,8 +29,8 @@ from bertsmith.system.counts import percent
 from bertsmith.system.open_files import allow_open_files
 
 MAX_CONNECTIONS = 4000
-"""Maximum number of connections of this client. A server that refuses requests does so before as
-many wait; if none is refused, that is the server's choice, not the client's limit."""
+"""Maximum number of connections of this client. It is high, so that a server that limits its queue
+refuses requests before this client runs out of connections."""
 SPARE_FILES = 64
 MOST_CALLERS = 256
 LEAST_GAIN = 1.03
@@ -125,8 +125,8 @@ def measure_server(
     Args:
         url: the address that the requests go to, with its path.
         bodies: JSON; each request has one of them, drawn at random.
-        seconds: time for which requests are sent at each rate; loads of callers that wait take half
-            as long or a fifth.
+        seconds: time for which requests are sent at each rate. Loads of callers that wait for their
+            answers take half or a fifth of it.
         seed: decides the times of requests and the order of bodies.
         api_key: the key that the server asks for.
         on_load: called with the name and result of each load.

@@ -1,7 +1,7 @@
-"""Work on texts that needs no model, such as tokenizing them, beside the event loop.
+"""Work on texts that needs no model, such as tokenizing them, in a thread beside the event loop.
 
-One thread does it, one request after another, so that it never takes more than one core from the
-model, and the loop goes on answering.
+There is one thread, which takes one request after another. So this work takes at most one core from
+the model, and the event loop goes on answering.
 """
 
 import asyncio

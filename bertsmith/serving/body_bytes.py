@@ -1,13 +1,13 @@
-"""Bytes of the bodies that are being read, which many clients together may not fill memory with."""
+"""A limit on the bytes of all bodies that are being read, so that they cannot fill the memory."""
 
 from bertsmith.serving.problems import overloaded
 
 BODIES_AT_A_TIME = 64
-"""Number of bodies of the largest size that are read at a time."""
+"""Number of bodies of the largest size that may be read at the same time."""
 
 
 class BodyBytes:
-    """Counts bytes that have arrived, of requests whose bodies are not complete."""
+    """Counter of the bytes that have arrived of bodies that are not complete yet."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -21,11 +21,11 @@ class BodyBytes:
         """
         if self.num_held + count > self.limit:
             raise overloaded(
-                f"the server is busy: it reads {self.num_held:,} bytes of other requests, and at "
-                f"most {self.limit:,}. Send the request again in a moment."
+                f"the server is busy: it holds {self.num_held:,} bytes of requests that are still "
+                f"arriving, of at most {self.limit:,}. Send the request again in a moment."
             )
         self.num_held += count
 
     def give_back(self, count: int) -> None:
-        """Subtract bytes, when their body is complete or given up."""
+        """Subtract bytes, once their body is complete or will not be read to its end."""
         self.num_held -= count

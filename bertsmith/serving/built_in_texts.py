@@ -1,6 +1,6 @@
-"""Texts of 5 to 200 words for a server that is measured without texts of its own.
+"""Texts of 5 to 200 words, for measuring a server when the user gives no texts.
 
-Most are single sentences, as what people type; one in six is a paragraph or a page of them.
+Most are single sentences, such as people type. One in six is a paragraph or a page of sentences.
 """
 
 SENTENCES = (
@@ -51,7 +51,7 @@ SENTENCES = (
 
 
 def built_in_texts() -> list[str]:
-    """Return the sentences, and longer texts that neighbouring ones make together."""
+    """Return the sentences, and longer texts made of neighbouring sentences."""
     pages = [" ".join(SENTENCES[start : start + 4]) for start in range(0, 16, 4)]
     pages += [" ".join(SENTENCES[:10]), " ".join(SENTENCES[12:21])]
     return [*SENTENCES, *pages]

@@ -24,7 +24,7 @@ from bertsmith.serving.text_field import TextField
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
 MOST_DISCARDED = 16
-"""Number of times that a body may be larger than allowed and is still read to its end."""
+"""A body that is too large is read to its end if it is at most this many times the limit."""
 
 
 class Call:
@@ -57,8 +57,8 @@ class Call:
     async def read(self) -> bytes:
         """Read the whole body.
 
-        A body that is too large is read to its end, unless it is far too large: a client that is
-        still sending would only see that the connection was closed.
+        A body that is too large is read to its end, up to `MOST_DISCARDED` times the limit: a
+        client that is still sending would not read the error, but only see a closed connection.
 
         Raises:
             Problem: 413 if it is too large, 415 if it is compressed, 408 if it does not arrive in
@@ -101,15 +101,16 @@ class Call:
         """Read and check the body.
 
         Raises:
-            Problem: 400 if it is no JSON, or 422 if a field is missing, unknown or of another type.
+            Problem: 400 if it is not JSON, or 422 if a field is missing, unknown or of another
+                type.
         """
         return parse(await self.read(), kind)
 
     def need(self, kind: Kind, route: str) -> ModelInfo:
-        """Return the model if it has results of this kind.
+        """Return the model, after a check that it has results of this kind.
 
         Raises:
-            Problem: 424 if its head has not.
+            Problem: 424 if its head does not give them.
         """
         model = self.model
         self.check_kind(model, kind, route)
@@ -119,7 +120,7 @@ class Call:
         """Check that a model has results of this kind.
 
         Raises:
-            Problem: 424 if its head has not.
+            Problem: 424 if its head does not give them.
         """
         if kind not in model.kinds:
             raise self.wrong_head(model, route, NEEDED[kind])
@@ -130,13 +131,14 @@ class Call:
         return wrong_head(model, route, needed, is_first=is_first)
 
     def named_model(self, name: str | None) -> ModelInfo:
-        """Return the model for vectors that a body names; if there is only one, any name means it.
+        """Return the model that a body asks for vectors.
 
-        Clients of OpenAI have to give a name, which is often that of a model of OpenAI. Without a
-        name, it is the first model that gives vectors.
+        If the server has one model, any name means this one: clients of OpenAI must give a name,
+        and it is often that of a model of OpenAI. Without a name, it is the first model that gives
+        vectors.
 
         Raises:
-            Problem: 404 if there are several, and none of this name.
+            Problem: 404 if there are several models, and none of this name.
         """
         models = self.service.models
         if name is None and self.service.is_ready:
@@ -153,7 +155,7 @@ class Call:
         may_cut: bool = True,
         field: str | TextField = "inputs",
     ) -> Answers:
-        """Compute texts, as `Service.compute` does, until the client hangs up."""
+        """Compute texts as `Service.compute` does; stop if the client closes the connection."""
         name = "te_embed" if kind != "predict" else "te_predict"
         self.service.metrics.counters.add(f"{name}_count", len(records))
         started_at = time.perf_counter()
@@ -176,7 +178,7 @@ class Call:
     ) -> Result:
         """Call a function with texts, or with lists of ids, in the thread beside the event loop.
 
-        The texts take places in the queue, as those that the engine computes.
+        Meanwhile the texts take places in the queue, like texts that the engine computes.
 
         Raises:
             Problem: 413 if there are too many, or 429 if there are too few places now.
@@ -191,7 +193,7 @@ class Call:
             self.service.places.give_back(len(texts), num_characters)
 
     def headers(self) -> dict[str, str]:
-        """Describe what the request took, under the names of text-embeddings-inference."""
+        """Return headers with the times of the request, named as in text-embeddings-inference."""
         answers = self.answers
         if answers is None:
             return {}
@@ -218,7 +220,7 @@ def too_large(limit: int) -> Problem:
 
 
 def answer_json(content: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """Write `content`, which may have arrays of numpy, as JSON."""
+    """Write `content`, which may contain numpy arrays, as JSON."""
     return Response(
         orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS),
         media_type="application/json",
@@ -227,8 +229,9 @@ def answer_json(content: Any, headers: Mapping[str, str] | None = None) -> Respo
 
 
 def stream_arrays(arrays: Sequence[NDArray[Any]]) -> Response:
-    """Write a list of arrays as JSON, one after another: between two, others are served, and the
-    whole text is never in memory.
+    """Write a list of arrays as JSON, one array after another.
+
+    The whole text is never in memory, and other requests are served between two arrays.
     """
 
     async def pieces() -> AsyncIterator[bytes]:

@@ -1,10 +1,11 @@
-"""Texts of clients within messages."""
+"""Texts of clients, shortened for messages."""
 
 MOST_ECHOED = 60
+"""Largest number of characters of a client's text in a message."""
 
 
 def clip_text(text: str) -> str:
-    """Return a text for a message: its beginning, if it is long.
+    """Return a text for a message; of a long text only the beginning.
 
     >>> clip_text("normalise")
     'normalise'

@@ -1,8 +1,8 @@
 """The engine: computes the texts of all requests, in batches of real tokens.
 
-It is one loop. Between two batches it reads the requests that have arrived and encodes some of
-their texts; no other thread of Python does such work, since it would take the interpreter's lock
-from the forward pass. (A second thread only receives the messages.)
+It is one loop. Between two batches it reads the requests that have arrived, and encodes some of
+their texts. Only this thread does such work: another Python thread would take the interpreter's
+lock from the forward pass. (A second thread only receives the messages.)
 """
 
 import sys
@@ -40,18 +40,14 @@ from bertsmith.tasks.texts import TextTask
 SLICE_CHARACTERS = 65_536
 """Number of characters that are encoded between two batches: enough for several batches, and a
 small part of a second."""
-
-
 BATCHES_BETWEEN_TRIMS = 10
 """Number of full batches after which free memory is given back. Batches of different sizes leave
 holes between arrays: under full load an engine of all-MiniLM-L6-v2 with two threads and a heap for
 each grew from 513 to 666 MB in two minutes; now it grows from 485 to 551 MB in 20 seconds, and then
 no more (a Zen 5). This takes 1.5 % of the processor time."""
-
-
 CHARACTERS_LIKE_TOKEN = 20
-"""Number of characters whose encoding counts as much as a token that is computed. Long texts leave
-holes, too: their words are many small objects."""
+"""Number of encoded characters that count as one computed token for the next trim. Encoding long
+texts leaves holes, too, since their words are many small objects."""
 
 
 class Sender(Protocol):
@@ -79,18 +75,18 @@ class _Request:
 
 @dataclass(frozen=True)
 class NotFinite:
-    """In place of a prediction: the model's output for this text is NaN or infinite."""
+    """Placeholder for the prediction of a text whose output is NaN or infinite."""
 
 
 class Engine:
-    """Computes requests for several models.
+    """The loop that computes the requests of several models.
 
     Each `Work` gets `Answers` or a `Refusal`, or `Cancelled` if a `Cancel` came before them.
 
     Args:
         models: by name.
-        sender: receives these messages, a `ComputedBatch` for each batch, and `Waiting` whenever
-            that changes.
+        sender: sends these messages to the HTTP process, a `ComputedBatch` for each batch, and
+            `Waiting` whenever the waiting time changes.
         max_batch_tokens: largest number of tokens that are computed together; a longer text is
             computed alone.
         max_text_tokens: largest number of tokens of one text, over all its windows.
@@ -144,9 +140,9 @@ class Engine:
         )
 
     def encode_some(self) -> None:
-        """Encode texts of the requests that have arrived, and put complete ones into the queue.
+        """Encode about `SLICE_CHARACTERS` of the requests that have arrived, which take turns.
 
-        The requests take turns; all together have about `SLICE_CHARACTERS`.
+        A request whose texts are all encoded goes into the queue.
         """
         room = SLICE_CHARACTERS
         while room > 0 and self._encodings:
@@ -210,7 +206,7 @@ class Engine:
             give_free_memory_back()
 
     def _tell_waiting(self) -> None:
-        """Say how long a new request waits, if that has changed."""
+        """Send the waiting time of a new request, if it has changed."""
         seconds = self.speed.seconds_for(self.queue.tokens_before_new(self.max_batch_tokens))
         if seconds != self._told_seconds:
             self._told_seconds = seconds
@@ -326,11 +322,12 @@ def _not_computed(number: int, error: Exception) -> Refusal:
 
 
 def _fault(number: int, error: Exception) -> Refusal:
-    """Refuse a request at which this program has a fault, and print where.
+    """Refuse a request that failed by a bug of this program, and print the traceback.
 
     The error's own message is not printed, since it may quote the text.
     """
-    print("bertsmith: a request failed by a fault of the server:", file=sys.stderr)
+    print("bertsmith: a request failed by a bug of the server:", file=sys.stderr)
     traceback.print_tb(error.__traceback__)
     print(type(error).__name__, file=sys.stderr, flush=True)
-    return Refusal(number, "the server has a fault, which it has printed.", is_backend=True)
+    message = "the request failed by a bug of the server; see its log."
+    return Refusal(number, message, is_backend=True)

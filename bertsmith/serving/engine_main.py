@@ -1,6 +1,6 @@
-"""The engine's process: loads the models, computes until the HTTP process stops or dies.
+"""The engine's process: loads the models, and computes until the HTTP process stops or dies.
 
-Nothing here may import torch at the top: threads and memory have to be set first.
+Nothing here may import torch at the top, since threads and memory have to be set first.
 """
 
 import contextlib
@@ -32,14 +32,15 @@ class EngineSettings(InferenceCompute):
     """Number of threads; None means one for each core that this process may use."""
     max_length: int | None = None
     pooling: Pooling | None = None
-    """Pooling of vectors; None for that of the folder, and for the results of the model's head."""
+    """Pooling of vectors; all models then give only vectors. None to use each model's head, and the
+    pooling of its folder."""
     max_batch_tokens: int | None = None
     """Number of tokens computed together; None for one forward pass for each thread."""
     max_text_tokens: int = 16_384
 
 
 def run_engine(connection: Connection, settings: EngineSettings) -> None:
-    """Load the models, say so, and compute requests until a `Stop` or until nobody listens."""
+    """Load the models, send `Ready`, and compute until a `Stop` or until the HTTP process dies."""
     for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
         signal.signal(number, signal.SIG_IGN)
     configure_process(has_one_heap=True)
@@ -83,8 +84,10 @@ def _run(connection: Connection, settings: EngineSettings) -> None:
 
 
 def _receive(connection: Connection, inbox: "SimpleQueue[Any]") -> None:
-    """Put what arrives into `inbox`; the end of the connection is a `Stop`, and so is a message
-    that cannot be read, since the HTTP process then starts the engine again.
+    """Put each message that arrives into `inbox`.
+
+    At the end of the connection a `Stop` is put there, and also if a message cannot be read: the
+    HTTP process then starts the engine again.
     """
     try:
         while True:

@@ -22,7 +22,7 @@ STOP_SECONDS = 10.0
 
 
 class EngineProcess:
-    """A process that computes; two threads move messages, so that the event loop never waits.
+    """The process that computes; two threads send and receive, so the event loop need not wait.
 
     Args:
         receive: gets each message of the engine, in the event loop.
@@ -107,10 +107,10 @@ class EngineProcess:
             try:
                 self._connection.send(message)
             except OSError:
-                pass  # its end is noticed where messages are received
+                pass  # the process has ended, which `_receive_all` notices
             except Exception:
                 traceback.print_exc()
-                self._process.kill()  # its end is noticed there, too
+                self._process.kill()  # `_receive_all` notices this, too
 
     def _receive_all(self, loop: asyncio.AbstractEventLoop) -> None:
         assert self._connection is not None and self._process is not None

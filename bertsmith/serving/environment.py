@@ -1,4 +1,4 @@
-"""Models and the key of a server, as they are named on a command line or in the environment."""
+"""The models of a server from its command line, and its key from the environment."""
 
 import os
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def named_folders(models: Sequence[str]) -> dict[str, Path]:
     """Return the folders by the names under which they are served.
 
     Raises:
-        ConfigError: two have the same name, one names no folder, or a name cannot stand in a path.
+        ConfigError: two models have the same name, one has no folder, or a name contains a slash.
     """
     folders: dict[str, Path] = {}
     for text in models:
@@ -48,7 +48,7 @@ def named_folders(models: Sequence[str]) -> dict[str, Path]:
 
 
 def _name_and_folder(text: str) -> tuple[str, Path | None]:
-    """Read NAME=DIR or DIR; the name of a folder may have an equals sign."""
+    """Read NAME=DIR or DIR; the name of an existing folder may contain an equals sign."""
     name, equals, directory = text.partition("=")
     if equals and not Path(text).is_dir():
         return name, Path(directory) if directory else None

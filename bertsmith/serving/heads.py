@@ -1,4 +1,4 @@
-"""Which routes answer for which head."""
+"""The routes that answer for each head."""
 
 from bertsmith.serving.messages import Kind, ModelInfo
 from bertsmith.serving.problems import Problem
@@ -25,7 +25,7 @@ def is_reranker(model: ModelInfo) -> bool:
 
 
 def wrong_head(model: ModelInfo, route: str, needed: str, *, is_first: bool) -> Problem:
-    """Build the problem of a route that the model's head cannot answer; name those that can.
+    """Build the problem of a route that the model's head cannot answer; it names routes that can.
 
     Args:
         needed: what the route needs, such as "a model for vectors".

@@ -27,7 +27,7 @@ class Response:
 
 
 class ResponseReader:
-    """Puts a response together, however its bytes are cut into portions."""
+    """Parser that puts a response together from portions of bytes, wherever they are cut."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -43,7 +43,7 @@ class ResponseReader:
         """Take a portion of bytes; return the response if it is complete.
 
         Raises:
-            ValueError: the bytes are no HTTP response.
+            ValueError: the bytes are not an HTTP response.
         """
         self._bytes += portion
         while not self._status:
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def has_begun(self) -> bool:
-        """Whether some of the answer has come."""
+        """Whether a part of the answer has arrived."""
         return self._reader.has_begun
 
     async def exchange(self, request: bytes) -> Response:
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None or self._answer.done():
-            self.close()  # nobody asked
+            self.close()  # no request waits for an answer
             return
         try:
             response = self._reader.feed(data)
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
 
 
 class HttpClient:
-    """Posts JSON to one URL, each request on a connection that no other uses meanwhile.
+    """Client that posts JSON to one URL; each connection carries one request at a time.
 
     Args:
         url: where to post, such as http://127.0.0.1:8080/embed.
@@ -247,7 +247,7 @@ class HttpClient:
         try:
             response = await connection.exchange(request)
             is_reusable = response.keeps_open
-        finally:  # cancelled, too: what is still to come belongs to no other request
+        finally:  # also if cancelled: the rest of the answer must not reach another request
             if is_reusable:
                 self._idle.append(connection)
             else:

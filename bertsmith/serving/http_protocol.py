@@ -1,4 +1,4 @@
-"""Connections of HTTP, whose clients can neither fill the memory nor hold it for ever."""
+"""HTTP connections with limits: a client can neither fill the memory nor hold it for ever."""
 
 import socket
 
@@ -9,7 +9,7 @@ UNREAD_SECONDS = 60
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, with a limit for the headers of a request; httptools has none."""
+    """uvicorn's protocol with a limit on the headers of a request, which httptools lacks."""
 
     _is_in_headers = False
     _num_header_bytes = 0
@@ -23,7 +23,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
-        self._is_in_headers = True  # behind the last chunk, which is empty, headers may follow
+        self._is_in_headers = True  # headers may follow the last chunk, which is empty
 
     def on_body(self, body: bytes) -> None:
         self._is_in_headers = False
@@ -36,18 +36,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         was_in_headers = self._is_in_headers
         super().data_received(data)
-        # What comes in one piece may be the end of a body, so that its length says nothing.
-        goes_on = was_in_headers and self._is_in_headers
-        self._num_header_bytes = self._num_header_bytes + len(data) if goes_on else 0
+        # A portion is counted only if it began and ended within headers: otherwise some of its
+        # bytes may belong to a body.
+        is_all_headers = was_in_headers and self._is_in_headers
+        self._num_header_bytes = self._num_header_bytes + len(data) if is_all_headers else 0
         if self._num_header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
             self.send_400_response(f"The headers have more than {MAX_HEADER_BYTES:,} bytes.")
 
 
 def close_unread_connections(listener: socket.socket, seconds: float = UNREAD_SECONDS) -> None:
-    """Let the system close connections whose client takes nothing of its answer for some seconds.
+    """Let the system close a connection whose client does not read its answer for some seconds.
 
-    Without that, answers that nobody reads would stay in memory. Only Linux can do it.
+    Otherwise answers that nobody reads would stay in memory. Without `TCP_USER_TIMEOUT`, which
+    Linux has, this does nothing.
     """
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        milliseconds = int(seconds * 1000)  # accepted connections have it, too
+        milliseconds = int(seconds * 1000)  # accepted connections inherit it
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)

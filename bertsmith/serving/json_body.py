@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON to the fields of a route."""
+"""Bodies of requests: from JSON to the fields of a route."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -13,10 +13,10 @@ Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
 def read_json(body: bytes) -> Any:
-    """Read a body; fields of null count as not given, also those of its field `parameters`.
+    """Read a body. A field whose value is null counts as missing, also within `parameters`.
 
     Raises:
-        Problem: 400 if it is no JSON, or has a number that is too large to be read.
+        Problem: 400 if it is not JSON, or has a number that is too large to be read.
     """
     try:
         content = msgspec.json.decode(body)
@@ -37,7 +37,7 @@ def parse(body: bytes, kind: type[Fields]) -> Fields:
     """Read a body as `kind`.
 
     Raises:
-        Problem: 400 if it is no JSON, or 422 if a field is missing, unknown or of another type.
+        Problem: 400 if it is not JSON, or 422 if a field is missing, unknown or of another type.
     """
     return convert(read_json(body), kind)
 
@@ -59,7 +59,7 @@ def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _no_json(body: bytes) -> Problem:
-    """Say why a body is no JSON; orjson describes it better than msgspec."""
+    """Say why a body is not JSON; orjson describes it better than msgspec."""
     if not body.strip():
         return invalid('the body is empty. Send JSON, such as {"inputs": "a text"}.', status=400)
     try:

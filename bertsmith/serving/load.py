@@ -49,9 +49,9 @@ class LoadResult:
 
     sent_per_second: float
     answered_per_second: float
-    """Answers with status 200 that came before the load ended, a second. Callers that wait for
-    their answers end it with the last one. For requests at random times, this rate and the one
-    above leave out the first quarter of the load (`RAMP_SHARE`)."""
+    """Answers a second with status 200 that came before the load ended. A load of callers that wait
+    ends with the last answer. For requests at random times, this rate and the one above leave out
+    the first quarter of the load (`RAMP_SHARE`)."""
     num_requests: int
     statuses: dict[str, int]
     """Number of requests by HTTP status; requests without a status are counted as `BROKEN` if their
@@ -63,7 +63,7 @@ class LoadResult:
     most_waiting: int
     """The highest number of requests that waited for an answer at the same time."""
     lateness_ms: float
-    """Delay of this client: 99 of 100 requests were sent at most as many milliseconds late."""
+    """Delay of this client: 99 of 100 requests were sent at most this many milliseconds late."""
     client_share: float
     """Processor time of this client, as a share of one core."""
 
@@ -114,7 +114,7 @@ async def run_open_loop(
     tasks = []
     for due in poisson_times(rate, seconds, arrivals):
         wait = record.began + due - time.perf_counter()
-        await asyncio.sleep(max(wait, 0.0))  # 0 lets answers be read, too
+        await asyncio.sleep(max(wait, 0.0))  # also with 0, so that answers are read
         request = choices.choice(requests)
         tasks.append(asyncio.create_task(record.follow(client, request, record.began + due)))
     await asyncio.sleep(max(record.began + seconds - time.perf_counter(), 0.0))
@@ -142,7 +142,7 @@ async def run_closed_loop(
     await asyncio.sleep(seconds)
     record.stop_clock()
     await _finish(tasks)
-    # A server that computes large batches answers in lumps: the last one counts whole.
+    # A server that computes large batches gives many answers at once; the last batch counts whole.
     last = max(record.ok_ends, default=0.0) - record.began
     return record.summarize(0.0, max(seconds, last))
 
@@ -190,7 +190,7 @@ class _Record:
             status = str((await client.send(request)).status)
         except (OSError, ValueError):
             status = BROKEN
-        finally:  # cancelled, too
+        finally:  # also if cancelled
             self.num_waiting -= 1
             self.statuses[status] += 1
         now = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Ids of the tokens for masks, which the HTTP process turns into words."""
+"""The likeliest tokens for masks, as ids that the HTTP process turns into words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from bertsmith.tasks.fill_mask import FillMask
 
 @dataclass(frozen=True)
 class MaskIds(FillMask):
-    """The likeliest tokens for each mask as ids and probabilities, the definition's raw outputs.
+    """Mask filling whose results are raw outputs only: token ids and their probabilities.
 
-    There are no predictions beside them, so that the engine neither spells nor sends words.
+    The predictions are None, so that the engine neither spells words nor sends them.
     """
 
     target_ids: tuple[int, ...] | None = None
-    """Ids of the tokens to choose among, without special ones; None for the whole vocabulary."""
+    """Ids of the tokens to choose from, without special tokens; None for the whole vocabulary."""
 
     def likeliest(self, probabilities: Tensor) -> Tensor:
         if self.target_ids is None:

@@ -17,7 +17,7 @@ class ModelInfo:
     path: str
     """Folder or hub name, as the user gave it."""
     folder: str
-    """Folder that the model was read from; that of a model of the hub is in the hub's cache."""
+    """Folder that the model was read from; for a model of the hub, a folder of the hub's cache."""
     task: str
     """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
     kinds: tuple[Kind, ...]
@@ -124,21 +124,21 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """The engine has forgotten request `number`, as `Cancel` asked; there is no answer."""
+    """The engine has dropped request `number`, as `Cancel` asked; there is no answer."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long a request that arrives now waits for its turn, at most."""
+    """The longest time that a request waits for its turn if it arrives now."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class ComputedBatch:
-    """Texts, of one or several requests, that were computed together."""
+    """The size of a batch: texts of one or several requests that were computed together."""
 
     num_texts: int
     num_tokens: int

@@ -33,7 +33,7 @@ COUNTERS = {
 
 
 class _Counters:
-    """Counters without the ending `_total`, which prometheus_client's own counters add."""
+    """Counters whose names do not end in `_total`, which prometheus_client's own counters add."""
 
     def __init__(self) -> None:
         self.values: dict[str, Counter[tuple[tuple[str, str], ...]]] = {

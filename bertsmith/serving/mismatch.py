@@ -1,4 +1,4 @@
-"""Error messages about a request's JSON that lacks a field of its route, or has a wrong one.
+"""Error messages about a request's JSON in which a field is missing or wrong.
 
 msgspec finds the error; its own message says neither which fields nor which values are allowed.
 """
@@ -55,7 +55,7 @@ def describe_mismatch(error: msgspec.ValidationError, kind: type[Any], within: s
 def _split_path(message: str) -> tuple[str, str]:
     """Divide msgspec's message into what is wrong and the path of the value, such as `inputs[0]`.
 
-    The message may hold a name that the client chose, so that its length and its form are open.
+    The message may contain a name that the client chose, so it may have any length and form.
     """
     what, mark, path = message.rpartition(PATH_MARK)
     if not mark or not re.fullmatch(r"[\w.\[\]]*`", path):
@@ -73,7 +73,7 @@ def _join_or(words: list[str]) -> str:
 
 
 def _fields_at(kind: type[Any], path: str) -> list[str]:
-    """Return the names of fields, those first without which there is no request."""
+    """Return the names of fields, the required ones first."""
     return [
         field.encode_name
         for type_ in _types_at(kind, path)

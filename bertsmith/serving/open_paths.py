@@ -1,11 +1,11 @@
-"""The requests that are answered without the key of a server."""
+"""The requests that a server with a key answers without it."""
 
 OPEN_PATHS = frozenset(
     {"/", "/health", "/ping", "/metrics", "/docs", "/openapi.json", "/v2/health/live",
      "/v2/health/ready"}
 )  # fmt: skip
-"""Paths that can be read without the key: probes and Prometheus have none, the page asks for it,
-and the description tells of routes, not of models."""
+"""Paths that can be read without the key. Probes and Prometheus have no key, the page asks the user
+for it, and the description of the routes says nothing about the models."""
 
 
 def needs_key(method: str, path: str) -> bool:

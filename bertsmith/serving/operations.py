@@ -1,4 +1,4 @@
-"""What each route does, with examples: the source of /openapi.json and /docs."""
+"""Descriptions of all routes, with examples: the source of /openapi.json and /docs."""
 
 import re
 from collections.abc import Mapping
@@ -51,8 +51,10 @@ ERRORS: Mapping[int, str] = {
 }
 """For each status of HTTP, what is wrong and what to do."""
 
-OF_TEXTS = (400, 404, 408, 413, 415, 422, 424, 429, 503)
-OF_TOKENS = (400, 404, 408, 413, 415, 422, 429, 503)
+TEXT_ERRORS = (400, 404, 408, 413, 415, 422, 424, 429, 503)
+"""Statuses of routes that a model answers."""
+TOKEN_ERRORS = (400, 404, 408, 413, 415, 422, 429, 503)
+"""Statuses of routes that need only the tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class RouteExample:
     """A request with its answer.
 
     Args:
-        model: the kind of model that answers it, as a pipeline tag of transformers.
+        model: the kind of model that answers it: a pipeline tag of transformers, "rerank",
+            "entailment" or "any".
         body: the type of the request's body.
         answer_type: the type of the answer.
     """
@@ -112,7 +115,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 [SCORED, SCORED],
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("POST", "/rerank"): Operation(
         EMBED,
@@ -127,7 +130,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 [{"index": 1, "score": 0.9211}, {"index": 0, "score": 0.0032}],
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("POST", "/embed"): Operation(
         EMBED,
@@ -137,7 +140,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 "a text", VECTORS, EmbedBody, {"inputs": TEXT}, list[list[float]], VECTOR
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("POST", "/embed_all"): Operation(
         EMBED,
@@ -152,7 +155,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 [[[0.1011, -0.2307], [0.0875, -0.1402]]],
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("POST", "/similarity"): Operation(
         EMBED,
@@ -167,7 +170,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 [0.4103, 0.0621],
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("POST", "/v1/embeddings"): Operation(
         EMBED,
@@ -187,7 +190,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 },
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("POST", "/"): Operation(
         HEADS,
@@ -254,7 +257,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 list[list[float]], VECTOR,
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("POST", "/v2/models/{model}/infer"): Operation(
         INFERENCE,
@@ -278,7 +281,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 },
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("GET", "/v2/models/{model}"): Operation(
         INFERENCE, "The names, datatypes and shapes of a model's tensors", (), (404, 503)
@@ -293,14 +296,14 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ),
     ("POST", "/v1/models/{model}:predict"): Operation(
         INFERENCE,
-        "KServe's first protocol: what / answers, for each of a list",
+        "KServe's first protocol: for each text of a list, the answer that / gives",
         (
             RouteExample(
                 "a text", CLASSES, InstancesBody, {"instances": [TEXT]}, PredictionsAnswer,
                 {"predictions": [SCORED]},
             ),
         ),
-        OF_TEXTS,
+        TEXT_ERRORS,
     ),
     ("GET", "/v1/models/{model}"): Operation(
         INFERENCE, "Whether a model is loaded, and its name", (), (404, 503)
@@ -321,7 +324,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 ]],
             ),
         ),
-        OF_TOKENS,
+        TOKEN_ERRORS,
     ),
     ("POST", "/decode"): Operation(
         SERVER,
@@ -329,7 +332,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         (
             RouteExample("ids", "any", DecodeBody, {"ids": [5, 6]}, list[str], ["a story"]),
         ),
-        OF_TOKENS,
+        TOKEN_ERRORS,
     ),
     ("GET", "/info"): Operation(SERVER, "A model and the limits of the server", (), (404, 503)),
     ("GET", "/v1/models"): Operation(SERVER, "The names of all models"),
@@ -343,7 +346,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/docs"): Operation(SERVER, "This page", content="text/html"),
     ("GET", "/openapi.json"): Operation(SERVER, "These routes for programs (OpenAPI 3.1)"),
 }  # fmt: skip
-"""By method and path; the same path below /models/NAME asks the model of this name."""
+"""Routes by method and path; the same path below /models/NAME asks the model of this name."""
 
 SAME_AS = {
     "/embeddings": "/v1/embeddings",
@@ -356,7 +359,7 @@ SAME_AS = {
         for path in ("", "/infer", "/ready")
     },
 }
-"""Further paths of routes."""
+"""Other paths of the same routes, with the path under which each is described."""
 
 
 def canonical_path(path: str) -> str:

@@ -1,7 +1,7 @@
 """The page at `/`, for people: type a text, see the model's answer.
 
-The page is the same for all models: its script asks the server which there are, so that nothing
-about them is told without the key.
+The page is the same for all models. Its script asks the server for their names, so that nobody
+learns about them without the key.
 """
 
 import base64
@@ -27,7 +27,7 @@ def page_html() -> str:
 
 
 def page_response(html: str) -> Response:
-    """Build the response of an HTML page, which may load nothing and ask only this server."""
+    """Build the response of an HTML page that may load nothing and may ask only this server."""
     return HTMLResponse(
         html,
         headers={
@@ -38,11 +38,10 @@ def page_response(html: str) -> Response:
     )
 
 
-@lru_cache(maxsize=4)  # /docs holds the address that the client has named, so it has any number
+# Few are kept: /docs contains the address by which the client called, which may be any.
+@lru_cache(maxsize=4)
 def content_policy(html: str) -> str:
-    """Return the policy that allows the scripts and styles of a page by their hashes, and no
-    others.
-    """
+    """Return the policy that allows only the scripts and styles of a page, by their hashes."""
     return (
         f"default-src 'none'; script-src {_hashes_of('script', html)}; "
         f"style-src {_hashes_of('style', html)}; img-src data:; connect-src 'self'; "

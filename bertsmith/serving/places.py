@@ -1,4 +1,4 @@
-"""Places in the queue: how many texts the server holds at a time, and for how long."""
+"""Places in the queue: limits on the texts that the server holds, and on their waiting time."""
 
 import math
 
@@ -31,15 +31,14 @@ class Places:
         self.num_taken = 0
         self.num_characters = 0
         self.waiting_seconds = 0.0
-        """Seconds that a new request waits for its turn, as the engine said last."""
+        """Seconds that a new request waits for its turn, by the engine's latest message."""
 
     def take(self, count: int, num_characters: int) -> None:
         """Take places for the texts of a request.
 
         Raises:
             Problem: 413 if the server has fewer places in all; 429 if too few are free now, or if
-            the
-                texts that wait take longer than `max_seconds`.
+                the request would wait for more than `max_seconds`.
         """
         if count > self.limit or num_characters > self.max_characters:
             raise invalid(
@@ -70,10 +69,10 @@ class Places:
         self.num_characters += num_characters
 
     def _seconds_until_room(self) -> int:
-        """Return after how many whole seconds the requests that wait now have had their turn."""
+        """Return the whole seconds until every request that waits now has had its turn."""
         return max(1, math.ceil(self.waiting_seconds))
 
     def give_back(self, count: int, num_characters: int) -> None:
-        """Give places back, when their texts are computed or nobody wants them any more."""
+        """Give places back, once their texts are computed or nobody waits for them any more."""
         self.num_taken -= count
         self.num_characters -= num_characters

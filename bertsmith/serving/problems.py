@@ -43,7 +43,7 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
 
 @contextmanager
 def with_inputs_called(name: str) -> Iterator[None]:
-    """Let problems call the field `inputs` by the name that it has in another contract."""
+    """Replace `inputs` in the messages of problems by the field's name in another contract."""
     try:
         yield
     except Problem as problem:
@@ -52,7 +52,7 @@ def with_inputs_called(name: str) -> Iterator[None]:
 
 
 def invalid(message: str, status: int = 422) -> Problem:
-    """Build the problem of a request that the client has to change, or with 408 to send again."""
+    """Build the problem of a request that the client has to change, or to send again (408)."""
     return Problem(status, "Validation", message)
 
 

@@ -1,8 +1,9 @@
 """The queue of texts to compute: which of them share the next forward passes.
 
-There is no waiting window: whenever the model is free, it takes what is queued, up to a budget of
-real tokens. Requests take turns, within a batch text by text, and one that was served waits behind
-all others, so that a request with many texts delays each other one by one batch at most.
+There is no waiting window: whenever the model is free, it takes the texts that are queued, up to a
+budget of real tokens. Requests take turns: a batch takes one text of each in turn, and a request
+that was served goes behind all others. So a request with many texts delays another request by one
+batch at most.
 """
 
 from collections import deque

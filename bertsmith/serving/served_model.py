@@ -1,4 +1,4 @@
-"""A loaded model with the results that it can be asked for."""
+"""A loaded model, with the kinds of results that it can compute."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ class ServedModel:
         max_length: int | None,
         pooling: Pooling | None = None,
     ) -> "ServedModel":
-        """Load a model folder by its head, or with a `pooling` for vectors alone.
+        """Load a model folder for the task of its head, or with `pooling` for vectors only.
 
         Raises:
             CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.

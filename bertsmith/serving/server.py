@@ -25,7 +25,7 @@ KEEP_ALIVE_SECONDS = 75
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the address, before any model is loaded.
+    """Take the address; `serve` does not accept connections before the models are loaded.
 
     Raises:
         ConfigError: another program has the port, or this computer has no such address.
@@ -62,7 +62,7 @@ def _port_in_use(host: str, port: int) -> ConfigError:
 
 
 def _listen(listener: socket.socket) -> None:
-    """Let connections wait from now on, until uvicorn accepts them.
+    """Let connections wait in the system's queue until uvicorn accepts them.
 
     Raises:
         ConfigError: another program that took the same address has begun to listen first.
@@ -96,7 +96,7 @@ def run_server(*args: Any, **options: Any) -> None:
 
 
 async def _no_app(scope: Any, receive: Any, send: Any) -> None:
-    """Stand in for an application where only the loop is asked for."""
+    """Do nothing; uvicorn's configuration needs an application, even to choose the event loop."""
 
 
 async def serve(
@@ -107,7 +107,7 @@ async def serve(
     timeout_seconds: float,
     on_ready: Callable[[], None],
 ) -> None:
-    """Load the models, then serve until a signal asks to stop; finish what runs.
+    """Load the models and serve until a signal asks to stop; requests that run are finished.
 
     Raises:
         BertsmithError: a model cannot be loaded, the address is taken, or the process that

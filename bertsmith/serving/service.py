@@ -1,7 +1,7 @@
-"""What every contract asks for: models by name, and the answers to texts.
+"""The service behind all contracts: models by name, and answers to texts.
 
-The service takes places in the queue, sends texts to the engine, and waits for the answers until
-the client hangs up or the time is over.
+It takes places in the queue, sends texts to the engine, and waits for the answers until the client
+closes the connection or the time is over.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 WAITING_SHARE = 1 / 3
-"""Share of the time-out that a request may wait for its turn. A new one that would wait longer is
-refused at once (429), not when its time is over (503)."""
+"""Share of the time-out that a request may wait for its turn. A request that would wait longer is
+refused at once (429), instead of after the time-out (503)."""
 FolderState = tuple[tuple[str, int, int], ...]
 PAUSES = (0.0, 2.0, 8.0, 30.0)
 """Seconds before each new start of an engine that ended. An engine that ends once more, or whose
@@ -101,17 +101,18 @@ class Service:
         self.is_ready = False
         self.is_stopping = False
         self.why_not_ready = "the models are not loaded yet. Send the request again in a moment."
-        """What a client is told while the server does not compute."""
+        """The message for clients while the server does not compute."""
         self.on_give_up: Callable[[str], None] = tell
-        """Is called with a sentence when the engine is not started again."""
+        """Called with a sentence when the engine has ended and is not started again."""
         self._numbers = count(1)
         self._tokenizers: dict[str, Tokenizer] = {}
         self._states: dict[str, FolderState] = {}
         self._waiting: dict[int, asyncio.Future[Answers | Refusal]] = {}
         self._held: dict[int, tuple[int, int]] = {}
-        """The places of each request that the engine has, also if nobody waits for it any more."""
+        """The numbers of texts and characters of each request that the engine has. Nobody may wait
+        for such a request any more, but it still takes its places."""
         self._ended_at: list[float] = []
-        """When engines ended or failed to start, within `COUNTED_SECONDS`."""
+        """The times at which engines ended or failed to start, within `COUNTED_SECONDS`."""
         self._engine = self._new_engine()
         self._restart: asyncio.Task[None] | None = None
 
@@ -120,7 +121,8 @@ class Service:
 
     @property
     def compute_type(self) -> str:
-        """The device that computes: cpu, or gpu as text-embeddings-inference calls all others."""
+        """The device that computes: "cpu", or "gpu" for all others, as in
+        text-embeddings-inference."""
         device = next(iter(self.models.values())).computes_on
         return "cpu" if device.startswith("cpu") else "gpu"
 
@@ -131,7 +133,7 @@ class Service:
     def has_changed(self, model: ModelInfo) -> bool:
         """Return whether files of a model's folder have changed since it was loaded.
 
-        The server goes on with the model that it has loaded.
+        The server still answers with the model that it has loaded.
         """
         return self._states[model.name] != folder_state(Path(model.folder))
 
@@ -169,7 +171,7 @@ class Service:
         await self._engine.stop()
 
     def kill(self) -> None:
-        """End the engine at once; for a server that does not stop in order."""
+        """End the engine at once, for a server that does not stop cleanly."""
         self._engine.kill()
 
     def model(self, name: str | None = None) -> ModelInfo:
@@ -212,7 +214,7 @@ class Service:
             wait_for_hang_up: returns when the client has closed the connection.
 
         Raises:
-            Problem: 413, 422, 424, 429 or 503; 499 if the client has hung up.
+            Problem: 413, 422, 424, 429 or 503; 499 if the client has closed the connection.
         """
         if not self.is_ready:
             raise unhealthy(self.why_not_ready)
@@ -291,13 +293,13 @@ class Service:
                 answer.set_result(message)
 
     def _give_places_back(self, number: int) -> None:
-        """Give the places of a request back that the engine no longer has."""
+        """Give back the places of a request that has left the engine."""
         places = self._held.pop(number, None)
         if places is not None:
             self.places.give_back(*places)
 
     def _engine_died(self) -> None:
-        """Tell all clients, and start the engine again."""
+        """Answer all waiting requests with an error, and start the engine again."""
         self.is_ready = False
         self.why_not_ready = (
             "the process that computes has ended and is started again. Send the request again in a "
@@ -341,7 +343,7 @@ class Service:
 
 
 def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Sequence[str]:
-    """Put the prompt of this name before each text.
+    """Put the model's prompt `name` before each text.
 
     Raises:
         Problem: 422 if the model has no such prompt.
@@ -360,7 +362,7 @@ def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Seq
 def folder_state(path: Path) -> FolderState:
     """Return path, size and time of change of each file in a model's folder and its subfolders.
 
-    Folders below those, such as the checkpoints of a run, are no part of the model.
+    Deeper folders, such as the checkpoints of a run, are not part of the model.
     """
     states = []
     for file in sorted([*path.glob("*"), *path.glob("*/*")]):

@@ -1,7 +1,7 @@
-"""The texts of a request become token ids, a slice at a time.
+"""Encoding of a request's texts to token ids, a slice of them at a time.
 
-The engine does nothing else while it encodes, so between two slices it reads what has arrived, and
-computes a batch.
+The engine does nothing else while it encodes. So between two slices it reads the messages that have
+arrived, and computes a batch.
 """
 
 import time
@@ -21,7 +21,7 @@ JSON. A large model (1,024 numbers for each token) can send 32 texts of 512 toke
 
 
 class RefusedWork(Exception):  # noqa: N818 - a request, not this program, is wrong
-    """A request that cannot be computed as it is."""
+    """Raised for a request that cannot be computed as it is."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -103,7 +103,7 @@ class TextEncoding:
         return self.definition.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
 
     def _check_lengths(self, start: int, encoded: EncodedExamples) -> None:
-        """Refuse texts that would be cut although they may not be, or that take too much."""
+        """Refuse texts that are too long, and requests whose answer would be too large."""
         for index, (length, num_cut) in enumerate(
             zip(encoded.lengths, encoded.num_cut, strict=True), start
         ):
@@ -134,7 +134,7 @@ class TextEncoding:
             )
 
     def _call_for(self, index: int, function: Any, argument: Any) -> Any:
-        """Call `function`, and let an error about the input name the text's index."""
+        """Call `function`; an error about the input becomes a refusal with the text's index."""
         try:
             return function(argument)
         except InputError as error:

@@ -1,4 +1,4 @@
-"""Where the texts of a request are, for messages."""
+"""The place of a request's texts in its body, for messages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ class TextField:
 
     Args:
         name: the field, such as `inputs`.
-        place_of: gives the place of a text by its index; None for `inputs[0]` and so on.
+        place_of: returns the place of a text by its index; None for `inputs[0]`, `inputs[1]` …
     """
 
     name: str

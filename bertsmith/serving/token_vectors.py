@@ -18,7 +18,7 @@ from bertsmith.tasks.text_vectors import TextVectors
 
 @dataclass(frozen=True)
 class TokenVectors(TextVectors):
-    """The last hidden states of each text, cut to the same length as for its one vector."""
+    """The last hidden states of each text, which is cut to the same length as for text vectors."""
 
     titles = ("vectors", "text", "second text")
 

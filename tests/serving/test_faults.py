@@ -36,5 +36,5 @@ def test_a_fault_is_counted_and_told(path, read):
     service = Service(EngineSettings(models={}))
     service.models = {"damaged": None}
     status, body = asyncio.run(post(create_app(service), path, {"input": "a"}))
-    assert (status, "has a fault" in read(json.loads(body))) == (500, True)
+    assert (status, "bug of the server" in read(json.loads(body))) == (500, True)
     assert 'te_request_failure{err="fault"} 1.0' in service.metrics.as_text().decode()

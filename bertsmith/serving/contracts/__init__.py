@@ -1,1 +1,1 @@
-"""The routes, bodies and answers of other servers, whose clients can talk to this one."""
+"""The routes, bodies and answers of other servers, so that their clients can ask this server."""

@@ -8,7 +8,7 @@ from bertsmith.serving.messages import Answers, ModelInfo
 def label_scores(
     model: ModelInfo, answers: Answers, *, raw: bool = False
 ) -> list[list[tuple[str, float]]]:
-    """Return (label, score) of every label of each text, the best first.
+    """Return for each text the pairs (label, score) of all labels, the best first.
 
     A score is a probability, or with `raw` a logit. A model of numbers has one score, the number.
     """

@@ -1,4 +1,4 @@
-"""Single texts and pairs of texts, of which a model may read one kind alone."""
+"""The check that a request has single texts, or pairs of texts, as the model was trained."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ def check_pairs(
         pair: how the route writes a pair of texts.
 
     Raises:
-        Problem: 422 if the model reads the other kind alone.
+        Problem: 422 if the model was trained on the other kind.
     """
     for index, record in enumerate(records):
         if model.reads_pairs is False and "pair" in record:

@@ -1,4 +1,4 @@
-"""Similarities of one sentence with others, in the body that two contracts share."""
+"""Similarities of one sentence with others, whose body two contracts share."""
 
 from msgspec import Struct
 

@@ -8,7 +8,7 @@ from bertsmith.data.json_rows import json_type
 from bertsmith.serving.problems import empty, invalid
 
 Input = str | Annotated[list[Any], Meta(extra_json_schema={"items": {"type": "string"}})]
-"""A text or a list of texts. Lists of token ids are read to be refused with a reason."""
+"""A text or a list of texts. Token ids are accepted here, so that the error can give a reason."""
 
 
 def check_texts(inputs: Input, field: str = "inputs") -> list[str]:

@@ -17,7 +17,7 @@ from bertsmith.serving.text_field import TextField
 
 
 class VectorOptions(Struct, forbid_unknown_fields=True):
-    """How texts become vectors."""
+    """Options for turning texts into vectors."""
 
     truncate: bool | None = None
     truncation_direction: TruncationDirection = "right"
@@ -33,10 +33,10 @@ async def embed_texts(
     options: VectorOptions,
     field: str | TextField = "inputs",
 ) -> NDArray[np.float32]:
-    """Compute vectors, fp32 `[texts, hidden]`, or with `dimensions` that many numbers of each.
+    """Compute vectors, fp32 `[texts, hidden]`; `dimensions` keeps only the first numbers of each.
 
     Raises:
-        Problem: as `Service.compute`, or 422 if the vectors have fewer numbers.
+        Problem: as `Service.compute`, or 422 if `dimensions` exceeds the model's width.
     """
     _check_dimensions(model, options.dimensions)
     normalize = options.normalize is not False
@@ -90,7 +90,7 @@ def stack_vectors(answers: Answers) -> NDArray[np.float32]:
 
 
 def _check_dimensions(model: ModelInfo, dimensions: int | None) -> None:
-    """Check that vectors have as many numbers as are asked for.
+    """Check that the model's vectors have at least `dimensions` numbers.
 
     Raises:
         Problem: 422 if they have fewer.

@@ -69,7 +69,7 @@ async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
 def answer_rows(
     prediction: AnswerPrediction, count: int, *, may_abstain: bool | None
 ) -> list[dict[str, Any]]:
-    """Return the best answers; "no answer" is an empty one at 0.
+    """Return the best answers; "no answer" is an empty text with start and end 0.
 
     Args:
         may_abstain: whether "no answer" is allowed; None leaves it to the model.

@@ -19,16 +19,16 @@ def read_object(body: bytes) -> dict[str, Any]:
     """Read a body that is an object.
 
     Raises:
-        Problem: 400 if it is no JSON, or 422 if it is no object.
+        Problem: 400 if it is not JSON, or 422 if it is not an object.
     """
     content = read_json(body)
     if not isinstance(content, dict):
-        raise invalid('the body is no object. Send {"inputs": "a text"}.')
+        raise invalid('the body is not an object. Send {"inputs": "a text"}.')
     return content
 
 
 def as_rows(inputs: Any) -> tuple[list[Any], TextField]:
-    """Return one or several inputs as a list, and the field that has them.
+    """Return one or several inputs as a list, and the field that they come from.
 
     Raises:
         Problem: 400 if there is none.

@@ -62,7 +62,7 @@ def text_records(rows: list[str | TextPair], field: TextField) -> list[dict[str,
 
 
 async def classes(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
-    """Return the labels of each text, best first, and a list of lists also for one text."""
+    """Return the labels of each text, the best first; a list of lists even for one text."""
     body = convert(content, ClassBody)
     rows, field = as_rows(body.inputs)
     records = text_records(rows, field)

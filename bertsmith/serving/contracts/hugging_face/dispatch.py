@@ -26,7 +26,7 @@ HANDLERS = {
 
 
 async def answer_task(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
-    """Return what the model's head says to a body, in the form of transformers' pipelines."""
+    """Return the answer of the model's head, in the form of transformers' pipelines."""
     parameters = content.get("parameters")
     has_labels = isinstance(parameters, dict) and "candidate_labels" in parameters
     if model.task == "text-classification" and has_labels:

@@ -20,9 +20,9 @@ from bertsmith.tasks.mask_prediction import spell_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MOST_PROPOSED = 4_000
-"""Tokens of an answer."""
+"""Largest number of tokens in an answer."""
 MOST_SPELLED = 20_000_000
-"""Characters of an answer: each token comes with its whole text."""
+"""Largest number of characters in an answer; each token comes with its whole text."""
 
 
 class FillParameters(Struct, forbid_unknown_fields=True, frozen=True):
@@ -64,10 +64,10 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
 
 
 def _check_number(texts: Sequence[str], mask: str, top: int) -> None:
-    """Check that a request does not ask for too many tokens, or for too many long texts with them.
+    """Check that an answer does not have too many tokens, or too many characters.
 
     Raises:
-        Problem: 422 if it does.
+        Problem: 422 if it would have.
     """
     counts = [text.count(mask) for text in texts]
     if sum(counts) * top > MOST_PROPOSED:
@@ -139,12 +139,13 @@ def _spell_all(
 def _spell_masks_of(
     tokenizer: Tokenizer, ids: Sequence[int], masks: NDArray[np.float32]
 ) -> list[list[dict[str, Any]]]:
-    """Return for each mask of a text its tokens, each with the text as the tokenizer spells it.
+    """Return the tokens for each mask of a text, each with the text in which it fills the mask.
 
-    With several masks the special tokens stay, among them the other masks, as in transformers.
+    If there are several masks, the texts keep their special tokens, and so the other masks, as in
+    transformers.
 
     Args:
-        ids: of the text, as far as the model reads it.
+        ids: token ids of the text, as far as the model reads it.
         masks: ids of tokens and their probabilities, `[masks, top, 2]`.
     """
     places = [place for place, id_ in enumerate(ids) if id_ == tokenizer.mask_id]

@@ -17,8 +17,8 @@ from bertsmith.tasks.tag_prediction import TagPrediction
 class TagParameters(Struct, forbid_unknown_fields=True, frozen=True):
     """Parameters of token classification.
 
-    The model labels whole words, so all strategies but "none" give the same entities. `stride` is
-    ignored: it is that of training.
+    The model labels whole words, so all strategies except "none" give the same entities. `stride`
+    is ignored: texts are read with the stride of training.
     """
 
     aggregation_strategy: Literal["none", "simple", "first", "average", "max"] = "simple"

@@ -20,7 +20,7 @@ class FeatureOptions(VectorOptions, forbid_unknown_fields=True):
 
 
 class VectorsBody(FeatureOptions, forbid_unknown_fields=True, kw_only=True):
-    """Body of feature extraction, whose options stand beside the texts or in `parameters`."""
+    """Body of feature extraction; its options are beside the texts or in `parameters`."""
 
     inputs: Input
     parameters: dict[str, Any] | None = None

@@ -34,8 +34,9 @@ class ZeroShotBody(Struct, forbid_unknown_fields=True):
 async def zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -> Any:
     """Score labels that the model was not trained for, by a model of entailment, best first.
 
-    Each label makes a sentence (Yin et al. 2019), and its score is the probability that the text
-    entails it: among all labels, or with `multi_label` beside the contradiction.
+    Each label is put into a sentence (Yin et al. 2019), and its score is the probability that the
+    text entails the sentence. The probabilities of all labels add up to 1. With `multi_label`, or
+    with one label, a label's entailment is compared with its contradiction instead.
 
     Raises:
         Problem: 422 if the model has no label for entailment or reads no pairs, or 400 without

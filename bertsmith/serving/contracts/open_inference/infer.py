@@ -33,7 +33,7 @@ RESERVED = frozenset(
     {"binary_data_output", "content_type", "headers", "priority", "timeout", "sequence_id",
      "sequence_start", "sequence_end"}
 )  # fmt: skip
-"""Parameters that clients add by themselves, and that are not for the model."""
+"""Parameters that clients add on their own, and that are not meant for the model."""
 
 
 class OutputParameters(Struct, forbid_unknown_fields=True):
@@ -108,7 +108,9 @@ async def infer(call: Call) -> Response:
 def check_outputs(
     model: ModelInfo, outputs: Sequence[RequestedOutput] | None
 ) -> dict[str, bool | None]:
-    """Return for each tensor that is wanted whether it is wanted in binary form, if that is said.
+    """Return for each requested tensor whether it must be binary; None leaves that to the request.
+
+    Without `outputs`, all tensors of the model are requested.
 
     Raises:
         Problem: 422 if the model has no such tensor.
@@ -158,7 +160,7 @@ async def _infer_classes(
 async def _infer_others(
     call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: Mapping[str, Any]
 ) -> list[OutputTensor]:
-    """Give what the model gives at `/`, a JSON text for each text."""
+    """Return for each text the answer of the route `/`, as JSON text."""
     inputs: Sequence[Any] = texts["text"] if len(texts) == 1 else [
         dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""KServe's first protocol: /v1/models/NAME:predict, a list to a list."""
+"""KServe's first protocol, /v1/models/NAME:predict: a list of texts to a list of answers."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ class InstancesBody(Struct, forbid_unknown_fields=True):
 
 
 async def answer_description(call: Call) -> Response:
-    """Answer as KServe's first protocol, and as OpenAI describes a model."""
+    """Describe a model, with the fields of KServe's first protocol and with those of OpenAI."""
     model = call.model
     return answer_json(
         {
@@ -35,7 +35,7 @@ async def answer_description(call: Call) -> Response:
 
 
 async def predict_instances(call: Call) -> Response:
-    """Answer KServe's first protocol by what the model gives at `/`."""
+    """Answer each instance as the route `/` answers it."""
     body = parse(await call.read(), InstancesBody)
     model = call.model
     if not body.instances:

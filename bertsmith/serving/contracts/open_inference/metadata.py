@@ -1,4 +1,4 @@
-"""Descriptions of the server and of its models, and whether they are ready."""
+"""Routes that describe the server and its models, and that say whether they are ready."""
 
 from starlette.responses import Response
 
@@ -13,7 +13,7 @@ from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import Problem
 
 VERSION = "1"
-"""The only version of each model."""
+"""The version of every model; there is no other."""
 
 
 def named_model(call: Call) -> ModelInfo:

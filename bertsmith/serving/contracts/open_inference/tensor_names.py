@@ -15,18 +15,18 @@ INPUTS = {
     "question-answering": ("question", "context"),
     "multiple-choice": ("text", "choices"),
 }
-"""Names of the tensors that a task needs, where they are not `text` alone."""
+"""Names of the tensors that a task needs, for tasks that need more than `text`."""
 
 
 def needed_names(model: ModelInfo) -> tuple[str, ...]:
-    """Return the names of the tensors without which a model cannot answer."""
+    """Return the names of the tensors that a model needs."""
     if model.task == "text-classification" and model.reads_pairs:
         return ("text", "pair")
     return INPUTS.get(model.task, ("text",))
 
 
 def optional_names(model: ModelInfo) -> tuple[str, ...]:
-    """Return the names of further tensors: pairs, if it is not known whether a model reads them."""
+    """Return the names of optional tensors: `pair`, if the model may have been trained on pairs."""
     if model.task == "text-classification" and model.reads_pairs is None:
         return ("pair",)
     return ()

@@ -1,6 +1,6 @@
-"""Tensors of Open Inference (v2): in JSON, or in binary form behind it.
+"""Tensors of Open Inference (v2): in JSON, or in binary form after the JSON.
 
-In binary form a string is its number of bytes (4 bytes, little-endian) and then its UTF-8.
+In binary form, a string is its number of bytes (4 bytes, little-endian), followed by its UTF-8.
 """
 
 import math
@@ -20,9 +20,9 @@ from bertsmith.serving.problems import invalid
 HEADER = "Inference-Header-Content-Length"
 """The header that says where the JSON ends and binary tensors begin."""
 MOST_DIGITS = 20
-"""Digits of `HEADER`; Python refuses to read a number of several thousand."""
+"""Limit on the digits of `HEADER`; Python refuses to read a number of several thousand digits."""
 MOST_DIMENSIONS = 8
-"""Dimensions of a tensor; the product of very many sizes would take minutes."""
+"""Limit on the dimensions of a tensor; the product of very many sizes would take minutes."""
 DATATYPES = {"FP32": "<f4", "FP64": "<f8"}
 
 
@@ -31,7 +31,7 @@ class InputParameters(Struct, forbid_unknown_fields=True):
 
     binary_data_size: int | None = None
     content_type: str | None = None
-    """Form of the strings that the client asks for; it means nothing here."""
+    """Form of the strings that the client asks for; it is ignored."""
 
 
 class InputTensor(Struct, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ def split_body(body: bytes, header: str | None) -> tuple[bytes, bytes]:
         header: the value of `HEADER`, if there is one.
 
     Raises:
-        Problem: 422 if the header is no length within the body.
+        Problem: 422 if the header is not a number of bytes within the body.
     """
     if header is None:
         return body, b""
@@ -134,7 +134,7 @@ def read_strings(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, Str
 
 
 def _has_shape(count: int, shape: Sequence[int]) -> bool:
-    """Return whether so many strings fill a shape, of at most `MOST_DIMENSIONS`."""
+    """Return whether `count` strings fill a shape, which has at most `MOST_DIMENSIONS`."""
     is_possible = len(shape) <= MOST_DIMENSIONS and all(0 <= size <= count for size in shape)
     return is_possible and math.prod(shape) == count
 

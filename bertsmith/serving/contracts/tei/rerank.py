@@ -1,4 +1,4 @@
-"""/rerank: texts by the score that a model gives each of them with a query."""
+"""/rerank: texts in the order of the scores that a model gives them with a query."""
 
 import numpy as np
 from msgspec import Struct
@@ -53,8 +53,9 @@ async def rerank(call: Call) -> Response:
 
 
 def rerank_scores(answers: Answers, *, raw: bool) -> NDArray[np.float64]:
-    """Return the score of each pair, fp64 `[pairs]`: as the model gives it, or with `raw` before
-    its sigmoid, if it has one.
+    """Return the score of each pair, fp64 `[pairs]`.
+
+    With `raw` it is the score before the model's sigmoid, if the model has one.
     """
     if raw:
         return np.array([float(logits[0]) for logits in answers.raw])

@@ -8,13 +8,13 @@ TruncationDirection = Literal["left", "right", "Left", "Right"]
 
 
 def check_right(direction: TruncationDirection) -> None:
-    """Check that texts are to be cut at their end, where nothing else is possible.
+    """Check that a request asks for cutting at the end, for routes that cannot cut the beginning.
 
     Raises:
-        Problem: 422 if they are to be cut at their beginning.
+        Problem: 422 if it asks for cutting at the beginning.
     """
     if direction.lower() == "left":
         raise invalid(
-            "truncation_direction: found 'left', which is possible for vectors alone. Leave it "
+            "truncation_direction: found 'left', which is possible only for vectors. Leave it "
             "out, or cut the text yourself."
         )
