@@ -19,14 +19,14 @@ WEIGHTS = "model.safetensors"
 
 
 def is_averaged(settings: FinetuneSettings) -> bool:
-    """Return whether the models of a series become one."""
+    """Return whether the models of a series are kept as one model that averages them."""
     return bool(getattr(settings, "average", False))
 
 
 def keep_members(out: Path, folders: Sequence[Path]) -> None:
-    """Move further models into the folder of one, and name them in its config.json.
+    """Move the models of `folders` into the folder of the best one, and list them in its config.
 
-    Models that an earlier, interrupted call has moved stay.
+    Models that an earlier, interrupted call has moved already stay where they are.
     """
     for folder in folders:
         member = out / MEMBERS_FOLDER / folder.name
@@ -47,7 +47,7 @@ def score_average(task_type: type[Task[Any, Any]], settings: FinetuneSettings) -
     predictor = Predictor.load(
         settings.out, AveragedClassify, device=settings.device, precision=settings.precision
     )
-    predictor.unknown_tokens.is_told = True  # by each run
+    predictor.unknown_tokens.is_told = True  # each run has warned of them
     definition = predictor.definition.with_columns(settings.columns)
     report = accumulate_examples(
         predictor.with_definition(definition), data.held_out, settings.eval

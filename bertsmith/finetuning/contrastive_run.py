@@ -64,8 +64,8 @@ def finetune_contrastive(
 class ContrastiveRun(FinetuningRun):
     """Training on pairs of texts, and a head that is fitted afterwards.
 
-    Nothing is scored before the head is fitted, so that training keeps the weights of its last step
-    and eval examples have no part in it.
+    Nothing is scored until the head is fitted. So training keeps the weights of its last step, and
+    the eval examples do not influence it.
     """
 
     objective_type: ClassVar = PairTraining
@@ -81,7 +81,7 @@ class ContrastiveRun(FinetuningRun):
         has_costly_baselines: bool,
     ) -> None:
         self.data = data
-        """All examples, for their own task."""
+        """All examples, with the task of their labels; `self.dataset` has the task of pairs."""
         resolved = resolve_contrastive(settings, len(data.train))
         contrastive: Any = as_contrastive(data.task, resolved.batch_size)  # type: ignore[arg-type]
         super().__init__(

@@ -1,8 +1,9 @@
 """GLUE: fine-tune a pre-trained model to every task of the benchmark; make a table of scores.
 
-Each task is trained once per seed, in its own run folder; a complete run is not repeated, a stopped
-one resumes from its checkpoint. Scores are on the development files. Each run also chooses its best
-weights by these, as is usual, since the benchmark's test labels are secret.
+Each task is trained once per seed, in a run folder of its own. A complete run is not repeated, and
+a stopped run resumes from its checkpoint. Models are scored on the development files, and each run
+also chooses its best weights by these scores. This is usual, since the benchmark's test labels are
+secret.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,8 +57,9 @@ SHARED_SETTINGS = ("sample", "max_length", "steps", "batch_size", "learning_rate
 class GlueRun:
     """A run of one task with one seed.
 
-    `scores` has the official scores, from -1 or 0 to 1, by development file: `MNLI-m` and
-    `MNLI-mm`, for other tasks the task's name.
+    `scores` has the official scores by development file. MNLI has the files `MNLI-m` and `MNLI-mm`;
+    for other tasks the name is that of the task. Correlations are from -1 to 1, other scores from 0
+    to 1.
     """
 
     task: str
@@ -110,14 +112,14 @@ class GlueReport:
 
     def __str__(self) -> str:
         num_seeds = len(self.averages)
-        head = (
+        headings = (
             "task",
             "scores",
             "mean",
             "majority class",
             count_noun(num_seeds, "seed"),
         )
-        rows = [head]
+        rows = [headings]
         for name, runs in self.runs.items():
             seconds = sum(run.seconds for run in runs)
             rows.append((name, _shown_scores(runs), _shown([run.mean_score for run in runs]),
@@ -213,7 +215,7 @@ def _amount(settings: GlueSettings, found_task: FoundTask) -> float:
 
 def _run_settings(settings: GlueSettings, found_task: FoundTask, seed: int) -> FinetuneSettings:
     task = found_task.task
-    # Both kinds of task have the setting `sample`, which some others lack.
+    # GLUE's tasks classify or give numbers; both kinds have the setting `sample`.
     has_length = settings.epochs is not None or settings.steps is not None
     settings_of: Any = task_named(task.kind).settings
     return settings_of(

@@ -28,7 +28,7 @@ class HeadScore:
 class HeadChoice:
     """The heads that were compared, and the one that was chosen.
 
-    `heads` is empty if there were too few examples to compare by.
+    `heads` is empty if there were too few examples for a comparison.
     """
 
     metric: str
@@ -39,7 +39,8 @@ class HeadChoice:
     def __str__(self) -> str:
         if not self.heads:
             return (
-                f"{self.chosen} was chosen by the kind of model: too few examples to compare by\n"
+                f"{self.chosen} was chosen by the kind of model: there were too few examples to "
+                "compare heads\n"
             )
         rows = [["head", score_name(self.metric), "± between folds", "seconds to train"]]
         for each in self.heads:

@@ -1,4 +1,4 @@
-"""The function that trains, by the setting `head`, and the choice among all by cross-validation."""
+"""The heads of text classification: the function that trains each, and the choice of the best."""
 
 import dataclasses
 import statistics
@@ -30,20 +30,24 @@ from bertsmith.training.run_folder import RunFolder
 NUM_FOLDS = 5
 HELD_OUT_SHARE = 0.1
 MANY_EXAMPLES = 100
-"""From this number of training examples on, and without eval examples, fine-tuning holds out a
-share of them to choose the best weights by. With fewer, the weights of the last step are kept."""
+"""If there are no eval examples, but at least this many training examples, fine-tuning holds out a
+share of them, and chooses the best weights by it. With fewer, it keeps the weights of the last
+step."""
 MANY_TO_COMPARE = 100
-"""Fewest training examples among which `auto` compares heads; with fewer, a score of a fifth of
-them says too little."""
-WAYS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
-"""The heads among which `auto` chooses; each takes more time than those before it."""
+"""Fewest training examples with which `auto` compares heads. A fold has a fifth of the examples,
+and a score on fewer says too little."""
+COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
+"""The heads that `auto` compares; each takes more time to train than those before it."""
 
 RESUMABLE: tuple[Head, ...] = ("contrastive", "fine-tuned")
 """The heads whose training writes checkpoints."""
 
 
 def function_for(settings: FinetuneSettings) -> Callable[..., Any]:
-    """Return the function that trains with these settings; all have the arguments of `finetune`."""
+    """Return the function that trains the head of these settings.
+
+    All functions take the same arguments as `finetune`, except `begin_series`.
+    """
     functions: Mapping[str, Callable[..., Any]] = {
         "fine-tuned": finetune,
         "linear": finetune_linear,
@@ -95,8 +99,11 @@ def finetune_best_head(
         best = head_for_few(read_folder(settings.model))
     else:
         parts = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
-        with progress_bar("comparing heads", len(WAYS) * num_folds) as advance:
-            scores = [_cross_validate(task_type, settings, head, parts, advance) for head in WAYS]
+        with progress_bar("comparing heads", len(COMPARED_HEADS) * num_folds) as advance:
+            scores = [
+                _cross_validate(task_type, settings, head, parts, advance)
+                for head in COMPARED_HEADS
+            ]
         best = choose_head(scores).head
     choice = HeadChoice(settings.score_key, tuple(scores), best)
     result = _train(
@@ -115,8 +122,8 @@ def finetune_best_head(
 def head_for_few(folder: ModelFolder) -> Head:
     """Return the head for few examples, by the kind of model.
 
-    It is the one that was best with 16 and 64 labels of SST-2: contrastive for a published sentence
-    encoder, linear for a model that was pre-trained for minutes
+    A published sentence encoder gets the contrastive head, and a model that was pre-trained for
+    minutes gets the linear one. These were the best with 16 and 64 labels of SST-2
     (`benchmarks/results/few-labels-heads.md`).
     """
     is_sentence_encoder = folder.files.has(MODULES_FILE) and folder.config.num_layers > 0
@@ -124,10 +131,10 @@ def head_for_few(folder: ModelFolder) -> Head:
 
 
 def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
-    """Return the best head; one that takes more time has to be better by more than chance.
+    """Return the best head; a head that takes more time must be better by more than chance.
 
-    Its lead over a head before it, as a mean over the folds, must exceed its standard error (as in
-    the one-standard-error rule of Breiman et al. 1984, section 3.4.3).
+    Its mean lead over the best head so far, over the folds, must exceed the standard error of that
+    mean (as in the one-standard-error rule of Breiman et al. 1984, section 3.4.3).
     """
     best = scores[0]
     for head in scores[1:]:
@@ -139,7 +146,7 @@ def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
 
 
 def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
-    """Return the settings of a run with this head, without options that it has no use for."""
+    """Return the settings of a run with this head; options that it does not use get defaults."""
     changes: dict[str, Any] = {"head": head}
     if head != "fine-tuned":
         changes |= {
@@ -187,11 +194,11 @@ def _cross_validate(
     for part in parts:
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
             out = Path(directory) / "model"
-            alone = dataclasses.replace(
+            fold_settings = dataclasses.replace(
                 settings_of_head(settings, head), out=out, eval=IN_MEMORY, overwrite=False
             )
             began = time.perf_counter()
-            _train(task_type, alone, dataclasses.replace(part, held_out=[]))
+            _train(task_type, fold_settings, dataclasses.replace(part, held_out=[]))
             seconds.append(time.perf_counter() - began)
             predictor = load(out, device=settings.device, precision=settings.precision)
             report = accumulate_examples(predictor, part.held_out, settings.train).result(0)

@@ -14,25 +14,25 @@ from bertsmith.tasks.token_ngrams import TokenNgrams
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Values of `c`, the inverse of the penalty, that are tried."""
+"""Values of `c`, the inverse of the penalty, that cross-validation tries."""
 DEFAULT_STRENGTH = 3.0
-"""The value for examples that cannot be cross-validated."""
+"""Value of `c` for examples that cannot be cross-validated."""
 TRAINED_STRENGTH = 30.0
-"""The value for vectors of an encoder that has learned from the same texts."""
+"""Value of `c` for vectors of an encoder that was trained on the same texts."""
 MAX_WEIGHTS = 20_000_000
-"""Largest number of weights of counted tokens: n-grams times labels."""
+"""Largest number of weights for counted tokens, which is the number of n-grams times labels."""
 
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """The scores of texts whose fold was held out."""
+    """The scores of a head on texts that were held out while it was fitted."""
 
     c: float
-    """The inverse of the penalty with the lowest loss."""
+    """The inverse of the penalty that had the lowest loss."""
     loss: float
     """Mean cross entropy of a text, in nats."""
     accuracy: float
-    """The share of texts whose labels are all right."""
+    """The share of texts whose labels are all correct."""
     num_folds: int
 
 
@@ -51,7 +51,8 @@ class Standardization:
     def of(cls, vectors: NDArray[np.float32]) -> "Standardization":
         """Compute the standardization of vectors, fp32 `[texts, hidden]`."""
         scale = vectors.std(0, dtype=np.float64) * np.sqrt(vectors.shape[1])
-        scale[scale <= 1e-6 * scale.max()] = np.inf  # equal in all texts, so it tells nothing
+        # A dimension that is equal in all texts says nothing about them; its vectors become 0.
+        scale[scale <= 1e-6 * scale.max()] = np.inf
         return cls(vectors.mean(0, dtype=np.float64), scale)
 
     def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -59,11 +60,11 @@ class Standardization:
         return ((vectors - self.mean) / self.scale).astype(np.float32)
 
     def head_of(self, weights: LinearWeights, ngrams: TokenNgrams) -> LinearHead:
-        """Return the head for vectors as they are, from weights for standardized ones."""
-        of_vectors = weights.dense / self.scale[:, None]
-        bias = weights.bias - self.mean @ of_vectors
+        """Return the head for unscaled vectors, from weights that were fitted to scaled ones."""
+        vector_weights = weights.dense / self.scale[:, None]
+        bias = weights.bias - self.mean @ vector_weights
         return LinearHead(
-            of_vectors.astype(np.float32), bias.astype(np.float32), ngrams, weights.sparse
+            vector_weights.astype(np.float32), bias.astype(np.float32), ngrams, weights.sparse
         )
 
 
@@ -77,10 +78,10 @@ def fit_linear_head(
     is_multi_label: bool,
     importance: NDArray[np.float32] | None = None,
 ) -> tuple[LinearHead, CrossValidation | None]:
-    """Fit a head, with the penalty that has the lowest loss in cross-validation.
+    """Fit a head with the penalty that has the lowest loss in cross-validation.
 
     Args:
-        vectors: fp32 `[texts, hidden]`; zeros if the counted tokens alone should decide.
+        vectors: fp32 `[texts, hidden]`; zeros if only the counted tokens should decide.
         texts: the tokens of the texts.
         targets: 0 and 1, fp32 `[texts, labels]`.
         folds: the indices that each fold holds out; without folds the penalty is
@@ -113,9 +114,10 @@ def fit_to_trained_vectors(
     is_multi_label: bool,
     importance: NDArray[np.float32] | None = None,
 ) -> LinearHead:
-    """Fit a head to vectors alone, of an encoder that has learned from the same texts.
+    """Fit a head to the vectors of an encoder that was trained on the same texts.
 
-    The penalty is fixed: in a cross-validation no fold would be new to the encoder.
+    Tokens are not counted. The penalty is fixed, since cross-validation would mislead: the encoder
+    knows the texts of every fold.
     """
     ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams=0)
     standardization = Standardization.of(vectors)
@@ -135,7 +137,7 @@ def cross_validate(
     importance: NDArray[np.float32] | None = None,
 ) -> CrossValidation:
     """Score each of `STRENGTHS` on folds that are held out, and return the best one's scores."""
-    everything = np.arange(len(features))
+    all_rows = np.arange(len(features))
     logits = {c: np.zeros_like(targets) for c in STRENGTHS}
 
     def importance_of(rows: NDArray[np.int64]) -> NDArray[np.float32] | None:
@@ -143,10 +145,10 @@ def cross_validate(
 
     with progress_bar("choosing the penalty", len(folds) * len(STRENGTHS)) as advance:
         for fold in folds:
-            others = np.setdiff1d(everything, fold)
+            others = np.setdiff1d(all_rows, fold)
             learned, held_out = features.select(others), features.select(fold)
             weights: LinearWeights | None = None
-            for c in STRENGTHS:  # each begins with the weights of the one before, which are near
+            for c in STRENGTHS:  # starts with the weights for the last `c`, which are similar
                 weights = fit(
                     learned,
                     targets[others],

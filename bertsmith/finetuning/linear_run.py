@@ -1,8 +1,8 @@
 """`finetune classify --head linear`: a frozen encoder and labelled texts → a model for a task.
 
-The encoder only turns each text into a vector, once. A linear head is fitted to the vectors and to
-counted tokens (tasks/linear_head.py), which takes seconds. No step of training and no checkpoint is
-needed. With `--head counts` the counted tokens alone decide.
+The encoder turns each text into a vector once, and is not trained. A linear head is fitted to the
+vectors and to counted tokens (tasks/linear_head.py), which takes seconds. So there are no training
+steps and no checkpoints. With `--head counts`, only the counted tokens decide.
 """
 
 import time
@@ -52,7 +52,7 @@ from bertsmith.training.write_errors import naming_the_run
 
 NUM_FOLDS = 5
 MANY_TEXTS = 5000
-"""Number of texts from which on only one fold is held out: its score is exact enough."""
+"""From this number of texts on, only one fold is held out, since its score is exact enough."""
 HEADS = {
     "linear": "a linear head",
     "counts": "a linear head on token counts alone",
@@ -63,16 +63,16 @@ HEADS = {
 
 @dataclass(frozen=True, kw_only=True)
 class LinearFit(FineTuningResult):
-    """The result: the choice of the penalty, and scores of the saved model."""
+    """The result of fitting a head: the choice of the penalty, and scores of the saved model."""
 
     head: str
     """Name of the head, one of `HEADS`."""
     cross_validation: CrossValidation | None
-    """None if there are too few texts."""
+    """None if there were too few texts, or if the encoder was trained on them."""
     seconds: float
-    """Duration from the first vector to the fitted head."""
+    """Time to encode the texts, compute their vectors and fit the head."""
     training: Summary | None = None
-    """The training of the encoder before; None if it was not trained."""
+    """The training of the encoder; None if it was not trained."""
 
     def __str__(self) -> str:
         lines = [] if self.choice is None else [str(self.choice)]
@@ -113,7 +113,7 @@ def finetune_linear(
     """Fit a linear head, and score the saved model.
 
     Args:
-        callbacks: not used, since there is no journal; `finetune` has the same arguments.
+        callbacks: not used, since there are no steps; here because `finetune` has this argument.
         dataset: the examples; by default those of the settings' files.
         has_costly_baselines: whether to score also the baselines that take some seconds.
 
@@ -216,7 +216,11 @@ def _targets(data: TaskDataset[Any]) -> NDArray[np.float32]:
 
 
 def _importance(data: TaskDataset[Any], targets: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """Return the factors of the losses by class weights: of a text's label, or of a present one."""
+    """Return factors of the losses by class weights; None without class weights.
+
+    Shapes: fp32 `[texts, 1]`, the weight of each text's label; with several labels per text
+    `[texts, labels]`, the weight where the text has the label, and 1 elsewhere.
+    """
     task: Any = data.task
     if task.loss.weights is None:
         return None
@@ -228,7 +232,7 @@ def _importance(data: TaskDataset[Any], targets: NDArray[np.float32]) -> NDArray
 
 
 def _folds(data: TaskDataset[Any], seed: int) -> list[NDArray[np.int64]]:
-    """Return the indices that each fold holds out; no folds for fewer than two different texts."""
+    """Return the indices that each fold holds out; no folds without two different texts."""
     folds = [np.array(fold) for fold in folds_of(data, NUM_FOLDS, seed)]
     return folds[:1] if len(data.train) >= MANY_TEXTS else folds
 
@@ -251,7 +255,7 @@ def evaluate_saved(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
     predictor = Predictor.load(
         settings.out, LinearClassify, device=settings.device, precision=settings.precision
     )
-    predictor.unknown_tokens.is_told = True  # before training
+    predictor.unknown_tokens.is_told = True  # a warning came before training
     definition = predictor.definition.with_columns(settings.columns)
     accumulator = accumulate_examples(
         predictor.with_definition(definition), data.held_out, settings.eval

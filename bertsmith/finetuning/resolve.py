@@ -27,8 +27,9 @@ EVALUATION_SHARE = 0.1
 
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
-"""Fewest steps by default, for a new head even with few examples. With 16 to 500 sentences, 50, 200
-and 400 steps gave no better scores, and 25 much worse ones (`benchmarks/results/few-labels.md`)."""
+"""Fewest steps by default, since a new head needs some even with few examples. With 16 to 500
+sentences, 50, 200 and 400 steps gave no better scores, and 25 much worse ones
+(`benchmarks/results/few-labels.md`)."""
 MIN_CONTRASTIVE_STEPS = 50
 """Fewest steps by default for training on pairs. With 16 sentences, 100 gave no better scores."""
 BASE_LEARNING_RATE = 5e-5
@@ -66,7 +67,8 @@ class FinetuneConfig:
     optim: LayerwiseOptim
     precision: Precision
     best: BestSettings | None
-    """Settings for choosing the best weights; None without eval examples: the last are saved."""
+    """Settings for choosing the best weights. None without eval examples: then the last weights are
+    saved."""
     cls_attention: ClsAttention
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
@@ -167,7 +169,8 @@ def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
 def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> FinetuneSettings:
     """Decide the steps of training on pairs, and its batch size.
 
-    The steps of an epoch have equally many examples, since a last step with one would have no pair.
+    The examples are divided evenly among the steps of an epoch. Otherwise the last step could have
+    one example, which is no pair.
 
     Raises:
         ConfigError: there are fewer than two examples.

@@ -1,4 +1,4 @@
-"""The facts that the result of every fine-tuning has, whatever head learned."""
+"""The part that the results of all fine-tunings have in common, whatever the head."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -152,7 +152,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     Args:
         dataset: the examples; by default those of the settings' files.
-        begin_series: locks and clears the folder of a new series, if this is its first run.
+        begin_series: locks and clears the folder of a new series, if this is the series' first run.
         has_costly_baselines: whether to score also the baselines that take some seconds.
     """
 
@@ -299,8 +299,8 @@ def finetune(
 
     Args:
         dataset: the examples; by default those of the settings' files.
-        begin_series: locks and clears the folder of a new series, if this is its first run; called
-            once all input is checked, and before anything is written.
+        begin_series: locks and clears the folder of a new series, if this is the series' first run.
+            It is called once all input is checked, and before anything is written.
         has_costly_baselines: whether to score also the baselines that take some seconds.
 
     Raises:
@@ -331,7 +331,7 @@ def _save(
 
 
 def _read_trained_head(model: BertModel, checkpoint: Path) -> None:
-    """Load a checkpoint's head in the form that is trained, if it was saved in another form."""
+    """Load the head in training from a checkpoint, if it is in a file of its own there."""
     if (file := checkpoint / TRAINED_HEAD).is_file():
         model.load_state_dict(read_safetensors(file), strict=False)
 
@@ -351,7 +351,7 @@ def _score_saved(
         predictor = Predictor.load(
             settings.out, task_type, device=settings.device, precision=settings.precision
         )
-        predictor.unknown_tokens.is_told = True  # before training
+        predictor.unknown_tokens.is_told = True  # a warning came before training
         task = predictor.definition.with_columns(settings.columns)
         predictor = predictor.with_definition(task)
         accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
@@ -387,7 +387,7 @@ def score_baselines(
     *,
     costly: bool,
 ) -> tuple[Baseline, ...]:
-    """Score the plain methods of the task, with `costly` also those that take some seconds.
+    """Score the task's baselines; with `costly`, also those that take some seconds.
 
     `before` holds the scores of the model before training, if they were computed.
     """
@@ -413,10 +413,10 @@ def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]
 
 
 def check_run_out(settings: FinetuneSettings) -> None:
-    """Refuse an `out` that has the model to start from, or another run.
+    """Refuse an `out` that contains the model to start from, or another run.
 
     Raises:
-        ConfigError: it has one of these, or the settings name no eval examples.
+        ConfigError: it contains one of these, or the settings name no eval examples.
     """
     settings.check_held_out()
     out = settings.out

@@ -50,9 +50,9 @@ Train = Callable[..., Any]
 
 WEIGHTS = "model.safetensors"
 MOST_SHOWN = 8
-"""Rare labels that are named."""
+"""Largest number of rare labels that a remark names."""
 LEAST_UNITS = 4
-"""Fewest different examples from which a share can be held out."""
+"""Fewest different examples of which a share can be held out."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
 
 @dataclass(frozen=True)
 class SeriesRun:
-    """One run of a series; `dataset` is None if read from files."""
+    """One run of a series; `dataset` is None if the run reads its files itself."""
 
     name: str
     task_type: type[Task[Any, Any]]
@@ -148,7 +148,7 @@ def _best_score(run: SeriesRun) -> float:
 
 @dataclass(frozen=True)
 class RunSeries:
-    """Trains several runs; only the best one keeps its weights, unless `keeps_all`."""
+    """Training of several runs; only the best one keeps its weights, unless `keeps_all`."""
 
     callbacks: Sequence[Callback] = ()
     resume_command: str = "the same call with resume=True"
@@ -170,8 +170,9 @@ class RunSeries:
 
         Args:
             bar: shows the progress of all work; each run is `amount` of it.
-            begin: for a new series, called once the first run is checked, before it is written.
-            after: called with each complete run while it has its weights.
+            begin: for a new series, called once the input of the first run is checked, and before
+                anything is written.
+            after: called with each complete run, while the run still has its weights.
             score: returns the score by which runs are compared; called after `after`.
         """
         results: list[dict[str, Any]] = []
@@ -261,14 +262,14 @@ def _runs_of(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind, say: Say
 ) -> Iterator[SeriesRun]:
     held_out = settings.train if kind == "fold" else settings.eval
-    alone = replace(settings.for_one_run(), eval=held_out)
+    one_run = replace(settings.for_one_run(), eval=held_out)
     names = run_names(same_fields(settings), kind)
-    runs = [replace(alone, out=RunFolder(settings.out).runs_dir / name) for name in names]
+    runs = [replace(one_run, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
             yield SeriesRun(name, task_type, replace(run, seed=seed))
         return
-    dataset = task_type.read(alone, (settings.train, None))
+    dataset = task_type.read(one_run, (settings.train, None))
     parts = split(dataset, len(names), settings.seed)
     _check_folds(parts, settings)
     if note := note_rare_labels(dataset, len(parts)):
@@ -309,10 +310,10 @@ def folds_of(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[list[
 
 
 def _check_folds(parts: Sequence[TaskDataset[Any]], settings: FinetuneSettings) -> None:
-    """Check that there is something to learn while each fold is held out.
+    """Check that, without any one fold, enough examples are left to learn from.
 
     Raises:
-        ExamplesError: there is not.
+        ExamplesError: without some fold there are too few.
     """
     for number, part in enumerate(parts, start=1):
         try:
@@ -347,10 +348,10 @@ def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
 
 
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
-    """Hold out a `share` of the training examples, two at least, with that of each stratum.
+    """Hold out a `share` of the training examples, about the same share of each stratum.
 
-    Examples of one unit stay together as in `split`, and a stratum is never held out as a whole
-    while others can be.
+    At least two units are held out. Examples of one unit stay together, as in `split`. One unit of
+    each stratum is left to train on, unless there are too few others to hold out.
 
     Raises:
         ConfigError: no share between 0 and 1, or too few examples.
@@ -380,7 +381,7 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
 
 
 def _without(dataset: TaskDataset[Any], indices: Set[int]) -> TaskDataset[Any]:
-    """Hold out the training examples at some indices, as they were read for evaluation."""
+    """Hold out the training examples at `indices`, in the form that was read for evaluation."""
     evaluated = {example.row: example for example in dataset.held_out}
     train, held_out = [], []
     for index, example in enumerate(dataset.train):
@@ -408,8 +409,8 @@ def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
 def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> list[set[int]]:
     """Divide the indices into folds, so that strata are balanced.
 
-    A unit goes to the fold that has least of its stratum so far; large units go first, so that
-    small ones balance them.
+    A unit goes to the fold that has the fewest examples of its stratum so far. Large units go
+    first, so that small ones can even out the folds.
     """
     folds: list[set[int]] = [set() for _ in range(num_folds)]
     of_stratum = [Counter[str]() for _ in folds]
@@ -428,7 +429,7 @@ def _describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
 
 
 def _weights_of(settings: FinetuneSettings) -> dict[str, str]:
-    """Return what a run's configuration takes from the model, as it stands there."""
+    """Return the entry of a run's configuration that depends on the model's weights."""
     return {"weights_sha256": sum_weights(settings, find_checkpoint(settings.model))}
 
 
@@ -464,7 +465,7 @@ def check_finetuned(settings: FinetuneSettings) -> None:
         return
     run = folder.read_run()
     expected = same_fields(settings)
-    del expected["model"]  # whose weights are compared, so that it may have been moved
+    del expected["model"]  # its weights are compared below, since the folder may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in expected}, expected)
     weights = _weights_of(settings)
     check_same(folder.path, {name: run[CONFIG].get(name) for name in weights}, weights)
@@ -490,7 +491,7 @@ def _conclude(
             shutil.copy2(path, folder.path / path.name)
         elif path.is_dir() and path.name != "checkpoints":
             shutil.copytree(path, folder.path / path.name, dirs_exist_ok=True)
-    if (source / WEIGHTS).exists():  # else they were moved, and a stop came in between
+    if (source / WEIGHTS).exists():  # otherwise an earlier call moved them and was then stopped
         (source / WEIGHTS).replace(folder.path / WEIGHTS)
     average = None
     if is_averaged(settings):

@@ -12,7 +12,12 @@ from tiny_models import save_tiny, write_csv, write_reviews
 from bertsmith import TextClassifier
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.head_choice import HeadScore
-from bertsmith.finetuning.heads import WAYS, choose_head, finetune_best_head, settings_of_head
+from bertsmith.finetuning.heads import (
+    COMPARED_HEADS,
+    choose_head,
+    finetune_best_head,
+    settings_of_head,
+)
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_classification import Classify
@@ -37,13 +42,13 @@ def whole(base):
 
 def test_the_head_with_the_best_mean_is_trained(base, whole):
     choice = whole.choice
-    assert [each.head for each in choice.heads] == list(WAYS)
+    assert [each.head for each in choice.heads] == list(COMPARED_HEADS)
     assert all(len(each.scores) == 5 for each in choice.heads)
     assert choice.chosen == choose_head(choice.heads).head
     means = {each.head: each.mean for each in choice.heads}
     assert means["fine-tuned"] < means["linear"]
     stored = json.loads((base.out / "run.json").read_text())["result"]["choice"]
-    assert stored["chosen"] == choice.chosen and len(stored["heads"]) == len(WAYS)
+    assert stored["chosen"] == choice.chosen and len(stored["heads"]) == len(COMPARED_HEADS)
     assert f"{choice.chosen} was chosen" in str(whole)
     assert load(base.out, device="cpu", precision="fp32").evaluate(str(base.eval)).accuracy == (
         whole.evaluation.accuracy
