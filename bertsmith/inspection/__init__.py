@@ -1,1 +1,1 @@
-"""Pages that show the inside of a model: attention, saliency, each layer's guess, vectors."""
+"""Pages that show the inside of a model: attention, saliency, predictions of layers, vectors."""

@@ -35,8 +35,8 @@ SHOWN_CHARACTERS = 200
 class CorpusView:
     """Statistics over the texts of a file, and the map of their vectors.
 
-    `labels` has a label for each text: that of the file if its column was named, else the predicted
-    one; empty where there is neither. `texts` are shortened.
+    `labels` has a label for each text: that of the file if the column was named, otherwise the one
+    that a classifier predicts. It is empty if there is neither. `texts` are shortened.
     """
 
     source: str
@@ -64,7 +64,7 @@ def view_corpus(
     pooling = TextVectors.restore(predictor.loaded).pooling
     vectors = np.empty((len(rows), config.hidden_size), np.float32)
     label_head = None if has_labels else _label_head(predictor)
-    numbers = np.zeros(len(rows), dtype=np.int64)
+    predicted = np.zeros(len(rows), dtype=np.int64)
     with progress_bar("looking at the texts", len(rows)) as advance, torch.no_grad():
         for group in group_by_length(rows.lengths, TOKENS_PER_PASS):
             batch = pack_texts(rows, group).to(model.device)
@@ -92,10 +92,10 @@ def view_corpus(
             vectors[chosen] = pooled.float().cpu().numpy()
             if label_head is not None:
                 logits = model.heads[label_head](model.pool(hidden, batch))
-                numbers[chosen] = logits.argmax(-1).cpu().numpy()
+                predicted[chosen] = logits.argmax(-1).cpu().numpy()
             advance(len(group))
     names = [label_name(label) for label in predictor.labels]
-    labels = tuple(names[number] for number in numbers) if label_head is not None else ()
+    labels = tuple(names[number] for number in predicted) if label_head is not None else ()
     if has_labels:
         labels = tuple(str(example.label) for example in examples)
     texts = tuple(_shorten(example) for example in examples)
@@ -120,7 +120,7 @@ def _read_examples(
 
 
 def _encode(predictor: Predictor[Any], examples: Sequence[Any], max_length: int) -> EncodedTexts:
-    """Encode the first row of each example; of a prompt that is its first choice.
+    """Encode the first row of each example; for a prompt, the row of its first choice.
 
     Raises:
         InputError: there is no example.

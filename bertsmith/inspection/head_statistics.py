@@ -21,7 +21,7 @@ class HeadStatistics:
     """Means over all tokens of all texts, fp64 [layers, heads, statistics] as in `STATISTICS`.
 
     `previous` and `next` are means over the tokens that have such a neighbour. `distance` is the
-    mean number of tokens between a token and those that it attends to.
+    mean distance to the tokens that are attended to; that of a neighbour is 1.
     """
 
     means: NDArray[np.float64]
@@ -41,8 +41,15 @@ class StatisticsSum:
     def add_lengths(self, lengths: Sequence[int]) -> None:
         """Count the texts of a batch by the numbers of their tokens."""
         num_tokens = sum(lengths)
-        pairs = num_tokens - len(lengths)
-        self._counts += [num_tokens, pairs, pairs, num_tokens, num_tokens, num_tokens]
+        num_neighbours = num_tokens - len(lengths)
+        self._counts += [
+            num_tokens,
+            num_neighbours,
+            num_neighbours,
+            num_tokens,
+            num_tokens,
+            num_tokens,
+        ]
         self.num_texts += len(lengths)
         self.num_tokens += num_tokens
 

@@ -6,7 +6,8 @@ from bertsmith.errors import SettingError
 from bertsmith.inspection.layer_recorder import Head
 
 LONGEST_NUMBER = 9
-"""Digits of a layer or head; no model has so many, and Python reads no number of 5,000 digits."""
+"""Largest number of digits of a layer or head. Without a limit, Python would raise an error of its
+own for 5,000 digits."""
 MOST_QUOTED = 80
 
 
@@ -23,7 +24,7 @@ def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -
     )
     heads = set()
     for name in names:
-        if not isinstance(name, str):  # of a number, 2.10 is 2.1
+        if not isinstance(name, str):  # as numbers, 2.10 and 2.1 are the same
             raise SettingError("without", name, f"a string, {allowed}")
         layer, _, head = name.partition(".")
         if not (_is_up_to(layer, num_layers) and _is_up_to(head, num_heads)):

@@ -16,9 +16,9 @@ length] for each block of the packed row."""
 class LayerRecorder(OutputRecorder):
     """A recorder for packed rows, which are not padded.
 
-    `hidden_states` are the vectors that enter the first layer and leave each layer, [tokens,
-    hidden]. Attention weights are passed to `receive` as they are computed. A head of `without`
-    adds nothing to its layer: its weights are set to zero after `receive` saw them.
+    `hidden_states` are the vectors that enter the first layer, and those that leave each layer,
+    [tokens, hidden]. Attention weights are passed to `receive` as they are computed. A head of
+    `without` adds nothing to its layer: its weights are set to zero after `receive` has them.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The logit lens: what a model would predict if it ended after each layer (nostalgebraist 2020).
 
-The head reads the vectors of every layer as it reads those of the last, after the final norm where
-the family has one.
+The head reads the vectors of every layer as if they were those of the last layer. If the family has
+a final norm, it is applied first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ def iter_lens(
 ) -> Iterator[Tensor]:
     """Yield the head's logits at each layer, fp32 [positions, outputs], embeddings first.
 
-    The last of them are the model's own. `positions` are those of `apply_head`, and the batch is
-    the one sequence of which `layers` were computed. Layers come one at a time, as the logits of
-    all words at all layers of a base model take 200 MB for 128 tokens.
+    The logits of the last layer are the model's own. `positions` are as in `apply_head`, and
+    `batch` is the sequence from which `layers` were computed. Layers come one at a time, since the
+    logits of all words at all layers of a base model take 200 MB for 128 tokens.
     """
     *lower, last = layers.hidden_states
     for number, hidden in enumerate((*lower, last)):

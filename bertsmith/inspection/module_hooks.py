@@ -1,4 +1,4 @@
-"""Look into a system that has no recorder of its own, by hooks on its modules."""
+"""Hooks on modules, to look into a system that has no recorder of its own."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bertsmith.model.attention import AttentionView, RecordWeights
 
 Place = tuple[int, int]
-"""An attention module: the number of its block of layers, and that of its layer there."""
+"""An attention module by two numbers: its kind, such as attention in the encoder, and its layer."""
 
 
 class RecordingView:
@@ -39,16 +39,16 @@ def recording_attention(
     receive: Callable[[Place, Tensor], object],
     without: Mapping[Place, Sequence[int]] | None = None,
 ) -> Iterator[None]:
-    """Pass attention weights to `receive` in the block, fp32 [heads, queries, keys].
+    """Pass attention weights, fp32 [heads, queries, keys], to `receive` within the `with` block.
 
-    The system reads one sequence, and each module is called with a view. The heads of `without`
-    add nothing to their layers.
+    The system must read one sequence, and each module must be called with a view. The heads of
+    `without` add nothing to their layers.
     """
     silent = without or {}
     with ExitStack() as stack:
         for place, module in modules.items():
 
-            def ask(module: nn.Module, args: tuple[Any, ...], place: Place = place) -> Any:
+            def add_recorder(module: nn.Module, args: tuple[Any, ...], place: Place = place) -> Any:
                 def record(blocks: Sequence[Tensor]) -> list[Tensor]:
                     (weights,) = blocks
                     receive(place, weights[0].detach().float().cpu())
@@ -61,13 +61,13 @@ def recording_attention(
                     for each in args
                 )
 
-            stack.callback(module.register_forward_pre_hook(ask).remove)
+            stack.callback(module.register_forward_pre_hook(add_recorder).remove)
         yield
 
 
 @contextmanager
 def recording_outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """Collect the outputs of modules in the block, in the order in which they are computed."""
+    """Collect the outputs of modules within the `with` block, in the order of computation."""
     outputs: list[Tensor] = []
     with ExitStack() as stack:
         for module in modules:
@@ -78,7 +78,7 @@ def recording_outputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 
 @contextmanager
 def recording_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect the first input of a module in the block, for each call."""
+    """Collect the first input of each call of a module within the `with` block."""
     inputs: list[Tensor] = []
     hook = module.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
     try:
@@ -89,7 +89,7 @@ def recording_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
 
 @contextmanager
 def replacing_words(word: nn.Embedding, vectors: Sequence[Tensor]) -> Iterator[None]:
-    """Replace the outputs of a word embedding in the block, in the order in which it is called."""
+    """Replace the outputs of a word embedding within the `with` block, one for each call."""
     left = list(vectors)
 
     def replace(module: nn.Module, args: Any, output: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Show the logit lens: for each token, or for a text as a whole, what each layer would say."""
+"""The logit lens on the page: the prediction of each layer, for each token or for the text."""
 
 from collections.abc import Iterator
 from typing import Any

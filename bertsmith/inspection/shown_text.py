@@ -1,4 +1,4 @@
-"""The row of tokens that a page shows: a text as the model's task reads it, cut to a length."""
+"""The row of tokens that a page shows: a text, read as for the model's task and cut to a length."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class ShownPiece:
     """A token of the row.
 
     Attributes:
-        token: how the page writes it.
+        token: its text on the page.
         part: the text that it comes from, 0 or 1; None for a special token around the texts.
         start: its first character in that text.
         end: one past its last character.
@@ -50,10 +50,11 @@ class ShownPiece:
 
 @dataclass(frozen=True, eq=False)
 class ShownText:
-    """A text, or several, as one row of tokens for each; a prompt has one for each choice.
+    """A text, a pair of texts, or a prompt with one of its choices, as a row of tokens.
 
-    `ids` and `type_ids`, int32 [tokens], and `pieces` are those of the row `row` of `encoded`,
-    which the page shows. `num_all` counts its tokens before it was cut.
+    `encoded` has all rows of the example; a prompt has one for each choice. The page shows the row
+    with the index `row`: `ids` and `type_ids`, int32 [tokens], and `pieces` are of this row, and
+    `num_all` is its number of tokens before it was cut.
     """
 
     texts: tuple[str, ...]
@@ -72,7 +73,7 @@ class ShownText:
         return self.encoded.rows.type_ids[self.row]
 
     def hide_words(self, mask_id: int) -> NDArray[np.int32]:
-        """Return the ids with [MASK] in place of every token but the special ones around texts."""
+        """Return the ids with [MASK] in place of every token except special ones around texts."""
         is_text = [piece.part is not None for piece in self.pieces]
         return np.where(is_text, mask_id, self.ids).astype(np.int32)
 
@@ -88,7 +89,7 @@ class ShownText:
 def read_text(
     loaded: LoadedDefinition[Any], text: str, pair: Sequence[str], max_length: int
 ) -> list[ShownText]:
-    """Read a text as the task of a loaded model does; all rows are cut to `max_length` tokens.
+    """Read a text as for the task of a loaded model; all rows are cut to `max_length` tokens.
 
     Args:
         pair: the second text, the passage of a question, or the choices of a prompt; may be empty.
@@ -118,10 +119,10 @@ def read_text(
 
 
 def check_given_texts(text: str, pair: Sequence[str]) -> None:
-    """Check that all texts are strings with more than white space in them.
+    """Check that all texts are strings that contain more than white space.
 
     Raises:
-        InputError: one is not.
+        InputError: one of them does not.
     """
     for name, value in (("text", text), *((option("pair"), each) for each in pair)):
         check_string(name, value)
@@ -175,7 +176,7 @@ Align = Callable[[Encoding], Sequence[Any]]
 
 
 def _align_context(encoding: Encoding) -> list[ContextWindow]:
-    """Say where the tokens of a question's passage are, for decoding."""
+    """Return the positions of the passage's tokens, which decoding an answer needs."""
     places = [place for place, part in enumerate(encoding.sequence_ids) if part == 1]
     offsets = np.array([encoding.offsets[place] for place in places], dtype=np.int32)
     first = places[0] if places else len(encoding.ids)
@@ -267,11 +268,11 @@ def _number_words(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
 
 
 def spell_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:
-    """Write a token as people read it.
+    """Return a token's text for people.
 
     Args:
-        characters: those of the text that the token stands for, which are written where the token
-            has only a part of a character's bytes.
+        characters: the characters of the text that the token stands for. They are returned if the
+            token itself holds only some of a character's bytes.
     """
     spelled = tokenizer.decode([id_], skip_special_tokens=False).strip()
     if spelled and "\N{REPLACEMENT CHARACTER}" not in spelled:

@@ -31,7 +31,7 @@ from bertsmith.tasks.predictor import Predictor
 
 @dataclass(frozen=True)
 class CorpusRequest:
-    """A file of texts, its columns, and how many of its texts are read, from the first.
+    """A file of texts, its columns, and the number of texts to read, from the first.
 
     Raises:
         SettingError: the number is out of range.
@@ -52,7 +52,7 @@ class TextLook(Look):
 
     `attentions` has an array for each layer, fp32 [heads, tokens, tokens]: the weight that each
     token (row) gives to each token (column). `attributions` has one entry for each decision, None
-    where none was computed. `lens` is what each layer would predict, as `show_lens` gives it.
+    where none was computed. `lens` is the prediction of each layer, as `show_lens` returns it.
     """
 
     def __init__(self, page: LookPage) -> None:
@@ -84,7 +84,7 @@ class TextLook(Look):
 
 
 def load_for_look(model: FolderPath, device: str, max_length: int | None) -> Predictor[Any]:
-    """Load a model through which gradients flow, though not to its weights.
+    """Load a model that computes gradients of its inputs, but not of its weights.
 
     Raises:
         CheckpointError: the folder cannot be loaded, or holds several models.
@@ -156,10 +156,10 @@ def look_at_text(
 
 
 def _check_is_one_model(predictor: Predictor[Any]) -> None:
-    """Refuse a folder of several models: no head or word of one explains what they say together.
+    """Refuse a folder of several models that are averaged: there is no single model to look into.
 
     Raises:
-        CheckpointError: it is such a folder.
+        CheckpointError: the folder holds several models.
     """
     definition, path = predictor.definition, predictor.loaded.folder.path
     if isinstance(definition, AveragedTask):
@@ -171,10 +171,10 @@ def _check_is_one_model(predictor: Predictor[Any]) -> None:
 
 
 def _check_can_change(predictor: Predictor[Any], decided: Decided) -> None:
-    """Refuse to leave out heads where no decision depends on them.
+    """Check that there is a decision that could change without a head.
 
     Raises:
-        ConfigError: there is no such decision.
+        ConfigError: there is none.
     """
     if head_of(predictor) is None:
         raise ConfigError(
@@ -190,7 +190,7 @@ def _check_can_change(predictor: Predictor[Any], decided: Decided) -> None:
 
 
 def _name(folder: Path) -> str:
-    """Return a folder as it was named, but without the folders above it if it was named in full."""
+    """Return a relative path as it is, and of an absolute path only the folder's name."""
     return folder.name if folder.is_absolute() else str(folder)
 
 
