@@ -18,6 +18,7 @@ from bertsmith.pretraining.flops import flops_per_token
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_unmeasured
+from bertsmith.training.objective import Objective
 
 Unit = Literal["minutes", "tokens", "flops", "steps"]
 BUDGET_UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
@@ -42,38 +43,54 @@ class ComparisonBudget:
             case _:
                 return f"{self.amount:,.0f} {self.unit}"
 
-    def of(self, job: PretrainJob) -> dict[str, Any]:
-        """Convert the budget to `steps` and `minutes` for a job's training settings.
+    def known_length(self) -> dict[str, Any] | None:
+        """Return `steps` and `minutes` if the budget gives them; None if they depend on the job.
 
         Raises:
-            BertsmithError: the job cannot be run.
+            ConfigError: there are too many steps.
         """
-        config = resolve_unmeasured(job)
-        objective = build_objective(config)
         match self.unit:
             case "minutes":
                 return {"minutes": self.amount, "steps": None}
             case "steps":
                 check_steps(self.amount)
                 return {"minutes": None, "steps": round(self.amount)}
-        steps = steps_for(self.amount, self._cost_of(objective, config.model))
-        if job.pretraining.has_open_shares:  # shares of the run, whose length is known only now
-            objective = build_objective(
-                resolve_unmeasured(job.with_training(steps=steps, minutes=None))
-            )
-            steps = steps_for(self.amount, self._cost_of(objective, config.model))
-        return {"minutes": None, "steps": steps}
+            case _:
+                return None
 
-    def _cost_of(self, objective: Pretraining, shape: BertConfig) -> Callable[[int], float]:
-        """Return a function from a step to its tokens or operations."""
-        if self.unit == "tokens":
-            return partial(count_tokens, objective)
-        model = objective.new_model(shape)
-        full = flops_per_token(objective, model, objective.start_steps + 1)
-        start = flops_per_token(objective, model, 1) if objective.start_steps else full
-        return lambda step: (
-            (start if step <= objective.start_steps else full) * count_tokens(objective, step)
+
+def length_of_job(budget: ComparisonBudget, job: PretrainJob) -> dict[str, Any]:
+    """Convert a budget to `steps` and `minutes` for the training settings of a BERT's job.
+
+    Raises:
+        BertsmithError: the job cannot be run.
+    """
+    config = resolve_unmeasured(job)
+    objective = build_objective(config)
+    length = budget.known_length()
+    if length is not None:
+        return length
+    steps = steps_for(budget.amount, _cost_of(budget, objective, config.model))
+    if job.pretraining.has_open_shares:  # shares of the run, whose length is known only now
+        objective = build_objective(
+            resolve_unmeasured(job.with_training(steps=steps, minutes=None))
         )
+        steps = steps_for(budget.amount, _cost_of(budget, objective, config.model))
+    return {"minutes": None, "steps": steps}
+
+
+def _cost_of(
+    budget: ComparisonBudget, objective: Pretraining, shape: BertConfig
+) -> Callable[[int], float]:
+    """Return a function from a step to its tokens or operations."""
+    if budget.unit == "tokens":
+        return partial(count_tokens, objective)
+    model = objective.new_model(shape)
+    full = flops_per_token(objective, model, objective.start_steps + 1)
+    start = flops_per_token(objective, model, 1) if objective.start_steps else full
+    return lambda step: (
+        (start if step <= objective.start_steps else full) * count_tokens(objective, step)
+    )
 
 
 def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudget:
@@ -119,6 +136,6 @@ def check_steps(steps: float) -> None:
         )
 
 
-def count_tokens(objective: Pretraining, step: int) -> float:
+def count_tokens(objective: Objective[Any, Any], step: int) -> float:
     """Count a step's real tokens."""
     return sum(batch.num_tokens for batch in objective.micro_batches(step))

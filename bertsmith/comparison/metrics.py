@@ -13,14 +13,17 @@ from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
 from bertsmith.training.objective import TERM_NAMES
 
-LOSS = "loss"
 COMMON_TITLES = {
     "one_segment_loss": "masked LM, one segment: loss",
     "one_segment_accuracy": "masked LM, one segment: accuracy",
     "two_segments_loss": "masked LM, two segments: loss",
     "two_segments_accuracy": "masked LM, two segments: accuracy",
+    "gap_bits_per_character": "a missing word: bits per character",
+    "gap_accuracy": "a missing word: accuracy",
 }
 """Titles of the metrics on the eval rows that are the same for all recipes."""
+COMMON_LOSSES = ("one_segment_loss", "two_segments_loss", "gap_bits_per_character")
+"""Those of which lower is better."""
 
 METHOD = (
     "Each recipe is compared with the first, paired over the seeds: a two-way analysis of variance "
@@ -29,6 +32,12 @@ METHOD = (
     "difference is larger than noise where its interval does not contain 0. Only the "
     "spread over seeds is measured. The eval texts are a sample too, the same for all recipes, so "
     "a difference of a few texts means little even if every seed shows it."
+)
+
+GAPS_NOTE = (
+    "A GPT or LSTM sees only the text before it, so its bits are those of the whole text, read "
+    "from left to right. BERT and T5 see both sides; so their bits are a pseudo-likelihood, which "
+    "is lower for the same knowledge. Compare each with its own kind."
 )
 
 
@@ -43,7 +52,7 @@ class Metric:
     @property
     def is_loss(self) -> bool:
         """Whether lower is better; all other metrics are shares, of which higher is better."""
-        return self.name in COMMON_TITLES and self.name.endswith(LOSS)
+        return self.name in COMMON_LOSSES
 
     def seed_values(self, recipe: str) -> list[float]:
         """List a recipe's values without missing ones."""

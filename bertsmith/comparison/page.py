@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertsmith.comparison.metrics import METHOD
+from bertsmith.comparison.metrics import GAPS_NOTE, METHOD
 from bertsmith.comparison.report import ComparisonReport, classify_difference
 from bertsmith.comparison.runs import EvalPoint
 from bertsmith.metrics.differences import Difference
@@ -26,6 +26,7 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
         report=report,
         verdict=classify_difference,
         method=METHOD,
+        gaps_note=GAPS_NOTE,
         charts=charts(report),
         cost_charts=cost_charts(report),
         scale_of=scale_of,
@@ -35,7 +36,10 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
 
 def cost_charts(report: ComparisonReport) -> list[Chart]:
     """Draw scores over size and over speed, if `MIN_DOTS` recipes differ in these by a tenth."""
-    scores = [task.name for task in report.comparison.tasks] or ["one_segment_accuracy"]
+    scores = [task.name for task in report.comparison.tasks] or [
+        "one_segment_accuracy",
+        "gap_accuracy",
+    ]
     costs = {name: cost for name in report.names if (cost := report.cost(name))}
     if len(costs) < MIN_DOTS:
         return []
@@ -92,10 +96,14 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], floa
             series.append(mean_curve(name, index, runs, x_of))
     losses = [y for each in series for _, y in each.points]
     step = round_step(max(losses) - min(losses))
+    has_gaps = report.comparison.has_other_systems
+    measured = (
+        "A missing word: bits per character" if has_gaps else "Masked LM on the common rows: loss"
+    )
     return Chart(
-        title=f"Masked LM on the common rows: loss over {label}",
+        title=f"{measured} over {label}",
         x_label=label,
-        y_label="loss",
+        y_label="bits" if has_gaps else "loss",
         series=series,
         low=step * math.floor(min(losses) / step),
     )

@@ -12,26 +12,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bertsmith.comparison.bert_recipe import BertRecipe
 from bertsmith.comparison.budget import BUDGET_UNITS, ComparisonBudget, Unit, budget_of
+from bertsmith.comparison.gap_evaluation import read_sentence
+from bertsmith.comparison.recipe import Recipe
 from bertsmith.comparison.row_plan import RowPlan, plan_rows
 from bertsmith.comparison.settings import ComparisonSettings
+from bertsmith.comparison.system_recipe import SystemRecipe, read_system_job
 from bertsmith.config import from_mapping, read_recipe
+from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
-from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.system.bounds import check_largest
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
-from bertsmith.training.run_config import flatten, same_fields
+from bertsmith.training.run_config import flatten
 
 OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
                "precision", "threads", "from_scratch")  # fmt: skip
 """Keys that a task's table may not have, since the comparison sets them."""
-COMPARED_SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
-         "intermediate_size")  # fmt: skip
-"""Fields of the model that its preset and the corpus decide."""
+
+AnyRecipe = Recipe[Any]
 
 
 @dataclass(frozen=True)
@@ -45,18 +48,9 @@ class _ComparisonFile:
     seeds: int | None = None
     shared: dict[str, Any] = field(default_factory=dict)
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()
+    """Sentences with one mask token each; the page shows what each recipe proposes."""
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A named pre-training job; the comparison sets its length, and each run its seed."""
-
-    name: str
-    job: PretrainJob
-
-    def with_seed(self, seed: int) -> PretrainJob:
-        return self.job.with_training(seed=seed)
 
 
 @dataclass(frozen=True)
@@ -79,10 +73,17 @@ class Comparison:
     settings: ComparisonSettings
     budget: ComparisonBudget
     num_seeds: int
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[AnyRecipe, ...]
     tasks: tuple[ComparedTask, ...]
     plan: RowPlan
     """Numbers of held-out rows that are used if `settings` give none."""
+    sentences: tuple[str, ...] = ()
+    """Sentences with one mask token each, for which each model proposes words."""
+
+    @property
+    def has_other_systems(self) -> bool:
+        """Whether a recipe is of a system beside BERT."""
+        return any(isinstance(recipe, SystemRecipe) for recipe in self.recipes)
 
     @property
     def eval_rows(self) -> int:
@@ -97,14 +98,18 @@ class Comparison:
     @property
     def max_length(self) -> int:
         """The maximum length of the common rows in tokens: the smallest among the recipes."""
-        return min(recipe.job.pretraining.max_length for recipe in self.recipes)
+        return min(recipe.max_length for recipe in self.recipes)
 
-    def folder(self, recipe: Recipe, seed: int) -> Path:
+    def tasks_of(self, recipe: AnyRecipe) -> list[ComparedTask]:
+        """Return the tasks that the recipe's model can be fine-tuned on."""
+        return [each for each in self.tasks if recipe.learns(each.task.name)]
+
+    def folder(self, recipe: AnyRecipe, seed: int) -> Path:
         return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
 
     def differing(self) -> dict[str, dict[str, Any]]:
         """Return the settings that differ between recipes, each with its values by recipe."""
-        flat = {recipe.name: dict(flatten(_settings_of(recipe.job))) for recipe in self.recipes}
+        flat = {recipe.name: dict(flatten(recipe.compared_settings())) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
         columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
         return {
@@ -140,11 +145,19 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     tasks = [_task_of(name, table, path, settings) for name, table in file.tasks.items()]
     _check_names([task.name for task in tasks], "tasks", settings.files)
     recipes = [_with_budget(recipe, budget) for recipe in recipes]
-    plan = plan_rows([recipe.job for recipe in recipes])
+    plan = plan_rows([recipe.training for recipe in recipes])
     if settings.eval_rows is None:
         recipes = [_with_evaluations(recipe, plan) for recipe in recipes]
     num_seeds = _asked_seeds(path, file, settings)
-    return Comparison(settings, budget, num_seeds, tuple(recipes), tuple(tasks), plan)
+    tokenizer = Corpus.open(settings.corpus).tokenizer()
+    for sentence in file.sentences:
+        try:
+            read_sentence(tokenizer, sentence)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error.message}") from None
+    return Comparison(
+        settings, budget, num_seeds, tuple(recipes), tuple(tasks), plan, file.sentences
+    )
 
 
 def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:
@@ -165,7 +178,7 @@ def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _Comp
 
 def _recipes_of(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
-) -> Iterator[Recipe]:
+) -> Iterator[AnyRecipe]:
     for name, table in file.recipes.items():
         source = f"{path}: recipes.{name}"
         changes = dict(table)
@@ -178,41 +191,48 @@ def _recipes_of(
 
 def _recipe_of(
     name: str, table: Mapping[str, Any], source: str, settings: ComparisonSettings
-) -> Recipe:
+) -> AnyRecipe:
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
+    system = values.pop("system", None)
     corpus = _path_of(values.pop("corpus", settings.corpus), f"{source}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
         raise ConfigError(
             f"{source}: corpus: found '{corpus}'; the comparison's is '{settings.corpus}'. Figures "
             "are compared over one corpus and vocabulary only. Leave 'corpus' out of the recipe."
         )
-    job = from_mapping(PretrainJob, values, source, PretrainJob(settings.corpus))
-    if job.model.preset == "auto":
-        raise ConfigError(f"{source}: model.preset is 'auto', another size each time. Name a size.")
+    recipe: AnyRecipe
+    if system is not None:
+        recipe = SystemRecipe(name, read_system_job(str(system), values, source, settings.corpus))
+    else:
+        job = from_mapping(PretrainJob, values, source, PretrainJob(settings.corpus))
+        if job.model.preset == "auto":
+            raise ConfigError(
+                f"{source}: model.preset is 'auto', another size each time. Name a size."
+            )
+        recipe = BertRecipe(name, job)
     replaced = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
-    return Recipe(name, job.with_training(**replaced))
+    return recipe.with_training(**replaced)
 
 
-def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
+def _with_budget(recipe: AnyRecipe, budget: ComparisonBudget) -> AnyRecipe:
     """Return the recipe with its length set.
 
     Raises:
         ConfigError: the recipe cannot be run.
     """
-    job = recipe.with_seed(0)
+    seeded = recipe.with_seed(0)
     try:
-        return Recipe(recipe.name, job.with_training(**budget.of(job)))
+        return seeded.with_training(**seeded.length_of(budget))
     except BertsmithError as error:
         raise ConfigError(f"recipe '{recipe.name}': {error}") from None
 
 
-def _with_evaluations(recipe: Recipe, plan: RowPlan) -> Recipe:
+def _with_evaluations(recipe: AnyRecipe, plan: RowPlan) -> AnyRecipe:
     """Return the recipe with the number of eval rows and evaluations of the plan."""
-    steps = recipe.job.training.steps
+    steps = recipe.training.steps
     times = plan.evaluations.times
     every = None if steps is None else max(1, -(-steps // times))
-    job = recipe.job.with_training(eval_rows=plan.evaluations.rows, eval_every=every)
-    return Recipe(recipe.name, job)
+    return recipe.with_training(eval_rows=plan.evaluations.rows, eval_every=every)
 
 
 def _task_of(
@@ -298,24 +318,6 @@ def _merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[st
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merge_tables(merged[key], value) if both else value
     return merged
-
-
-def _settings_of(job: PretrainJob) -> dict[str, Any]:
-    """Return a job's settings that affect results, except length and seed."""
-    resolved = resolve_unmeasured(job)
-    config = same_fields(resolved)
-    shape = {name: value for name, value in config["model"].items() if name not in COMPARED_SIZES}
-    of_model = ("family", "preset", "position_initializer", "word_initializer")
-    return {
-        "model": {**{name: config[name] for name in of_model}, **shape},
-        "pretraining": config["pretraining"],
-        "training": {
-            "batch_size": resolved.batch_size,
-            "micro_batch_size": resolved.micro_batch_size,
-        },
-        "optim": config["optim"],
-        "from": config["source"],
-    }
 
 
 def folder_name(name: str) -> str:

@@ -85,13 +85,37 @@ class ComparisonReport:
             *((name, *(metric.cell(name) for metric in metrics)) for name in self.names),
         ]
 
+    def guesses(self) -> list[Row]:
+        """Return a row for each sentence with a gap: what each recipe proposes, with seed 0."""
+        sentences = self.comparison.sentences
+        by_recipe = {each.recipe: each.guesses for each in self.results if each.seed == 0}
+        if not sentences or not any(by_recipe.values()):
+            return []
+        rows: list[Row] = [("sentence", *self.names)]
+        for number, sentence in enumerate(sentences):
+            cells = [
+                ", ".join(f"{each.token} {each.percent:.1f}" for each in guesses[number])
+                if (guesses := by_recipe.get(name))
+                else "–"
+                for name in self.names
+            ]
+            rows.append((sentence, *cells))
+        return rows
+
     def cost_rows(self) -> list[Row]:
-        formats = {"parameters": ",.0f", "steps": ",.0f", "M tokens": ".2f", "minutes": ".2f"}
+        formats = {
+            "parameters": ",.0f",
+            "steps": ",.0f",
+            "M tokens": ".2f",
+            "minutes": ".2f",
+            "tokens/s": ",.0f",
+        }
         rows: list[Row] = [("recipe", *formats)]
         for name in self.names:
             cost = self.cost(name)
             if cost:
                 cost["M tokens"] = cost["tokens"] / 1e6
+                cost["tokens/s"] = cost["tokens"] / (60 * cost["minutes"])
             cells = (f"{cost[key]:{spec}}" if cost else "–" for key, spec in formats.items())
             rows.append((name, *cells))
         return rows

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bertsmith.pretraining.job import PretrainJob
 from bertsmith.training.budget import EVALUATION_LIMIT, MAX_TIMES, STEP_COST, EvaluationPlan
+from bertsmith.training.settings import TrainingSettings
 
 FINAL_ROWS = 4096
 FEWEST_FINAL_ROWS = 256
@@ -24,14 +24,14 @@ class RowPlan:
     final_rows: int
 
 
-def plan_rows(jobs: Sequence[PretrainJob]) -> RowPlan:
-    """Plan the evaluations of jobs that have their length, by the shortest of them."""
-    if any(job.training.steps is None for job in jobs):
-        minutes = min(job.training.minutes or 0.0 for job in jobs)
+def plan_rows(trainings: Sequence[TrainingSettings]) -> RowPlan:
+    """Plan the evaluations of trainings that have their length, by the shortest of them."""
+    if any(training.steps is None for training in trainings):
+        minutes = min(training.minutes or 0.0 for training in trainings)
         final_rows = _within_bounds(ROWS_A_MINUTE * minutes)
         rows = max(FEWEST_FINAL_ROWS // 4, min(512, final_rows // 4))
         return RowPlan(EvaluationPlan(rows, MAX_TIMES), final_rows)
-    trained = min((job.training.steps or 1) * job.training.batch_size for job in jobs)
+    trained = min((training.steps or 1) * training.batch_size for training in trainings)
     affordable = EVALUATION_LIMIT * STEP_COST * trained / KINDS_OF_ROWS
     return RowPlan(
         EvaluationPlan.of_steps(max(1, trained // KINDS_OF_ROWS), 1), _within_bounds(affordable)

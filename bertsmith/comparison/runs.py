@@ -18,28 +18,35 @@ import torch
 
 from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.forecast import describe_duration
-from bertsmith.comparison.recipes import ComparedTask, Comparison, Recipe
+from bertsmith.comparison.gap_evaluation import (
+    GapEvaluation,
+    GapGuess,
+    guess_words,
+    read_sentence,
+)
+from bertsmith.comparison.recipes import AnyRecipe, ComparedTask, Comparison
+from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted, as_flags, option
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
 from bertsmith.metrics.names import format_score, score_name
-from bertsmith.model.loading import load_model
-from bertsmith.pretraining.build import build_objective
-from bertsmith.pretraining.job import PretrainJob
-from bertsmith.pretraining.resolve import resolve_pretraining
-from bertsmith.pretraining.run import run_pretraining
+from bertsmith.model.bert import BertModel
+from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.system.terminal import Say
 from bertsmith.training.journal import is_held_out, read_journal
-from bertsmith.training.machine import computing_on
+from bertsmith.training.objective import Measure
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_config import build_identity, check_same
-from bertsmith.training.run_folder import CONFIG, RunFolder
+from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.run_progress import RunProgress
 
 MEASURED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
+
+IN_COMMON = ("mlm_", "lm_", "span_", "common_", "rtd_")
+"""Beginnings of the metrics for which the common rows or gaps stand, or another metric."""
+CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_character")
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 """Errors that end one run, while the others go on."""
@@ -52,6 +59,7 @@ class EvalPoint:
     tokens: int
     minutes: float
     loss: float
+    """In nats; or in bits per character, if systems beside BERT are compared."""
 
 
 @dataclass
@@ -68,6 +76,8 @@ class RunResult:
     seed: int
     scores: dict[str, float] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)
+    guesses: list[list[GapGuess]] = field(default_factory=list)
+    """The likeliest tokens in the gap of each sentence of the comparison."""
     points: list[EvalPoint] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -75,6 +85,8 @@ class RunResult:
         values = asdict(self)
         values["moments"] = values.pop("points")  # these are the keys in comparison.json
         values["figures"] = values.pop("scores")
+        if not values["guesses"]:
+            del values["guesses"]
         return values
 
 
@@ -90,6 +102,19 @@ class ComparisonRun:
     def common_eval(self, num_rows: int, *, paired: bool = False) -> CommonEvaluation:
         held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
         return CommonEvaluation(held_out, self.comparison.max_length, num_rows, paired)
+
+    def gap_eval(self, num_rows: int) -> GapEvaluation:
+        held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
+        return GapEvaluation(held_out, self.comparison.max_length, num_rows)
+
+    def measure_in_training(self) -> Measure:
+        """Return the function that computes the figures along the curves."""
+        num_rows = self.comparison.eval_rows
+        if self.comparison.has_other_systems:
+            gaps = self.gap_eval(num_rows)
+            return lambda model: add_prefix("held_out_common_", gaps(model))
+        common = self.common_eval(num_rows)
+        return lambda model: add_prefix("held_out_common_eval_", common(model))
 
 
 def run_all(work: ComparisonRun) -> list[RunResult]:
@@ -119,20 +144,20 @@ def run_all(work: ComparisonRun) -> list[RunResult]:
     return sorted(results, key=lambda result: (order.index(result.recipe), result.seed))
 
 
-def _is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
+def _is_complete(comparison: Comparison, recipe: AnyRecipe, seed: int) -> bool:
     folder = RunFolder(comparison.folder(recipe, seed))
     return (
         folder.run_path.exists()
         and MEASURED in folder.read_run()
         and all(
             SeriesRun(task.name, task.task, task.of_run(folder.path, seed)).is_done
-            for task in comparison.tasks
+            for task in comparison.tasks_of(recipe)
         )
     )
 
 
 def _run_one(
-    work: ComparisonRun, recipe: Recipe, seed: int, position: str, progress: RunProgress
+    work: ComparisonRun, recipe: AnyRecipe, seed: int, position: str, progress: RunProgress
 ) -> RunResult:
     """Pre-train, evaluate and fine-tune on every task, or read recorded results.
 
@@ -148,7 +173,7 @@ def _run_one(
         _pretrain_one(watched, recipe, seed, name, result)
     if result.errors:
         return result
-    for task in work.comparison.tasks:
+    for task in work.comparison.tasks_of(recipe):
         with _noting_failures(work, result, task.name):
             result.scores[task.name] = _finetune_one(work, recipe, seed, task, name)
     return result
@@ -169,50 +194,47 @@ def _noting_failures(work: ComparisonRun, result: RunResult, what: str) -> Itera
 
 
 def _pretrain_one(
-    work: ComparisonRun, recipe: Recipe, seed: int, name: str, result: RunResult
+    work: ComparisonRun, recipe: AnyRecipe, seed: int, name: str, result: RunResult
 ) -> None:
     """Finish a pre-training run if needed and add its evaluation to `result`."""
     comparison = work.comparison
     folder = RunFolder(comparison.folder(recipe, seed))
-    job = recipe.with_seed(seed)
+    seeded = recipe.with_seed(seed)
     measured = folder.read_run().get(MEASURED) if folder.run_path.exists() else None
     if measured is not None:
         work.tell(f"{name}: pre-trained already")
     else:
         work.tell(f"{name}: pre-training")
-        measured = _train_and_measure(work, job, folder)
+        measured = _train_and_measure(work, seeded, folder)
         folder.write_run({**folder.read_run(), MEASURED: measured})
         folder.remove_checkpoints()
         work.tell(f"{name}: {_format_scores(measured['figures'])}")
     result.scores.update(measured["figures"])
     result.cost.update(measured["cost"])
+    result.guesses.extend(
+        [GapGuess(**each) for each in of_sentence] for of_sentence in measured.get("guesses", ())
+    )
     result.points.extend(_points_of(folder))
 
 
-def _train_and_measure(work: ComparisonRun, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
+def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:
     """Finish a run's training if needed and return the metrics and the cost of the run.
 
     The saved model is evaluated in fp32 on the common rows of one segment and on those of two.
     """
     if not folder.is_pretrained:
-        common = work.common_eval(work.comparison.eval_rows)
-        run_pretraining(
-            job,
-            folder.path,
-            resume=folder.run_path.exists(),
-            callbacks=work.callbacks,
-            resume_command=work.command,
-            measure=lambda model: {
-                f"held_out_common_eval_{name}": value for name, value in common(model).items()
-            },
-        )
+        recipe.train(folder, work.callbacks, work.command, work.measure_in_training())
     summary = folder.read_run()["summary"]
     scores: dict[str, float] = {}
-    with compute_settings(job.training) as (device, _), torch.inference_mode():
-        model = load_model(folder.path).to(device).eval()
-        for kind, paired in (("one_segment", False), ("two_segments", True)):
-            common_scores = work.common_eval(work.comparison.final_rows, paired=paired)(model)
-            scores |= {f"{kind}_{name}": value for name, value in common_scores.items()}
+    with compute_settings(recipe.training) as (device, _), torch.inference_mode():
+        model = recipe.load(folder.path).to(device)
+        if isinstance(model, BertModel):
+            for kind, paired in (("one_segment", False), ("two_segments", True)):
+                common = work.common_eval(work.comparison.final_rows, paired=paired)
+                scores |= add_prefix(f"{kind}_", common(model))
+        if work.comparison.has_other_systems:
+            scores |= work.gap_eval(work.comparison.final_rows)(model)
+        guesses = _guess(work.comparison, model)
     cost = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "steps": summary["steps"],
@@ -220,7 +242,21 @@ def _train_and_measure(work: ComparisonRun, job: PretrainJob, folder: RunFolder)
         "minutes": summary["elapsed_seconds"] / 60,
     }
     scores |= objective_scores(summary["held_out"])
-    return {"rows": _common_rows(work.comparison), "figures": scores, "cost": cost}
+    measured = {"rows": _common_rows(work.comparison), "figures": scores, "cost": cost}
+    return {**measured, "guesses": to_jsonable(guesses)} if guesses else measured
+
+
+def _guess(comparison: Comparison, model: TrainableModel) -> list[list[GapGuess]]:
+    """Return what a model proposes for the gaps of the comparison's sentences."""
+    if not comparison.sentences:
+        return []
+    tokenizer = Corpus.open(comparison.settings.corpus).tokenizer()
+    gaps = [read_sentence(tokenizer, sentence) for sentence in comparison.sentences]
+    return guess_words(model, tokenizer, gaps)
+
+
+def add_prefix(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
+    return {f"{prefix}{name}": value for name, value in figures.items()}
 
 
 def _common_rows(comparison: Comparison) -> dict[str, int]:
@@ -235,7 +271,7 @@ def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     """
     names = [name.removeprefix("held_out_") for name in held_out]
     accuracies = [name for name in names if name.endswith("_accuracy")]
-    chosen = [name for name in accuracies if not name.startswith(("mlm_", "common_", "rtd_"))]
+    chosen = [name for name in accuracies if not name.startswith(IN_COMMON)]
     chosen += [name for name in names if name == "rtd_auc"]
     return {name: held_out[f"held_out_{name}"] for name in chosen}
 
@@ -246,14 +282,14 @@ def _points_of(folder: RunFolder) -> list[EvalPoint]:
     points = []
     for entry in read_journal(folder.journal_path):
         tokens += entry.get("real_tokens", 0)
-        if is_held_out(entry) and tokens and "held_out_common_eval_loss" in entry:
-            loss = entry["held_out_common_eval_loss"]
-            points.append(EvalPoint(tokens, entry["elapsed_seconds"] / 60, loss))
+        losses = [entry[name] for name in CURVE_METRICS if name in entry]
+        if is_held_out(entry) and tokens and losses:
+            points.append(EvalPoint(tokens, entry["elapsed_seconds"] / 60, losses[0]))
     return points
 
 
 def _finetune_one(
-    work: ComparisonRun, recipe: Recipe, seed: int, task: ComparedTask, name: str
+    work: ComparisonRun, recipe: AnyRecipe, seed: int, task: ComparedTask, name: str
 ) -> float:
     """Return the task's score, after finishing its fine-tuning if needed."""
     settings = task.of_run(work.comparison.folder(recipe, seed), seed)
@@ -264,28 +300,18 @@ def _finetune_one(
     return score
 
 
-def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
+def _check_earlier(comparison: Comparison, recipe: AnyRecipe, seed: int) -> None:
     """Refuse earlier runs in the same folders whose settings differ.
 
     Raises:
         ConfigError: settings differ; the message names them and the file.
     """
     folder = RunFolder(comparison.folder(recipe, seed))
-    job = recipe.with_seed(seed)
     if folder.run_path.exists():
-        _check_pretrained(folder, job)
+        recipe.with_seed(seed).check_earlier(folder)
         _check_rows(folder, comparison)
-    for task in comparison.tasks:
+    for task in comparison.tasks_of(recipe):
         check_finetuned(task.of_run(folder.path, seed))
-
-
-def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
-    previous = folder.read_run()[CONFIG]
-    with computing_on(job.training, folder) as machine:
-        corpus = Corpus.open(job.corpus)
-        config = resolve_pretraining(job, corpus, machine, previous=previous)
-    identity = build_objective(config, corpus).identity()
-    check_same(folder.path, previous, build_identity(config, identity))
 
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
@@ -25,6 +25,7 @@ from bertsmith.system.compute import FREE
 from bertsmith.system.paths import check_outside
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.machine import Machine
+from bertsmith.training.objective import Measure
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun
 from bertsmith.training.settings import OptimSettings, TrainingSettings
@@ -39,6 +40,9 @@ class SystemJob:
     model: SystemSettings
     training: TrainingSettings = field(default_factory=TrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
+
+    def with_training(self, **changes: Any) -> Self:
+        return replace(self, training=replace(self.training, **changes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,10 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         with drawing_from(config.seed):
             return self.system.build(config.model)
 
+    def state_before_result(self) -> str:
+        is_one_of_several = self.measure is not None
+        return "trained, then stopped" if is_one_of_several else ""
+
     def build_run(
         self, resolved: ResolvedSystem[SplitCorpus], machine: Machine, notes: tuple[str, ...]
     ) -> BuiltRun:
@@ -143,13 +151,17 @@ def pretrain_system(
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
     resume_command: str = "the same call with resume=True",
+    measure: Measure | None = None,
 ) -> dict[str, Any]:
     """Run a job and give its summary with the facts about its data.
+
+    `measure` adds figures to evaluations.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
             run had to stop.
-        Interrupted: the user asked to stop.
+        Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
+            this one is complete.
     """
     return SystemPretraining(
         job,
@@ -158,4 +170,5 @@ def pretrain_system(
         overwrite=overwrite,
         callbacks=callbacks,
         resume_command=resume_command,
+        measure=measure,
     ).run()

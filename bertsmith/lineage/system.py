@@ -11,7 +11,7 @@ from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
 from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel
 from bertsmith.lineage.recurrent_folder import load_recurrent, save_recurrent
-from bertsmith.lineage.settings import GptSettings, RecurrentSettings, T5Settings
+from bertsmith.lineage.settings import GptSettings, RecurrentSettings, SystemSettings, T5Settings
 from bertsmith.lineage.span_corruption import NUM_SENTINELS, SpanCorruption
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.lineage.t5_folder import load_t5, save_t5
@@ -28,6 +28,7 @@ class System:
     """
 
     name: str
+    settings: type[SystemSettings]
     new_config: Callable[[Any, Tokenizer], Any]
     """Builds the config of a new model from its settings and the tokenizer of its corpus."""
     build: Callable[[Any], TrainableModel]
@@ -101,15 +102,18 @@ def new_t5_config(settings: T5Settings, tokenizer: Tokenizer) -> T5Config:
 
 
 SYSTEMS = {
-    "gpt": System("gpt", new_gpt_config, Gpt, load_gpt, save_gpt, CausalLanguageModelling),
+    "gpt": System(
+        "gpt", GptSettings, new_gpt_config, Gpt, load_gpt, save_gpt, CausalLanguageModelling
+    ),
     "lstm": System(
         "lstm",
+        RecurrentSettings,
         new_recurrent_config,
         RecurrentLanguageModel,
         load_recurrent,
         save_recurrent,
         CausalLanguageModelling,
     ),
-    "t5": System("t5", new_t5_config, T5, load_t5, save_t5, SpanCorruption),
+    "t5": System("t5", T5Settings, new_t5_config, T5, load_t5, save_t5, SpanCorruption),
 }
 """The systems by the last word of their command."""

@@ -16,7 +16,7 @@ from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import read_journal
 from bertsmith.training.loop_config import LoopConfig
 from bertsmith.training.machine import Machine
-from bertsmith.training.objective import Objective
+from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.run_folder import CONFIG
@@ -102,12 +102,14 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         overwrite: bool,
         callbacks: Sequence[Callback],
         resume_command: str,
+        measure: Measure | None = None,
     ) -> None:
         super().__init__(
             out, training, resume=resume, callbacks=callbacks, resume_command=resume_command
         )
         self.training = training
         self.overwrite = overwrite
+        self.measure = measure
 
     @abstractmethod
     def open_data(self) -> DataT:

@@ -54,7 +54,7 @@ def test_a_recipe_may_be_a_file_beside_it(settings):
 
 def test_tokens_and_operations_become_steps(settings):
     for recipe in read_comparison(replace(settings, tokens=1000)).recipes:
-        objective = build_objective(resolve_unmeasured(recipe.with_seed(0)))
+        objective = build_objective(resolve_unmeasured(recipe.job))
         tokens = [
             sum(batch.num_tokens for batch in objective.micro_batches(step))
             for step in range(1, recipe.job.training.steps + 1)

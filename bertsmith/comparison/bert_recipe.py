@@ -1,0 +1,97 @@
+"""A recipe of a comparison for BERT or a relative: a job of `bertsmith pretrain`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertsmith.comparison.budget import ComparisonBudget, length_of_job
+from bertsmith.comparison.recipe import Recipe
+from bertsmith.data.shards import Corpus
+from bertsmith.model.bert import BertModel
+from bertsmith.model.loading import load_model
+from bertsmith.pretraining.auto_size import tokens_per_second
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.resolve import resolve_pretraining, resolve_unmeasured
+from bertsmith.pretraining.run import run_pretraining
+from bertsmith.training.budget import EVALUATION_LIMIT
+from bertsmith.training.machine import computing_on
+from bertsmith.training.objective import Measure
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run_config import build_identity, check_same, same_fields
+from bertsmith.training.run_folder import CONFIG, RunFolder
+
+COMPARED_SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
+         "intermediate_size")  # fmt: skip
+"""Fields of the model that its preset and the corpus decide."""
+
+
+@dataclass(frozen=True)
+class BertRecipe(Recipe[PretrainJob]):
+    """A named job of `bertsmith pretrain`."""
+
+    @property
+    def max_length(self) -> int:
+        return self.job.pretraining.max_length
+
+    def learns(self, task: str) -> bool:
+        return True
+
+    def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
+        return length_of_job(budget, self.job)
+
+    def compared_settings(self) -> Mapping[str, Any]:
+        resolved = resolve_unmeasured(self.job)
+        config = same_fields(resolved)
+        shape = {
+            name: value for name, value in config["model"].items() if name not in COMPARED_SIZES
+        }
+        of_model = ("family", "preset", "position_initializer", "word_initializer")
+        return {
+            "model": {**{name: config[name] for name in of_model}, **shape},
+            "pretraining": config["pretraining"],
+            "training": {
+                "batch_size": resolved.batch_size,
+                "micro_batch_size": resolved.micro_batch_size,
+            },
+            "optim": config["optim"],
+            "from": config["source"],
+        }
+
+    def estimate_seconds(self) -> float:
+        job = self.job
+        if job.training.minutes is not None:
+            return 60 * job.training.minutes
+        corpus = Corpus.open(job.corpus)
+        with computing_on(job.training) as machine:
+            config = resolve_pretraining(job, corpus, machine)
+            objective = build_objective(config, corpus)
+            speed = tokens_per_second(objective, config.model, machine, config.optim.optimizer)
+        step = objective.start_steps + 1  # of full length
+        tokens = sum(batch.num_tokens for batch in objective.micro_batches(step))
+        assert job.training.steps is not None
+        return (1 + EVALUATION_LIMIT) * job.training.steps * tokens / speed
+
+    def check_earlier(self, folder: RunFolder) -> None:
+        previous = folder.read_run()[CONFIG]
+        with computing_on(self.training, folder) as machine:
+            corpus = Corpus.open(self.job.corpus)
+            config = resolve_pretraining(self.job, corpus, machine, previous=previous)
+        identity = build_objective(config, corpus).identity()
+        check_same(folder.path, previous, build_identity(config, identity))
+
+    def train(
+        self, folder: RunFolder, callbacks: Sequence[Callback], command: str, measure: Measure
+    ) -> None:
+        run_pretraining(
+            self.job,
+            folder.path,
+            resume=folder.run_path.exists(),
+            callbacks=callbacks,
+            resume_command=command,
+            measure=measure,
+        )
+
+    def load(self, directory: Path) -> BertModel:
+        return load_model(directory).eval()

@@ -1,0 +1,112 @@
+"""What models predict at gaps that are the same for all: one missing token in each of some windows.
+
+Unlike masked LM on common rows, this measures every system that predicts tokens, whatever it sees
+of the text: the left side, or both.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.lineage.corpus_objective import bits_per_character
+from bertsmith.lineage.gaps import Gap, gap_log_probs, predicts_gaps
+from bertsmith.lineage.text_windows import TextWindows
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+SEED = 0
+NUM_SPECIAL_TOKENS = 2
+NUM_GUESSES = 3
+
+
+@dataclass(frozen=True)
+class GapEvaluation:
+    """Predictions of one missing token in each of `num_rows` held-out windows.
+
+    A window has at most `max_length` tokens, [CLS] and [SEP] of BERT included.
+    """
+
+    held_out: Corpus
+    max_length: int
+    num_rows: int
+
+    def __call__(self, model: TrainableModel) -> dict[str, float]:
+        """Compute `gap_bits_per_character` and `gap_accuracy`.
+
+        The bits are those of the mean log-probability of the missing tokens, for all tokens of the
+        held-out text, divided by its characters. The result is empty for a model that predicts no
+        tokens, or without a held-out document.
+        """
+        if not self.held_out.num_documents or not predicts_gaps(model):
+            return {}
+        tokenizer = self.held_out.tokenizer()
+        nats = 0.0
+        num_right = 0
+        missing = iter(self._gaps)
+        for log_probs in gap_log_probs(model, tokenizer, self._gaps):
+            labels = [next(missing).missing for _ in range(len(log_probs))]
+            nats -= float(log_probs[range(len(labels)), labels].double().sum())
+            num_right += int((log_probs.argmax(-1).cpu().numpy() == labels).sum())
+        count = len(self._gaps)
+        return {
+            "gap_bits_per_character": bits_per_character(nats / count, self.held_out),
+            "gap_accuracy": num_right / count,
+        }
+
+    @cached_property
+    def _gaps(self) -> list[Gap]:
+        windows = TextWindows(self.held_out, self.max_length - NUM_SPECIAL_TOKENS, SEED)
+        rng = np.random.default_rng(SEED)
+        gaps = []
+        for window in windows.read(0, self.num_rows):
+            place = int(rng.integers(len(window.ids)))
+            ids = window.ids.tolist()
+            gaps.append(Gap(tuple(ids[:place]), tuple(ids[place + 1 :]), ids[place]))
+        return gaps
+
+
+@dataclass(frozen=True)
+class GapGuess:
+    """A token that a model proposes for a gap, with its probability in percent."""
+
+    token: str
+    percent: float
+
+
+def read_sentence(tokenizer: Tokenizer, text: str) -> Gap:
+    """Encode a sentence with one mask token.
+
+    Raises:
+        ConfigError: there is none, or several.
+    """
+    before, mask, after = text.partition(tokenizer.mask_token)
+    if not mask or tokenizer.mask_token in after:
+        raise ConfigError(
+            f"sentences: found {text!r}. Each needs {tokenizer.mask_token} in place of one word."
+        )
+    return Gap(tuple(tokenizer.encode_ids(before)), tuple(tokenizer.encode_ids(after)))
+
+
+def guess_words(
+    model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
+) -> list[list[GapGuess]]:
+    """Return the likeliest tokens in each gap, without special ones; empty if it predicts none."""
+    if not predicts_gaps(model):
+        return [[] for _ in gaps]
+    special = sorted(tokenizer.special_ids)
+    guesses = []
+    for log_probs in gap_log_probs(model, tokenizer, gaps):
+        own = log_probs[:, : tokenizer.vocab_size].cpu()
+        own[:, special] = -math.inf
+        values, ids = own.topk(NUM_GUESSES)
+        for row, tokens in zip((100 * values.exp()).tolist(), ids.tolist(), strict=True):
+            guesses.append([
+                GapGuess(tokenizer.decode([token]), percent)
+                for percent, token in zip(row, tokens, strict=True)
+            ])  # fmt: skip
+    return guesses

@@ -1,0 +1,87 @@
+"""A recipe of a comparison: a named pre-training job, and what a comparison does with it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+from bertsmith.comparison.budget import ComparisonBudget
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.training.objective import Measure
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.settings import TrainingSettings
+
+JobT = TypeVar("JobT", bound=Any)
+
+
+@dataclass(frozen=True)
+class Recipe(ABC, Generic[JobT]):
+    """A named job of one kind of model; the comparison sets its length, and each run its seed."""
+
+    name: str
+    job: JobT
+    """Has `training`, and returns itself with other values `with_training`."""
+
+    @property
+    def training(self) -> TrainingSettings:
+        training: TrainingSettings = self.job.training
+        return training
+
+    def with_training(self, **changes: Any) -> Self:
+        return replace(self, job=self.job.with_training(**changes))
+
+    def with_seed(self, seed: int) -> Self:
+        return self.with_training(seed=seed)
+
+    @property
+    @abstractmethod
+    def max_length(self) -> int:
+        """The most tokens of a row."""
+
+    @abstractmethod
+    def learns(self, task: str) -> bool:
+        """Return whether the model can be fine-tuned on a task of `bertsmith finetune`."""
+
+    @abstractmethod
+    def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
+        """Convert a budget to `steps` and `minutes` of the training settings.
+
+        Raises:
+            BertsmithError: the job cannot be run, or its cost is not known in this unit.
+        """
+
+    @abstractmethod
+    def compared_settings(self) -> Mapping[str, Any]:
+        """Return the settings that affect results, except length and seed, as nested tables."""
+
+    @abstractmethod
+    def estimate_seconds(self) -> float:
+        """Estimate the seconds of a run by its budget, or by timing a few of its steps."""
+
+    @abstractmethod
+    def check_earlier(self, folder: RunFolder) -> None:
+        """Refuse an earlier run in the folder that had other settings or data.
+
+        Raises:
+            ConfigError: names the folder and what differs.
+        """
+
+    @abstractmethod
+    def train(
+        self, folder: RunFolder, callbacks: Sequence[Callback], command: str, measure: Measure
+    ) -> None:
+        """Train, or continue a stopped run.
+
+        Args:
+            command: the command line that continues it.
+            measure: computes figures of each evaluation that are the same for all recipes.
+
+        Raises:
+            BertsmithError: the job cannot be run, or had to stop.
+        """
+
+    @abstractmethod
+    def load(self, directory: Path) -> TrainableModel:
+        """Load the trained model of a folder, in fp32, in evaluation mode."""

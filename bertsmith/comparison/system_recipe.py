@@ -1,0 +1,147 @@
+"""A recipe of a comparison for a system beside BERT: a job of `bertsmith pretrain gpt` or another.
+
+In a comparison file it has `system = "gpt"` beside its tables [model], [training] and [optim].
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bertsmith.comparison.budget import ComparisonBudget, count_tokens, steps_for
+from bertsmith.comparison.recipe import Recipe
+from bertsmith.config import from_mapping, to_jsonable
+from bertsmith.errors import ConfigError, option
+from bertsmith.lineage.pretraining_run import (
+    SplitCorpus,
+    SystemJob,
+    SystemPretraining,
+    pretrain_system,
+)
+from bertsmith.lineage.system import SYSTEMS
+from bertsmith.lineage.system_run import TRIAL_SECONDS, ResolvedSystem
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.pretraining.step_timer import seconds_per_row
+from bertsmith.training.budget import EVALUATION_LIMIT, STEP_COST
+from bertsmith.training.machine import computing_on
+from bertsmith.training.objective import Measure
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run_config import build_identity, check_same, same_fields
+from bertsmith.training.run_folder import CONFIG, RunFolder
+from bertsmith.training.settings import OptimSettings, TrainingSettings
+
+LEARNED_TASKS: Mapping[str, frozenset[str]] = {}
+"""Tasks of `bertsmith finetune` that each system learns."""
+
+
+@dataclass(frozen=True)
+class SystemRecipe(Recipe[SystemJob]):
+    """A named job of training a system beside BERT."""
+
+    @property
+    def max_length(self) -> int:
+        return self.job.model.max_length
+
+    def learns(self, task: str) -> bool:
+        return task in LEARNED_TASKS.get(self.job.system, ())
+
+    def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
+        length = budget.known_length()
+        if length is not None:
+            return length
+        if budget.unit == "flops":
+            raise ConfigError(
+                "floating-point operations are counted for BERT and its relatives alone. Give "
+                f"{option('minutes')}, {option('tokens')} or {option('steps')}."
+            )
+        objective = self.with_training(steps=1, minutes=None)._resolve().objective
+        return {
+            "minutes": None,
+            "steps": steps_for(budget.amount, partial(count_tokens, objective)),
+        }
+
+    def compared_settings(self) -> Mapping[str, Any]:
+        job = self.job
+        model = to_jsonable(job.model)
+        max_length = model.pop("max_length")
+        return {
+            "model": {"family": job.system, **model},
+            "pretraining": {"max_length": max_length},
+            "training": {"batch_size": job.training.batch_size},
+            "optim": same_fields(self._resolve().config.optim),
+        }
+
+    def estimate_seconds(self) -> float:
+        training = self.training
+        if training.minutes is not None:
+            return 60 * training.minutes
+        assert training.steps is not None
+        with computing_on(training) as machine:
+            run = self._run(Path(), resume=False)
+            data = run.open_data()
+            config = run.resolve_config(data, machine)
+            model = run.build_model(config, data).to(machine.device)
+            objective = run.build_objective(config, data)
+            row = seconds_per_row(objective, model, machine, TRIAL_SECONDS)
+        rows = training.steps * training.batch_size
+        return (1 + EVALUATION_LIMIT) * rows * STEP_COST * row
+
+    def check_earlier(self, folder: RunFolder) -> None:
+        resolved = self._resolve(folder)
+        identity = build_identity(resolved.config, resolved.objective.identity())
+        check_same(folder.path, folder.read_run()[CONFIG], identity)
+
+    def train(
+        self, folder: RunFolder, callbacks: Sequence[Callback], command: str, measure: Measure
+    ) -> None:
+        pretrain_system(
+            self.job,
+            folder.path,
+            resume=folder.run_path.exists(),
+            callbacks=callbacks,
+            resume_command=command,
+            measure=measure,
+        )
+
+    def load(self, directory: Path) -> TrainableModel:
+        return SYSTEMS[self.job.system].load(directory)
+
+    def _resolve(self, earlier: RunFolder | None = None) -> ResolvedSystem[SplitCorpus]:
+        """Decide the settings that are open, as a run does that begins, or continues `earlier`."""
+        out = Path() if earlier is None else earlier.path
+        with computing_on(self.training, earlier) as machine:
+            return self._run(out, resume=earlier is not None).resolve(machine)
+
+    def _run(self, out: Path, *, resume: bool) -> SystemPretraining:
+        return SystemPretraining(
+            self.job, out, resume=resume, overwrite=False, callbacks=(), resume_command=""
+        )
+
+
+def read_system_job(system: str, tables: Mapping[str, Any], source: str, corpus: Path) -> SystemJob:
+    """Read the job of a system from the tables of a recipe.
+
+    Raises:
+        ConfigError: there is no such system, or a table or an entry is wrong.
+    """
+    if system not in SYSTEMS:
+        raise ConfigError(
+            f"{source}: system: found {system!r}; allowed are {', '.join(SYSTEMS)}. Leave it out "
+            "for BERT and its relatives."
+        )
+    kinds = {
+        "model": SYSTEMS[system].settings,
+        "training": TrainingSettings,
+        "optim": OptimSettings,
+    }
+    if others := sorted(tables.keys() - kinds.keys()):
+        raise ConfigError(
+            f"{source}: found '{others[0]}'; a {system} has the tables {', '.join(kinds)}. Leave "
+            "it out."
+        )
+    values: dict[str, Any] = {
+        name: from_mapping(kind, tables.get(name, {}), f"{source}: {name}")
+        for name, kind in kinds.items()
+    }
+    return SystemJob(system, corpus, **values)

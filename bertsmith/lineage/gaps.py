@@ -1,0 +1,115 @@
+"""What each kind of system predicts where one token of a text is missing.
+
+A GPT or LSTM sees the tokens before the gap alone, BERT and T5 those on both sides. BERT reads
+`[MASK]` in place of the token, T5 its first sentinel. By `gap_log_probs` they can be compared at
+the same gaps: the mean log-probability of the missing tokens is a log-likelihood of the text for
+those that read from left to right, and a pseudo-log-likelihood for the others (Salazar et al. 2020,
+section 2).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import pack
+from bertsmith.errors import ConfigError
+from bertsmith.lineage.gpt import Gpt
+from bertsmith.lineage.recurrent import RecurrentLanguageModel
+from bertsmith.lineage.source_target import SourceTarget
+from bertsmith.lineage.t5 import T5
+from bertsmith.model.bert import BertModel
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+GAPS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A text without one of its tokens: the ids on both sides, and that of the missing token."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    missing: int = -1
+    """The id of the missing token; -1 where it is not known."""
+
+
+def gap_log_probs(
+    model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
+) -> Iterator[Tensor]:
+    """Yield the log-probabilities of each token in some gaps, fp32 [gaps, vocabulary], in order.
+
+    Args:
+        tokenizer: that of the corpus the model was trained on.
+
+    Raises:
+        ConfigError: the model predicts no tokens.
+    """
+    for first in range(0, len(gaps), GAPS_AT_ONCE):
+        logits = _gap_logits(model, tokenizer, gaps[first : first + GAPS_AT_ONCE])
+        yield logits.float().log_softmax(-1)
+
+
+def predicts_gaps(model: TrainableModel) -> bool:
+    """Return whether the model predicts missing tokens; an ELECTRA discriminator does not."""
+    if isinstance(model, BertModel):
+        return "masked_lm" in model.heads
+    return isinstance(model, Gpt | RecurrentLanguageModel | T5)
+
+
+def _gap_logits(model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
+    if not predicts_gaps(model):
+        raise ConfigError("The model predicts no tokens, so it cannot fill gaps.")
+    if isinstance(model, BertModel):
+        return _masked_logits(model, tokenizer, gaps)
+    if isinstance(model, T5):
+        return _span_logits(model, gaps)
+    assert isinstance(model, Gpt | RecurrentLanguageModel)
+    return _next_token_logits(model, tokenizer, gaps)
+
+
+def _next_token_logits(
+    model: Gpt | RecurrentLanguageModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
+) -> Tensor:
+    """Predict each missing token from those before it."""
+    start = model.config.bos_token_id
+    first = tokenizer.cls_id if start is None else start
+    batch = pack([np.array([first, *gap.before], dtype=np.int64) for gap in gaps])
+    ends = torch.tensor(batch.lengths).cumsum(0) - 1
+    hidden = model.encode(batch.to(model.device)).index_select(0, ends.to(model.device))
+    return _in_order(model.compute_logits(hidden), batch.order)
+
+
+def _masked_logits(model: BertModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
+    """Predict each missing token from both sides, with `[MASK]` in its place."""
+    rows = [
+        [tokenizer.cls_id, *gap.before, tokenizer.mask_id, *gap.after, tokenizer.sep_id]
+        for gap in gaps
+    ]
+    batch = pack([np.array(row, dtype=np.int64) for row in rows])
+    starts = torch.tensor([0, *batch.lengths[:-1]]).cumsum(0)
+    places = starts + torch.tensor([1 + len(gaps[index].before) for index in batch.order])
+    hidden = model.encode(batch.to(model.device)).index_select(0, places.to(model.device))
+    logits = model.heads["masked_lm"](hidden, model.embeddings.word.weight)
+    return _in_order(logits, batch.order)
+
+
+def _span_logits(model: T5, gaps: Sequence[Gap]) -> Tensor:
+    """Predict the token that follows the first sentinel in the target, from both sides."""
+    sentinel = model.vocab_size - 1
+    sources = [[*gap.before, sentinel, *gap.after, model.end_id] for gap in gaps]
+    # The token after the sentinel is predicted, not read.
+    targets = [[sentinel, model.end_id]] * len(gaps)
+    batch = SourceTarget.of(sources, targets, model.start_id).to(model.device)
+    last = torch.arange(1, 2 * len(gaps), 2, device=model.device)
+    return _in_order(model.compute_logits(model.decode(batch).index_select(0, last)), batch.order)
+
+
+def _in_order(logits: Tensor, order: Sequence[int]) -> Tensor:
+    """Put rows of a packed batch into the order of the gaps."""
+    ordered = torch.empty_like(logits)
+    ordered[list(order)] = logits
+    return ordered

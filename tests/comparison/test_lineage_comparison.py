@@ -1,0 +1,144 @@
+"""Systems beside BERT under equal terms: the same text, the same length, the same gaps."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from refusals import refuses
+from stop_at import StopAt
+
+from bertsmith.comparison.gap_evaluation import GapEvaluation
+from bertsmith.comparison.job import compare
+from bertsmith.comparison.recipes import read_comparison
+from bertsmith.comparison.settings import ComparisonSettings
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import BertsmithError, ConfigError, Interrupted
+from bertsmith.lineage.gpt_folder import load_gpt
+from bertsmith.lineage.recurrent_folder import load_recurrent
+from bertsmith.lineage.t5_folder import load_t5
+from bertsmith.model.loading import load_model
+
+FILE = """
+steps = 4
+seeds = 2
+sentences = ["bace [MASK] difo"]
+
+[shared.training]
+batch_size = 4
+[shared.optim]
+learning_rate = 1e-3
+
+[recipes.bert]
+model = { preset = "tiny", max_position_embeddings = 32, hidden_dropout_prob = 0.0 }
+pretraining.max_length = 16
+[recipes.gpt]
+system = "gpt"
+model = { preset = "tiny", max_length = 16 }
+[recipes.lstm]
+system = "lstm"
+model = { preset = "tiny", max_length = 16, cell = "gru" }
+[recipes.t5]
+system = "t5"
+model = { preset = "tiny", max_length = 16 }
+"""
+LOADERS = {"bert": load_model, "gpt": load_gpt, "lstm": load_recurrent, "t5": load_t5}
+
+
+def write_lab(folder, corpus_dir):
+    (folder / "lab.toml").write_text(FILE)
+    return ComparisonSettings(
+        (folder / "lab.toml",), corpus_dir, folder / "out", data=folder, eval_rows=6,
+        final_rows=13, device="cpu", precision="fp32", threads=1,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def settings(tmp_path, corpus_dir):
+    return write_lab(tmp_path, corpus_dir)
+
+
+@pytest.fixture(scope="module")
+def lineage(tmp_path_factory, corpus_dir):
+    """The settings of a comparison of systems that was never stopped."""
+    settings = write_lab(tmp_path_factory.mktemp("lineage"), corpus_dir)
+    compare(settings)
+    return settings
+
+
+def report_of(settings):
+    return json.loads((settings.out / "comparison.json").read_text())
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_figures_are_those_of_the_saved_model(lineage, corpus_dir, name):
+    figures = report_of(lineage)["figures"]
+    model = LOADERS[name](lineage.out / name / "seed-1").eval()
+    with torch.inference_mode():
+        expected = GapEvaluation(Corpus.open(corpus_dir, "held_out"), 16, 13)(model)
+    assert set(expected) == {"gap_bits_per_character", "gap_accuracy"}
+    for metric, value in expected.items():
+        assert figures[metric]["recipes"][name]["values"][1] == pytest.approx(value, rel=1e-5)
+    assert (figures["one_segment_loss"]["recipes"][name]["values"] != [None, None]) == (
+        name == "bert"
+    )
+
+
+def test_each_proposes_words_for_the_sentences(lineage):
+    runs = report_of(lineage)["runs"]
+    assert [run["recipe"] for run in runs if run["seed"] == 0] == list(LOADERS)
+    for run in runs:
+        ((first, *others),) = run["guesses"]
+        assert 0 < first["percent"] <= 100 and len(others) == 2
+    page = (lineage.out / "comparison.html").read_text()
+    assert "What each predicts at the same gap" in page and "bace [MASK] difo" in page
+    assert "bits per character over minutes" in page and "model.family" in page
+
+
+def test_the_page_of_systems_in_a_browser(lineage, check_page):
+    check_page(lineage.out / "comparison.html")
+
+
+def test_a_stopped_run_of_a_system_goes_on(lineage, tmp_path):
+    settings = replace(lineage, out=shutil.copytree(lineage.out, tmp_path / "out"))
+    shutil.rmtree(settings.out / "gpt" / "seed-1")
+    with refuses(Interrupted, "step 2,", "step-00000002", ": typed again"):
+        compare(settings, [StopAt(2)], "typed again")
+    told = []
+    compare(settings, tell=told.append)
+    assert sum("already" in line for line in told) == 7
+    assert report_of(settings)["figures"] == report_of(lineage)["figures"]
+
+
+def test_an_earlier_run_of_a_system_with_other_settings_is_refused(lineage, tmp_path):
+    out = shutil.copytree(lineage.out, tmp_path / "out")
+    shutil.rmtree(out / "bert")
+    with refuses(ConfigError, "/gpt/seed-0: ", "steps was 4, is now 5"):
+        compare(replace(lineage, out=out, steps=5))
+
+
+@pytest.mark.parametrize("before, after, parts", [
+    ('system = "gpt"', 'system = "elma"', ["recipes.gpt: system: found 'elma'", "gpt, lstm"]),
+    ('cell = "gru"', 'cell = "gra"', ["recipes.lstm: model: cell: ", "gru"]),
+    ("max_length = 16, cell", "max_lenght = 16, cell", ["recipes.lstm: model: ", "max_lenght"]),
+    ('system = "t5"', 'system = "t5"\npretraining.pairs = "none"', ["recipes.t5: ", "pretraining"]),
+    ("bace [MASK] difo", "bace difo", ["lab.toml: sentences: ", "[MASK]"]),
+    ("bace [MASK] difo", "bace [MASK] [MASK]", ["sentences: ", "one word"]),
+    ("steps = 4", "flops = 1e12", ["recipe 'gpt': ", "minutes, tokens or steps"]),
+])  # fmt: skip
+def test_what_is_wrong_with_a_system(settings, before, after, parts):
+    (path,) = settings.files
+    path.write_text(path.read_text().replace(before, after, 1))
+    with refuses(BertsmithError, *parts):
+        read_comparison(settings)
+    assert not settings.out.exists()
+
+
+def test_a_budget_of_tokens_becomes_steps_of_each_system(settings):
+    (path,) = settings.files
+    path.write_text(path.read_text().replace("steps = 4", "tokens = 3000", 1))
+    comparison = read_comparison(settings)
+    for recipe in comparison.recipes:
+        assert recipe.training.steps > 1 and recipe.training.minutes is None
+        assert recipe.estimate_seconds() > 0
