@@ -166,9 +166,11 @@ def _decide_without_head(
     if not isinstance(definition, LinearTask):
         return "none", []
     (prediction,) = definition.predict(loaded.model, row.encoded, [row.example])
-    probabilities = prediction.probabilities.items()
-    pairs = sorted(probabilities, key=lambda pair: -pair[1])
-    return "labels", [Decision(label_name(label), share) for label, share in pairs]
+    probabilities = enumerate(prediction.probabilities.items())
+    named = [
+        Decision(label_name(label), share, color=number) for number, (label, share) in probabilities
+    ]
+    return "labels", sorted(named, key=lambda each: -each.value)
 
 
 def _decide_by_head(

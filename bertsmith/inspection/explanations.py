@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertsmith.inspection.decisions import Decided, head_of
+from bertsmith.inspection.linear_words import share_logits
 from bertsmith.inspection.saliency import (
     FEWEST_POINTS,
     MOST_POINTS,
@@ -15,6 +16,7 @@ from bertsmith.inspection.saliency import (
     integrate_gradients,
 )
 from bertsmith.model.bert import BertModel
+from bertsmith.tasks.linear_classification import LinearTask
 from bertsmith.tasks.predictor import LoadedDefinition
 
 MOST_EXPLAINED = 8
@@ -26,8 +28,11 @@ and a small one all."""
 def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution | None]:
     """Attribute the logits of the first decisions to the tokens; None for those without.
 
-    The baseline has [MASK] in place of every word.
+    The baseline has [MASK] in place of every word. The logit of a linear head is a sum over tokens.
     """
+    linear = loaded.definition.linear if isinstance(loaded.definition, LinearTask) else None
+    if linear is not None:
+        return [*share_logits(linear, decided)]
     head = head_of(loaded)
     numbers = _by_importance(decided)[: _affordable(loaded.model, len(decided.shown.ids))]
     results: list[Attribution | None] = [None] * len(decided.decisions)
@@ -37,7 +42,7 @@ def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution
     reader = HeadReader(loaded.model, head, shown.ids, shown.type_ids)
     baseline = shown.hide_words(loaded.tokenizer.mask_id)
     targets = _targets(decided, numbers)
-    most_points = _most_points(loaded.model, len(shown.ids), len(targets))
+    most_points = count_points(_count_weights(loaded.model), len(shown.ids), len(targets))
     attributions = integrate_gradients(reader, baseline, targets, most_points)
     for number, result in zip(numbers, attributions, strict=True):
         results[number] = result
@@ -67,12 +72,6 @@ def _affordable(model: BertModel, num_tokens: int) -> int:
     return count_affordable(_count_weights(model), num_tokens, MOST_EXPLAINED)
 
 
-def _most_points(model: BertModel, num_tokens: int, num_targets: int) -> int:
-    each = 2 * _count_weights(model) * num_tokens * num_targets
-    is_small = each * MOST_POINTS_OF_SMALL <= OPERATIONS
-    return MOST_POINTS_OF_SMALL if is_small else MOST_POINTS
-
-
 def _count_weights(model: BertModel) -> int:
     # Layers that share weights are computed once for each layer.
     return sum(part.numel() for layer in model.layers for part in layer.parameters())
@@ -86,3 +85,13 @@ def count_affordable(num_weights: int, num_tokens: int, most: int) -> int:
     """
     each = 2 * num_weights * num_tokens * FEWEST_POINTS
     return int(max(1, min(most, OPERATIONS // each)))
+
+
+def count_points(num_weights: int, num_tokens: int, num_targets: int) -> int:
+    """Return the most points of a path at which gradients are computed.
+
+    Args:
+        num_weights: the weights that a token passes.
+    """
+    is_small = 2 * num_weights * num_tokens * num_targets * MOST_POINTS_OF_SMALL <= OPERATIONS
+    return MOST_POINTS_OF_SMALL if is_small else MOST_POINTS

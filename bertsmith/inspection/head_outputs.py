@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch, pack
+from bertsmith.inspection.head_vectors import HeadVectors, recording_vectors
 from bertsmith.inspection.layer_recorder import Head, LayerRecorder
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
 
@@ -19,11 +20,12 @@ class LayerOutputs:
 
     `attentions` has for each layer fp32 [heads, tokens, tokens], a query in each row;
     `hidden_states` the vectors that enter the first layer and leave each layer, fp32 [tokens,
-    hidden].
+    hidden]; `head_vectors` the queries and keys of each layer.
     """
 
     attentions: tuple[Tensor, ...]
     hidden_states: tuple[Tensor, ...]
+    head_vectors: tuple[HeadVectors, ...]
 
     @property
     def vectors(self) -> Tensor:
@@ -52,9 +54,11 @@ def compute_layers(model: BertModel, batch: Batch, without: Collection[Head] = (
         attentions.append(blocks[0][0, :, :length, :length].float().cpu())
 
     recorder = LayerRecorder(keep, without)
-    model.encode(batch, recorder)
+    with recording_vectors([layer.attention for layer in model.layers]) as calls:
+        model.encode(batch, recorder)
     assert recorder.hidden_states is not None
-    return LayerOutputs(tuple(attentions), tuple(recorder.hidden_states))
+    head_vectors = tuple(call.vectors(length, length) for call in calls)
+    return LayerOutputs(tuple(attentions), tuple(recorder.hidden_states), head_vectors)
 
 
 def apply_head(
@@ -80,3 +84,20 @@ def apply_head(
         logits = module(chosen.flatten(0, 1))
     outputs = logits.shape[1] if logits.ndim == 2 else 1  # of "replaced_token" [tokens] alone
     return logits.float().view(copies, len(positions), outputs)
+
+
+def reads_first_token(model: BertModel, head: str) -> bool:
+    """Return whether a head reads the vector of the first token alone."""
+    is_mean = model.pooler is not None and model.pooler.pooling == "mean"
+    return head not in TOKEN_HEADS and not is_mean
+
+
+def apply_to_first_tokens(model: BertModel, head: str, first: Tensor) -> Tensor:
+    """Compute a head's logits as `apply_head` does, from vectors of first tokens, [copies, hidden].
+
+    The last layer need not compute the others.
+    """
+    model.check_pooler()
+    pooled = first if model.pooler is None else model.pooler.project(first)
+    logits: Tensor = model.heads[head](pooled)
+    return logits.float()[:, None]

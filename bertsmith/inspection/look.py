@@ -1,6 +1,7 @@
 """Look inside a model while it reads a text; a notebook shows the result, or a page."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -8,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.inspection.look_result import Look
-from bertsmith.inspection.system_look import check_can_be_shown, look_at_system
+from bertsmith.inspection.system_look import check_can_be_shown, look_at_system, read_by_system
 from bertsmith.inspection.text_look import CorpusRequest, load_for_look, look_at_text
 from bertsmith.model.config_file import OtherSystemError
 from bertsmith.system.bounds import check_choice
@@ -23,7 +24,7 @@ class LookOptions(TypedDict, total=False):
     """Further arguments of `look`."""
 
     columns: Any
-    num_texts: int
+    num_texts: int | None
     max_length: int | None
     device: str
 
@@ -72,32 +73,34 @@ def look(
     pairs = _as_tuple("pair", pair, "a text, or a list of texts")
     heads = _as_tuple("without", without, "a head such as '2.1', or a list of heads")
     length, device = options.get("max_length"), options.get("device", "auto")
-    num_texts = options.get("num_texts", DEFAULT_TEXTS)
+    columns, num_texts = options.get("columns"), options.get("num_texts")
+    if data is None:
+        _check_needs_no_data(columns, num_texts)
     try:
         predictor = load_for_look(model, device, length)
     except OtherSystemError as other:
         check_can_be_shown(Path(model), other.model_type)
-        for asked, is_asked in (("data", data is not None), ("checkpoints", checkpoints)):
-            if is_asked:
-                raise ConfigError(
-                    f"{option(asked)}: only encoders such as BERT have it, and the model_type of "
-                    f"this model is '{other.model_type}'. Leave it out."
-                ) from None
+        if data is not None:
+            raise ConfigError(
+                f"{option('data')}: only encoders such as BERT have it, and the model_type of this "
+                f"model is '{other.model_type}'. Leave it out."
+            ) from None
+        read = read_by_system(
+            Path(model), other.model_type, text, pairs, max_length=length, device=device
+        )
         return look_at_system(
             Path(model),
             other.model_type,
-            text,
-            pairs,
+            read,
+            checkpoints=checkpoints,
             without=heads,
             words=words,
             language=language,
-            max_length=length,
-            device=device,
         )
     corpus = None
     if data is not None:
-        columns = options.get("columns") or Columns()
-        corpus = CorpusRequest(Path(data), columns, num_texts)
+        count = DEFAULT_TEXTS if num_texts is None else num_texts
+        corpus = CorpusRequest(Path(data), columns or Columns(), count)
     return look_at_text(
         predictor,
         text,
@@ -108,6 +111,24 @@ def look(
         words=words,
         language=language,
     )
+
+
+def _check_needs_no_data(columns: Any, num_texts: int | None) -> None:
+    """Refuse options that say how a file of texts is read, where there is no file.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    names = [] if num_texts is None else ["num_texts"]
+    if columns is not None:
+        names += [
+            each.name for each in fields(columns) if getattr(columns, each.name) != each.default
+        ]
+    if names:
+        raise ConfigError(
+            f"{option(names[0])}: it says how the file of {option('data')} is read, which is not "
+            f"given. Give {option('data')}, or leave it out."
+        )
 
 
 def _as_tuple(name: str, value: object, allowed: str) -> tuple[Any, ...]:
@@ -136,6 +157,5 @@ def _check_options(options: Mapping[str, object]) -> None:
         if name not in LookOptions.__annotations__:
             raise TypeError(f"look() got an unexpected keyword argument {name!r}")
         is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-        is_left = name == "max_length" and value is None
-        if name in ("num_texts", "max_length") and not (is_whole or is_left):
+        if name in ("num_texts", "max_length") and not (is_whole or value is None):
             raise SettingError(name, value, "a whole number")

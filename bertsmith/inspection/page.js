@@ -26,6 +26,8 @@ const CHINESE = {
   "Integrated gradients of its logit, compared with a text of {mask} alone.": "该决定的 logit 的积分梯度，对照是全部由 {mask} 组成的文本。",
   "Integrated gradients of its logit, compared with vectors of zero in place of the words.": "该决定的 logit 的积分梯度，对照是用零向量代替各个词。",
   "The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.": "logit 为 {logit}；隐藏所有词时为 {baseline}。各词的数值之和等于两者之差，误差不超过 {error}。",
+  "Shares of its logit: the head adds numbers for each word that occurs and for the vector of each word, which depends on the other words, too.": "该决定的 logit 的组成：线性预测层把出现的每个词的数值和每个词的向量的数值相加；词向量也取决于其他词。",
+  "The logit is {logit}; without a word it is {baseline}. The numbers of all tokens, special ones included, add up to the difference.": "logit 为 {logit}；没有词时为 {baseline}。所有词元（包括特殊词元）的数值之和等于两者之差。",
   "Only the first decisions are explained, so that the page is made quickly.": "为了较快生成页面，只解释前面的决定。",
   "This is the prediction at the end of the run.": "这里解释的是训练结束时的预测。",
   "Attention": "注意力",
@@ -43,6 +45,20 @@ const CHINESE = {
   "from": "从",
   "to": "到",
   "As a table": "表格",
+  "Query and keys": "查询向量和键向量",
+  "The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.": "一个词的查询向量与每个词的键向量逐维相乘。乘积之和是该词的得分，所有得分经 softmax 后就是注意力。正数的条向上，负数的条向下。",
+  "A T5 adds a number for the distance to each score of a text to itself.": "文本关注自身时，T5 会在每个得分上再加一个由距离决定的数。",
+  "A word that the head cannot see has no attention, whatever its score.": "注意力头看不到的词，无论得分多少，注意力都为零。",
+  "This is the model at the end of the run.": "这里显示的是训练结束时的模型。",
+  "Queries and keys of the heads are left out, as they would make the page larger than 3 MB. A shorter text has them (--max-length).": "本页没有注意力头的查询向量和键向量，否则页面会超过 3 MB。较短的文本可以显示（--max-length）。",
+  "Word that attends": "发出关注的词",
+  "query": "查询",
+  "key": "键",
+  "products": "乘积",
+  "score": "得分",
+  "attention": "注意力",
+  "Point at a bar, or use the arrow keys.": "请指向一个条，或使用方向键。",
+  "Number {dimension}, {token}: {query} × {key} = {product}": "第 {dimension} 维，{token}：{query} × {key} = {product}",
   "token": "词元",
   "word": "词",
   "attends most to": "最关注的词元",
@@ -55,7 +71,7 @@ const CHINESE = {
   "Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.": "依据 {source} 的 {texts} 个文本，共 {tokens} 个词元。点击表格的列名可排序。",
   "Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.": "依据这段文本，共 {tokens} 个词元。给出文本文件（--data）会更说明问题。点击表格的列名可排序。",
   "Statistic": "统计量",
-  "Each square is a head; the one that stands out most has {most}. Point at one to read its number.": "每个方格是一个注意力头，最醒目的为 {most}。指向方格可看到数值。",
+  "Each square is a head; the one that stands out most has {most}. Point at one, or use the arrow keys, to read its number.": "每个方格是一个注意力头，最醒目的为 {most}。指向方格或使用方向键可看到数值。",
   "head": "头",
   "entropy": "熵",
   "previous": "前一个",
@@ -68,7 +84,7 @@ const CHINESE = {
   "Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).": "每个标记是 {source} 中的一个文本，向量相近的文本靠在一起（前两个主成分，分别占方差的 {first} 和 {second}）。",
   "Colors and shapes are the labels that the model predicts.": "颜色和形状表示模型预测的标签。",
   "Colors and shapes are the labels of the file.": "颜色和形状表示文件中的标签。",
-  "Point at a mark to read its text.": "指向一个标记可阅读其文本。",
+  "Point at a mark, or use the arrow keys, to read its text.": "指向一个标记或使用方向键可阅读其文本。",
   "text": "文本",
   "label": "标签",
 };
@@ -108,6 +124,8 @@ function percent(share) {
   return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}${SPACE}%`;
 }
 const number = (value) => String(Number(value.toPrecision(3)));
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }; // rows and columns
+const within = (at, count) => Math.min(count - 1, Math.max(0, at));
 const shownValue = (value) => (data.kind === "number" ? number(value) : percent(value));
 
 // ---- Tokens and words ---------------------------------------------------------------------------
@@ -342,6 +360,11 @@ function showPrediction() {
 
 const format = (value) => (value > 0 ? "+" : value < 0 ? "−" : "") + number(Math.abs(value));
 
+function method() {
+  if (data.isLinear) return "Shares of its logit: the head adds numbers for each word that occurs and for the vector of each word, which depends on the other words, too.";
+  return data.mask ? "Integrated gradients of its logit, compared with a text of {mask} alone." : "Integrated gradients of its logit, compared with vectors of zero in place of the words.";
+}
+
 function showSaliency() {
   const { decisions } = data.frames[data.frames.length - 1];
   const explained = data.saliency.map((each, index) => [each, index]).filter(([each]) => each);
@@ -357,7 +380,7 @@ function showSaliency() {
     say("The words that count"),
     make("div", { className: "controls" }, make("label", {}, say("Decision"), select)),
     make("p", { className: "small" }, say("A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more.")),
-    make("p", { className: "small soft" }, data.mask ? say("Integrated gradients of its logit, compared with a text of {mask} alone.", data) : say("Integrated gradients of its logit, compared with vectors of zero in place of the words.")),
+    make("p", { className: "small soft" }, say(method(), data)),
     texts, sum,
     ...(decisions.length > explained.length && data.kind !== "choices" ? [make("p", { className: "soft small" }, say("Only the first decisions are explained, so that the page is made quickly."))] : []),
     ...(data.frames.length > 1 ? [make("p", { className: "soft small" }, say("This is the prediction at the end of the run."))] : []),
@@ -373,7 +396,7 @@ function showSaliency() {
       return make("span", { className: `unit ${sign}`, title: format(value), style: `--strength: ${Math.abs(value) / largest}` }, text);
     })));
     const { logit, baseline, error } = data.saliency[state.decision];
-    sum.textContent = say("The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.", { logit: number(logit), baseline: number(baseline), error: percent(Math.max(error, 0.001)) });
+    sum.textContent = say(data.isLinear ? "The logit is {logit}; without a word it is {baseline}. The numbers of all tokens, special ones included, add up to the difference." : "The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.", { logit: number(logit), baseline: number(baseline), error: percent(Math.max(error, 0.001)) });
   });
 }
 
@@ -404,16 +427,16 @@ function showAttention() {
     state.block = Number(part.value);
     Object.assign(state, { layer: block().layers - 1, head: 0 });
     fillGrid();
+    for (const each of onBlock) each();
     redraw();
   });
   const parts = data.blocks.length > 1 ? [make("div", { className: "controls" }, make("label", {}, say("Who attends to what"), part))] : [];
-  const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   grid.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const layer = Math.min(block().layers - 1, Math.max(0, state.layer + step[0]));
-    const head = Math.min(block().heads - 1, Math.max(0, state.head + step[1]));
+    const layer = within(state.layer + step[0], block().layers);
+    const head = within(state.head + step[1], block().heads);
     choose(layer, head);
     buttons[layer * block().heads + head].focus();
   });
@@ -539,7 +562,6 @@ function showAttention() {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const within = (at, count) => Math.min(count - 1, Math.max(0, at));
     showCell(within(cell.row + step[0], geometry.rows), within(cell.column + step[1], geometry.columns));
   });
 
@@ -569,6 +591,7 @@ function showAttention() {
         each.textContent = units[index].label;
       }));
       if (side === null) return;
+      if (side === "from") showNeuronsOf(from[index].indices[0]);
       (side === "from" ? left : right)[index].classList.add("chosen");
       others.forEach((each, other) => {
         const weight = side === "from" ? weights[index * to.length + other] : weights[other * to.length + index];
@@ -600,6 +623,9 @@ function showAttention() {
     }));
   }));
   onChoice.push(redraws[redraws.length - 1]);
+  const neuronsBox = make("div");
+  box.append(neuronsBox);
+  const showNeuronsOf = showNeurons(neuronsBox);
 
   function redrawAll() {
     readPalette();
@@ -618,6 +644,7 @@ function showAttention() {
 }
 
 const onChoice = []; // functions that draw again when another head is chosen
+const onBlock = []; // functions that follow when other attention is chosen
 const quote = (label) => `“${label}”`;
 
 // ---- The lens -----------------------------------------------------------------------------------
@@ -665,7 +692,7 @@ function showStatistics() {
   const select = make("select", { id: "statistic" }, ...names.map((name, column) => make("option", { value: column }, say(name))));
   select.value = names.indexOf("previous"); // the entropies of most heads are alike
   select.addEventListener("change", drawPicture);
-  const grid = make("div", { className: "grid-of-heads shades", role: "img", style: `--heads: ${data.heads}` });
+  const grid = make("div", { className: "grid-of-heads shades", role: "img", tabIndex: 0, style: `--heads: ${data.heads}` });
   const legend = make("p", { className: "small" });
   const readout = make("p", { className: "readout", ariaLive: "polite" });
   section(
@@ -675,22 +702,39 @@ function showStatistics() {
     make("div", { className: "controls" }, make("label", {}, say("Statistic"), select)), legend, grid, readout,
     make("details", { open: !isLong }, make("summary", {}, say("As a table")), box),
   ).id = "statistics";
+  let squares = [];
+  let pointedHead = -1;
   function drawPicture() {
     const column = Number(select.value);
     const most = Math.max(...means.map((each) => each[column]), 1e-9);
     const hidden = { ariaHidden: "true" };
-    legend.textContent = say("Each square is a head; the one that stands out most has {most}. Point at one to read its number.", { most: shown(most, column) });
+    legend.textContent = say("Each square is a head; the one that stands out most has {most}. Point at one, or use the arrow keys, to read its number.", { most: shown(most, column) });
     grid.ariaLabel = `${say("Where the heads look")}: ${say(names[column])}`;
     readout.textContent = SPACE;
-    const cells = means.flatMap((each, index) => {
+    pointedHead = -1;
+    squares = means.map((each, index) => {
       const square = make("i", { className: isChosen(index) ? "chosen" : "", style: `--strength: ${each[column] / most}` });
-      const read = () => { readout.textContent = `${nameOfHead(index)}: ${shown(each[column], column)}`; };
-      square.addEventListener("pointerenter", read);
-      square.addEventListener("pointerdown", read);
-      return index % data.heads ? [square] : [make("span", hidden, index / data.heads + 1), square];
+      square.addEventListener("pointerenter", () => point(index));
+      square.addEventListener("pointerdown", () => point(index));
+      return square;
     });
+    const cells = squares.flatMap((square, index) => (index % data.heads ? [square] : [make("span", hidden, index / data.heads + 1), square]));
     grid.replaceChildren(make("span", hidden, ""), ...Array.from({ length: data.heads }, (_, head) => make("span", hidden, head + 1)), ...cells);
   }
+  function point(index) {
+    if (pointedHead >= 0) squares[pointedHead].classList.remove("pointed");
+    pointedHead = index;
+    squares[index].classList.add("pointed");
+    const column = Number(select.value);
+    readout.textContent = `${nameOfHead(index)}: ${shown(means[index][column], column)}`;
+  }
+  grid.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    if (pointedHead < 0) point(state.layer * data.heads + state.head);
+    else point(within(Math.floor(pointedHead / data.heads) + step[0], data.layers) * data.heads + within((pointedHead % data.heads) + step[1], data.heads));
+  });
   redraws.push(drawPicture);
   onChoice.push(drawPicture);
   function draw() {
@@ -732,17 +776,32 @@ function showMap() {
     const room = (axis ? height : width) - 2 * edge;
     return values.map((value) => edge + (high > low ? ((value - low) / (high - low)) * room : room / 2));
   });
-  const readout = make("p", { className: "readout", ariaLive: "polite" }, say("Point at a mark to read its text."));
+  const readout = make("p", { className: "readout", ariaLive: "polite" }, say("Point at a mark, or use the arrow keys, to read its text."));
   const titleOf = (index) => (labels.length ? `${names[labels[index]]}: ${texts[index]}` : texts[index]);
   const kind = (index) => (labels.length ? labels[index] : 0);
   const marks = points.map((_, index) => {
     const shape = drawn("path", { d: SHAPES[kind(index) % SHAPES.length], class: `c${COLORS[kind(index) % COLORS.length]}`, transform: `translate(${scaled[0][index].toFixed(1)} ${(height - scaled[1][index]).toFixed(1)})` });
-    const show = () => { readout.textContent = titleOf(index); };
-    shape.addEventListener("pointerenter", show);
-    shape.addEventListener("pointerdown", show);
+    shape.addEventListener("pointerenter", () => point(index));
+    shape.addEventListener("pointerdown", () => point(index));
     return shape;
   });
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": say("Map of the texts"), class: "map" }, ...marks);
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": say("Map of the texts"), class: "map", tabindex: 0 }, ...marks);
+  let pointed = -1;
+  function point(index) {
+    if (pointed >= 0) marks[pointed].classList.remove("pointed");
+    pointed = index;
+    marks[index].classList.add("pointed");
+    readout.textContent = titleOf(index);
+  }
+  // The arrow keys lead to the next mark to the left or right, or up or down.
+  const orders = scaled.map((values) => values.map((_, index) => index).sort((a, b) => values[a] - values[b] || a - b));
+  picture.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const [order, move] = step[1] ? [orders[0], step[1]] : [orders[1], -step[0]];
+    point(pointed < 0 ? orders[0][0] : order[within(order.indexOf(pointed) + move, order.length)]);
+  });
   const legend = make("ul", { className: "legend" }, ...names.map((name, index) => make("li", {}, drawn("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, drawn("path", { d: SHAPES[index % SHAPES.length], class: `c${COLORS[index % COLORS.length]}` })), ` ${name}`)));
   const [first, second] = explained.map(percent);
   section(

@@ -14,6 +14,7 @@ from bertsmith.inspection.corpus_view import CorpusView
 from bertsmith.inspection.decisions import Decided
 from bertsmith.inspection.head_statistics import HeadStatistics
 from bertsmith.inspection.layer_recorder import Head
+from bertsmith.inspection.neurons import plain_neurons
 from bertsmith.inspection.plain_values import (
     ALPHABET,
     MOST_REST,
@@ -29,6 +30,7 @@ from bertsmith.inspection.saliency import Attribution
 from bertsmith.inspection.shown_text import ShownText
 from bertsmith.model.config import BertConfig
 from bertsmith.pages.page import page_footer, render_page, write_page
+from bertsmith.tasks.linear_classification import LinearTask
 from bertsmith.tasks.predictor import Predictor
 
 MOST_LABELS = 20
@@ -123,8 +125,10 @@ def page_data(page: LookPage) -> dict[str, Any]:
         "mask": page.predictor.tokenizer.mask_token,
         "alphabet": ALPHABET,
         "frames": [*frames, {"step": None, **_frame(page.decided)}],
+        "neurons": plain_neurons([page.decided.layers.head_vectors]),
         "numSteps": page.num_steps,
         "saliency": list(map(plain_attribution, page.attributions)),
+        "isLinear": isinstance(page.predictor.definition, LinearTask),
         "without": without,
         "lens": page.lens,
         "statistics": plain_statistics(

@@ -6,6 +6,8 @@ MOST_TOKENS = 128
 MOST_WEIGHTS = 2_500_000
 """Attention weights of one text on a page, if its length is not asked for."""
 MOST_FRAMES = 12
+CHARACTERS_PER_NUMBER = 2
+"""Characters of a number in queries and keys, which are finer than weights."""
 
 
 def most_tokens(num_heads: int) -> int:
@@ -13,7 +15,16 @@ def most_tokens(num_heads: int) -> int:
     return max(8, min(MOST_TOKENS, isqrt(MOST_WEIGHTS // num_heads)))
 
 
-def most_frames(num_heads: int, num_tokens: int) -> int:
-    """Return how many checkpoints of a run a page shows for a text of so many tokens."""
-    weights = num_heads * num_tokens**2
-    return max(2, min(MOST_FRAMES, 2 * MOST_WEIGHTS // weights))
+def most_frames(num_weights: int) -> int:
+    """Return how many checkpoints of a run a page shows, each with so many attention weights."""
+    return max(2, min(MOST_FRAMES, 2 * MOST_WEIGHTS // num_weights))
+
+
+def fits_neurons(num_numbers: int, num_weights: int) -> bool:
+    """Return whether a page has room for queries and keys beside the attention weights.
+
+    Args:
+        num_numbers: numbers in the queries and keys of all heads.
+        num_weights: attention weights of all heads.
+    """
+    return CHARACTERS_PER_NUMBER * num_numbers + num_weights <= MOST_WEIGHTS

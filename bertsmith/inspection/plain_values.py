@@ -73,16 +73,17 @@ def plain_attribution(result: Attribution | None) -> dict[str, Any] | None:
 
 def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]:
     """List the likeliest tokens of each position; `logits` are fp32 [positions, vocabulary]."""
-    size = tokenizer.vocab_size
-    shares = torch.from_numpy(logits)[:, :size].softmax(-1)
-    values, ids = shares.topk(min(MOST_WORDS, size))
-    decode = tokenizer.decode
+    scores = torch.from_numpy(logits)[:, : tokenizer.vocab_size]
+    values, ids = scores.topk(min(MOST_WORDS, tokenizer.vocab_size))
+    # Of the softmax over all words only these shares are needed.
+    shares = (values - scores.logsumexp(-1, keepdim=True)).exp()
+    words = {
+        id_: tokenizer.decode([id_], skip_special_tokens=False).strip()
+        for id_ in ids.unique().tolist()
+    }
     return [
-        [
-            [decode([id_], skip_special_tokens=False).strip(), rounded(share)]
-            for id_, share in zip(*row, strict=True)
-        ]
-        for row in zip(ids.tolist(), values.tolist(), strict=True)
+        [[words[id_], rounded(share)] for id_, share in zip(*row, strict=True)]
+        for row in zip(ids.tolist(), shares.tolist(), strict=True)
     ]
 
 

@@ -35,18 +35,9 @@ def look_at_steps(
     Raises:
         CheckpointError: there are none, or one of another model, or a damaged one.
     """
-    folder = Path(predictor.loaded.folder.path) / CHECKPOINTS_DIR
-    paths = list_checkpoints(folder)
-    if not paths:
-        raise CheckpointError(
-            f"{folder}: there is no checkpoint in it. Leave out {option('checkpoints', True)}, or "
-            f"train with {option('checkpoint_every')} and a larger {option('keep')}, which says "
-            "how many stay."
-        )
-    config = predictor.model.config
-    num_heads = config.num_hidden_layers * config.num_attention_heads
-    limit = most_frames(num_heads, len(decided.shown.ids))
-    chosen = [paths[index] for index in evenly_spread(len(paths), limit)]
+    folder = predictor.loaded.folder.path
+    num_weights = sum(weights.numel() for weights in decided.layers.attentions)
+    chosen, count = choose_checkpoints(folder, num_weights)
     steps = []
     for path in tracked(chosen, "looking at checkpoints"):
         other = load_with_gradients(path, device=predictor.device)
@@ -55,13 +46,45 @@ def look_at_steps(
             or other.tokenizer.fingerprint != predictor.tokenizer.fingerprint
             or other.labels != predictor.labels
         ):
-            raise CheckpointError(
-                f"{path}: this checkpoint is of another model than {predictor.loaded.folder.path}. "
-                "Give the folder of the run that wrote it."
-            )
-        number = int(path.name.removeprefix("step-"))
-        steps.append(RunStep(number, decide(other, rows, like=decided)))
-    return steps, len(paths)
+            raise other_model(path, folder)
+        steps.append(RunStep(step_of(path), decide(other, rows, like=decided)))
+    return steps, count
+
+
+def choose_checkpoints(folder: str | Path, num_weights: int) -> tuple[list[Path], int]:
+    """Choose the checkpoints in a run's folder that a page shows; also return how many there are.
+
+    Of many checkpoints, evenly spread ones are taken, the first and the last included.
+
+    Args:
+        num_weights: attention weights that a page has for each of them.
+
+    Raises:
+        CheckpointError: there are none.
+    """
+    checkpoints = Path(folder) / CHECKPOINTS_DIR
+    paths = list_checkpoints(checkpoints)
+    if not paths:
+        raise CheckpointError(
+            f"{checkpoints}: there is no checkpoint in it. Leave out {option('checkpoints', True)},"
+            f" or train with {option('checkpoint_every')} and a larger {option('keep')}, which says"
+            " how many stay."
+        )
+    chosen = evenly_spread(len(paths), most_frames(num_weights))
+    return [paths[index] for index in chosen], len(paths)
+
+
+def step_of(checkpoint: Path) -> int:
+    """Return the step after which a checkpoint was written."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def other_model(checkpoint: Path, folder: str | Path) -> CheckpointError:
+    """Say that a checkpoint is not of the model in this folder."""
+    return CheckpointError(
+        f"{checkpoint}: this checkpoint is of another model than {folder}. Give the folder of the "
+        "run that wrote it."
+    )
 
 
 def evenly_spread(count: int, limit: int) -> list[int]:

@@ -1,25 +1,39 @@
 """Integrated gradients: how much each token adds to a logit (Sundararajan et al. 2017).
 
 The word vectors of the text are compared with those of a baseline, the same text with every word
-hidden by [MASK]. Between both, gradients are summed at the points of Gauss and Legendre, of which
-few suffice. The attributions of all tokens add up to the difference of the two logits
-("completeness", section 3); points are doubled until they do.
+hidden by [MASK]. On the path between both, gradients are summed at the points of Gauss and Lobatto,
+of which few suffice. The attributions of all tokens add up to the difference of the two logits
+("completeness", section 3). This holds for each part of the path, too, so the parts that miss their
+difference most are halved until the sum is right. Halves use the points of the whole again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.inspection.head_outputs import apply_head, pack_copies
+from bertsmith.inspection.head_outputs import (
+    apply_head,
+    apply_to_first_tokens,
+    pack_copies,
+    reads_first_token,
+)
 from bertsmith.model.bert import BertModel
 
-FEWEST_POINTS = 4
-MOST_POINTS = 128
-MOST_POINTS_OF_SMALL = 512
+POINTS = (0.0, 0.5 - sqrt(3 / 28), 0.5, 0.5 + sqrt(3 / 28), 1.0)
+SHARES = (1 / 20, 49 / 180, 16 / 45, 49 / 180, 1 / 20)
+"""The five points of Gauss and Lobatto on a part of the path, and the share of each. Polynomials up
+to degree 7 are summed exactly (Abramowitz and Stegun 1964, table 25.6)."""
+FEWEST_POINTS = len(POINTS)
+POINTS_OF_SPLIT = 6
+"""New points of two halves: the middle and two inner ones in each, as the others are known."""
+MOST_POINTS = 125
+MOST_POINTS_OF_SMALL = 509
 """Points of a small model: a ReLU in a head, such as that of DistilBERT, makes gradients jump, so
 that sums come near the difference slowly."""
 TOLERANCE = 0.01
@@ -91,10 +105,14 @@ class HeadReader:
         `words` are the word vectors of copies of the row, [copies, tokens, embedding size].
         """
         copies = len(words)
-        batch = pack_copies(self.model, self.ids, self.type_ids, copies)
-        hidden = self.model.encode(batch, words=words.flatten(0, 1))
+        batch, words = pack_copies(self.model, self.ids, self.type_ids, copies), words.flatten(0, 1)
         positions = sorted({position for each in targets for position, _ in each.cells})
-        logits = apply_head(self.model, self.head, hidden, batch, positions)
+        if reads_first_token(self.model, self.head):
+            first = self.model.encode(batch, words=words, first_only=True)
+            logits = apply_to_first_tokens(self.model, self.head, first)
+        else:
+            hidden = self.model.encode(batch, words=words)
+            logits = apply_head(self.model, self.head, hidden, batch, positions)
         rows = {position: row for row, position in enumerate(positions)}
         sums = [sum(logits[:, rows[p], output] for p, output in each.cells) for each in targets]
         return torch.stack(sums, dim=1)  # type: ignore[arg-type]
@@ -117,14 +135,13 @@ def integrate_gradients(
     return integrate_until_complete(reader.logits, ends, targets, most_points)
 
 
-def integrate_at(
-    reader: HeadReader,
-    baseline_ids: NDArray[np.int32],
-    targets: Sequence[Target],
-    num_points: int,
+def integrate_in_parts(
+    logits_of: LogitsOf, ends: tuple[Tensor, Tensor], targets: Sequence[Target], num_parts: int
 ) -> list[Attribution]:
-    """Attribute each target's logit to the tokens by a fixed number of points."""
-    return _integrate(reader.logits, reader.words(baseline_ids), targets, num_points)
+    """Attribute each target's logit to the tokens by a number of equal parts of the path."""
+    borders = np.linspace(0, 1, num_parts + 1).tolist()
+    path = _Path(logits_of, ends, targets)
+    return path.attribute(list(pairwise(borders)))
 
 
 def integrate_until_complete(
@@ -139,39 +156,90 @@ def integrate_until_complete(
         ends: the word vectors of the baseline and of the text, fp32 [tokens, embedding size].
         most_points: the number of points at which it ends, complete or not.
     """
-    num_points = FEWEST_POINTS
+    path = _Path(logits_of, ends, targets)
+    parts = [(0.0, 1.0)]
     while True:
-        results = _integrate(logits_of, ends, targets, num_points)
+        results = path.attribute(parts)
+        most_splits = (most_points - path.num_points) // POINTS_OF_SPLIT
         # Half of the tolerance is left to rounding, by which other computers differ.
-        if max(each.error for each in results) <= TOLERANCE / 2 or num_points >= most_points:
+        if max(each.error for each in results) <= TOLERANCE / 2 or most_splits < 1:
             return results
-        num_points *= 2
+        sizes = [max(abs(each.difference), SMALL_DIFFERENCE) for each in results]
+        errors = {part: float(np.max(np.abs(path.miss(part)) / sizes)) for part in parts}
+        worst = sorted(parts, key=lambda part: -errors[part])[:most_splits]
+        allowed = TOLERANCE / 2 / len(parts)
+        halved = {worst[0], *(part for part in worst if errors[part] > allowed)}
+        parts = [each for part in parts for each in (_halve(part) if part in halved else [part])]
 
 
-def _integrate(
-    logits_of: LogitsOf,
-    ends: tuple[Tensor, Tensor],
-    targets: Sequence[Target],
-    num_points: int,
-) -> list[Attribution]:
-    start, end = ends
-    points, shares = np.polynomial.legendre.leggauss(num_points)
-    steps = torch.from_numpy((points + 1) / 2).float().to(start.device)
-    sums = torch.zeros(len(targets), *start.shape, dtype=torch.float64)
-    size = max(1, TOKENS_PER_PASS // len(start))
-    for first in range(0, num_points, size):
-        chunk = steps[first : first + size, None, None]
-        words = (start + chunk * (end - start)).requires_grad_()
-        logits = logits_of(words, targets).sum(0)
-        shares_here = torch.from_numpy(shares[first : first + size] / 2)[:, None, None]
-        for number, logit in enumerate(logits):
-            is_last = number == len(targets) - 1
-            (gradient,) = torch.autograd.grad(logit, words, retain_graph=not is_last)
-            sums[number] += (gradient.double().cpu() * shares_here).sum(0)
-    with torch.no_grad():
-        at_ends = logits_of(torch.stack(ends), targets).double().cpu().tolist()
-    values = (sums * (end - start).double().cpu()).sum(-1).numpy()
-    return [
-        Attribution(values[number], at_ends[1][number], at_ends[0][number], num_points)
-        for number in range(len(targets))
-    ]
+Part = tuple[float, float]
+"""Ends of a part of the path, as shares of the way from the baseline, 0, to the text, 1."""
+
+
+def _points_of(part: Part) -> list[float]:
+    start, end = part
+    # The last one is the end itself, by which the next part finds it.
+    return [*(start + (end - start) * point for point in POINTS[:-1]), end]
+
+
+def _halve(part: Part) -> list[Part]:
+    start, end = part
+    middle = _points_of(part)[len(POINTS) // 2]
+    return [(start, middle), (middle, end)]
+
+
+class _Path:
+    """The straight path from a baseline to a text, which is computed once at each point."""
+
+    def __init__(
+        self, logits_of: LogitsOf, ends: tuple[Tensor, Tensor], targets: Sequence[Target]
+    ) -> None:
+        self._logits_of = logits_of
+        self._ends = ends
+        self._targets = targets
+        self._logits: dict[float, NDArray[np.float64]] = {}  # [targets] by point
+        self._slopes: dict[float, NDArray[np.float64]] = {}  # [targets, tokens] by point
+
+    @property
+    def num_points(self) -> int:
+        return len(self._logits)
+
+    def attribute(self, parts: Sequence[Part]) -> list[Attribution]:
+        """Attribute each target's logit by parts that make up the path."""
+        self._compute(point for part in parts for point in _points_of(part))
+        values = np.sum([self._integrate(part) for part in parts], axis=0)
+        first, last = self._logits[0.0], self._logits[1.0]
+        return [
+            Attribution(values[number], float(last[number]), float(first[number]), self.num_points)
+            for number in range(len(self._targets))
+        ]
+
+    def miss(self, part: Part) -> NDArray[np.float64]:
+        """Return by how much a part's sum misses its difference of logits, [targets]."""
+        start, end = part
+        difference = self._logits[end] - self._logits[start]
+        return np.asarray(difference - self._integrate(part).sum(-1))
+
+    def _integrate(self, part: Part) -> NDArray[np.float64]:
+        start, end = part
+        slopes = np.stack([self._slopes[point] for point in _points_of(part)])
+        return np.asarray((end - start) * np.tensordot(np.array(SHARES), slopes, axes=1))
+
+    def _compute(self, points: Iterable[float]) -> None:
+        """Compute logits and slopes at the points at which they are not known yet."""
+        start, end = self._ends
+        way = end - start
+        new = [point for point in dict.fromkeys(points) if point not in self._logits]
+        size = max(1, TOKENS_PER_PASS // len(start))
+        for first in range(0, len(new), size):
+            chunk = new[first : first + size]
+            reached = torch.tensor(chunk, device=start.device)[:, None, None]
+            words = torch.lerp(start, end, reached).requires_grad_()
+            logits = self._logits_of(words, self._targets)
+            slopes = np.empty((len(chunk), len(self._targets), len(start)))
+            for number, logit in enumerate(logits.sum(0)):
+                is_last = number == len(self._targets) - 1
+                (gradient,) = torch.autograd.grad(logit, words, retain_graph=not is_last)
+                slopes[:, number] = (gradient * way).cpu().double().sum(-1).numpy()
+            self._logits.update(zip(chunk, logits.detach().cpu().double().numpy(), strict=True))
+            self._slopes.update(zip(chunk, slopes, strict=True))

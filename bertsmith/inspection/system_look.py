@@ -1,7 +1,7 @@
 """Look inside a system beside BERT: which words it attends to, and which decide what it writes."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError, option
 from bertsmith.inspection.decisions import Decision
-from bertsmith.inspection.explanations import count_affordable
+from bertsmith.inspection.explanations import count_affordable, count_points
 from bertsmith.inspection.head_statistics import StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
 from bertsmith.inspection.look_result import Look
+from bertsmith.inspection.neurons import plain_neurons
 from bertsmith.inspection.page_limits import most_tokens
 from bertsmith.inspection.plain_values import (
     ALPHABET,
@@ -25,6 +26,7 @@ from bertsmith.inspection.plain_values import (
     plain_statistics,
     spell_weights,
 )
+from bertsmith.inspection.run_steps import choose_checkpoints, other_model, step_of
 from bertsmith.inspection.saliency import Attribution, Target, integrate_until_complete
 from bertsmith.inspection.shown_text import ShownPiece, check_given_texts, spell_token
 from bertsmith.inspection.system_reader import (
@@ -35,6 +37,7 @@ from bertsmith.inspection.system_reader import (
     heads_of,
 )
 from bertsmith.lineage.encoder_decoder import write_targets
+from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.t5 import T5
 from bertsmith.lineage.t5_folder import load_t5
@@ -42,6 +45,7 @@ from bertsmith.lineage.transformer import Transformer
 from bertsmith.lineage.transformer_folder import load_transformer
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.system.hardware import select_device
+from bertsmith.system.progress import tracked
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -50,10 +54,6 @@ LONGEST = 512
 NUM_NEXT = 5
 """Number of the likeliest next tokens that the page lists."""
 MOST_EXPLAINED = 8
-MOST_POINTS_OF_SYSTEMS = 64
-"""ReLU and vectors near zero make gradients of the Transformer jump, so that its sums come within
-one or two percent of the difference at 64 points, and hardly nearer at 128; the page says how
-near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,27 +120,42 @@ def check_can_be_shown(path: Path, model_type: str) -> None:
         )
 
 
-def look_at_system(
+def read_by_system(
     path: str | Path,
     name: str,
     text: str,
     pair: Sequence[str],
     *,
-    without: Sequence[str] = (),
-    words: bool = False,
-    language: str = "en",
     max_length: int | None = None,
     device: str = "auto",
-) -> SystemLook:
-    """Look inside a system of `READERS`, by its `model_type`.
+) -> ReadSystem:
+    """Load a system of `READERS`, by its `model_type`, and let it read the texts.
 
     Raises:
         InputError: a text is empty, or there is one too many.
-        ConfigError: there is no such head, device or length.
+        ConfigError: there is no such device or length.
         CheckpointError: the folder cannot be loaded.
     """
     check_given_texts(text, pair)
-    read = READERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
+    return READERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
+
+
+def look_at_system(
+    path: str | Path,
+    name: str,
+    read: ReadSystem,
+    *,
+    checkpoints: bool = False,
+    without: Sequence[str] = (),
+    words: bool = False,
+    language: str = "en",
+) -> SystemLook:
+    """Look inside a system, named by its folder and its `model_type`.
+
+    Raises:
+        ConfigError: there is no such head.
+        CheckpointError: its checkpoints are missing, or of another model.
+    """
     reader = read.reader
     first = reader.parts[0]
     if without and len(reader.parts) > 1:
@@ -158,7 +173,7 @@ def look_at_system(
         changed = _decide(read, reader.compute(heads))
         others = {"heads": names, "decisions": list(map(plain_decision, changed))}
     last = reader.parts[-1]
-    weights = [spell_weights(layers) for layers in outputs.attentions]
+    steps, num_steps = _look_at_steps(read, path, outputs) if checkpoints else ([], 0)
     folder = Path(path)
     data = {
         "folder": folder.name if folder.is_absolute() else str(folder),
@@ -185,10 +200,9 @@ def look_at_system(
         if reader.baseline_id is None
         else read.tokenizer.id_to_token(reader.baseline_id),
         "alphabet": ALPHABET,
-        "frames": [
-            {"step": None, "weights": weights, "decisions": list(map(plain_decision, decisions))}
-        ],
-        "numSteps": 0,
+        "frames": [*steps, _frame(None, outputs, decisions)],
+        "neurons": plain_neurons(outputs.head_vectors),
+        "numSteps": num_steps,
         "saliency": list(map(plain_attribution, attributions)),
         "without": others,
         "lens": {
@@ -201,6 +215,37 @@ def look_at_system(
         "map": None,
     }
     return SystemLook(data, read, outputs, decisions, attributions)
+
+
+def _look_at_steps(
+    read: ReadSystem, folder: str | Path, outputs: SystemOutputs
+) -> tuple[list[dict[str, Any]], int]:
+    """Compute the frames of the checkpoints of a run; also return how many checkpoints there are.
+
+    All of them read the same tokens, those that the model of the folder reads or writes.
+
+    Raises:
+        CheckpointError: there are none, or one of another model, or a damaged one.
+    """
+    num_weights = sum(weights.numel() for layers in outputs.attentions for weights in layers)
+    chosen, count = choose_checkpoints(folder, num_weights)
+    frames = []
+    for path in tracked(chosen, "looking at checkpoints"):
+        model = LOADERS[type(read.reader.model)](path)
+        fingerprint = load_tokenizer(path).fingerprint
+        if model.config != read.reader.model.config or fingerprint != read.tokenizer.fingerprint:
+            raise other_model(path, folder)
+        reader = read.reader.with_model(model.to(read.reader.word.weight.device))
+        other = reader.compute()
+        frames.append(_frame(step_of(path), other, _decide(replace(read, reader=reader), other)))
+    return frames, count
+
+
+def _frame(
+    step: int | None, outputs: SystemOutputs, decisions: Sequence[Decision]
+) -> dict[str, Any]:
+    weights = [spell_weights(layers) for layers in outputs.attentions]
+    return {"step": step, "weights": weights, "decisions": list(map(plain_decision, decisions))}
 
 
 def _read_gpt(
@@ -267,6 +312,11 @@ def _read_writer(
     return ReadSystem(reader, (text, target_text), shown, num_all, tokenizer)
 
 
+LOADERS: Mapping[type, Callable[[Path], Any]] = {
+    Gpt: load_gpt,
+    Transformer: load_transformer,
+    T5: load_t5,
+}
 Read = Callable[[Path, str, Sequence[str], int | None, str], ReadSystem]
 READERS: dict[str, Read] = {"gpt2": _read_gpt, "marian": _read_transformer, "t5": _read_t5}
 """The systems that can be looked into, by the `model_type` of their folders."""
@@ -370,10 +420,9 @@ def _explain(read: ReadSystem, decisions: Sequence[Decision]) -> list[Attributio
     weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())
     count = min(MOST_EXPLAINED, count_affordable(weights, num_tokens, MOST_EXPLAINED))
     targets = [each.target for each in decisions[:count] if each.target is not None]
+    most_points = count_points(weights, num_tokens, len(targets))
     with torch.enable_grad():
-        results = integrate_until_complete(
-            reader.logits, reader.ends(), targets, MOST_POINTS_OF_SYSTEMS
-        )
+        results = integrate_until_complete(reader.logits, reader.ends(), targets, most_points)
     return [*results, *[None] * (len(decisions) - len(results))]
 
 

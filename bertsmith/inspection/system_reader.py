@@ -1,14 +1,17 @@
 """Systems beside BERT as `look` reads them: a GPT, the Transformer of 2017, and T5."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bertsmith.data.batches import pack
+from bertsmith.inspection.head_vectors import HeadVectors, recording_vectors
 from bertsmith.inspection.module_hooks import (
     Place,
     ids_on,
@@ -39,13 +42,14 @@ class AttentionPart:
 class SystemOutputs:
     """One pass over a system's sequences.
 
-    `attentions` has for each part and layer fp32 [heads, rows, columns]. `hidden_states` are the
-    vectors of the last sequence, [tokens, hidden], at each layer as if it were the last, embeddings
-    first.
+    `attentions` has for each part and layer fp32 [heads, rows, columns], `head_vectors` the queries
+    and keys from which they come. `hidden_states` are the vectors of the last sequence, [tokens,
+    hidden], at each layer as if it were the last, embeddings first.
     """
 
     attentions: tuple[tuple[Tensor, ...], ...]
     hidden_states: tuple[Tensor, ...]
+    head_vectors: tuple[tuple[HeadVectors, ...], ...]
 
 
 class ShownSystem(ABC):
@@ -54,6 +58,7 @@ class ShownSystem(ABC):
     `kept` are ids that the baseline of the attributions keeps, such as those that begin a text.
     """
 
+    model: Any
     parts: Sequence[AttentionPart]
 
     def __init__(
@@ -65,6 +70,12 @@ class ShownSystem(ABC):
         self.sequences = sequences
         self.kept = kept
         self.baseline_id = baseline_id
+
+    def with_model(self, model: Any) -> Self:
+        """Return a reader of the same sequences by another model of the same shape."""
+        other = copy.copy(self)
+        other.model = model
+        return other
 
     @property
     @abstractmethod
@@ -98,8 +109,10 @@ class ShownSystem(ABC):
         silent: dict[Place, list[int]] = {}
         for layer, head in without:
             silent.setdefault((0, layer), []).append(head)
+        modules = self.attention_modules()
         with (
-            recording_attention(self.attention_modules(), recorded.__setitem__, silent),
+            recording_attention(modules, recorded.__setitem__, silent),
+            recording_vectors(modules.values()) as calls,
             recording_outputs(self.layers()) as outputs,
             recording_inputs(self.layers()[0]) as inputs,
         ):
@@ -112,9 +125,17 @@ class ShownSystem(ABC):
             )
             for number, part in enumerate(self.parts)
         )
+        calls_by_module = {call.module: call for call in calls}
+        head_vectors = tuple(
+            tuple(
+                calls_by_module[modules[number, layer]].vectors(rows[number], columns[number])
+                for layer in range(part.layers)
+            )
+            for number, part in enumerate(self.parts)
+        )
         length = len(self.sequences[-1])
         lower = [self.finish(each[:length]) for each in (*inputs[:1], *outputs[:-1])]
-        return SystemOutputs(attentions, (*lower, hidden))
+        return SystemOutputs(attentions, (*lower, hidden), head_vectors)
 
     @torch.no_grad()
     def logits_of(self, hidden: Tensor) -> Tensor:

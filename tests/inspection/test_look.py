@@ -18,6 +18,7 @@ from tiny_models import (
 )
 
 import bertsmith
+from bertsmith.data.columns import Columns
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
 from bertsmith.inspection.look import look
 from bertsmith.inspection.page import page_data
@@ -232,6 +233,13 @@ WRONG = {
     "pair of bytes": ("classify", ConfigError, ("--pair", "good"), {"pair": b"good"}),
     "half a token": ("classify", ConfigError, ("--max-length", "9.5"), {"max_length": 9.5}),
     "true texts": ("classify", ConfigError, ("--num-texts", "True"), {"num_texts": True}),
+    "no texts of no file": ("classify", ConfigError, ("--num-texts", "--data"), {"num_texts": 0}),
+    "labels of no file": (
+        "classify",
+        ConfigError,
+        ("--label-column", "--data"),
+        {"columns": Columns(label_column="1")},
+    ),
     "no prediction": ("", ConfigError, ("--without", "no prediction"), {"without": "1.1"}),
     "zero": ("classify", ConfigError, ("--without", "0.1"), {"without": "0.1"}),
     "language": ("classify", ConfigError, ("language", "fr"), {"language": "fr"}),

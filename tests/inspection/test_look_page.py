@@ -1,5 +1,6 @@
 """The page of `look` in Chromium: widths, colors, languages, keyboard, and tables."""
 
+import math
 import re
 from pathlib import Path
 
@@ -115,10 +116,83 @@ def test_the_keyboard_reaches_heads_cells_and_words(open_page):
     assert ["%" in text for text in shown] == [share >= 0.02 for share in shares]
 
 
+def test_the_neuron_view_shows_what_attention_comes_from(open_page):
+    page = open_page("classify", "a good film")
+    page.locator(".lines .from").nth(2).hover()
+    assert page.locator("#attending").input_value() == "2"
+    names = page.locator(".neurons .name").all_text_contents()
+    assert names == ["good", "[CLS]", "a", "good", "film", "[SEP]"]
+    shares = page.locator(".neurons .share").all_text_contents()
+    expected = page.evaluate("Array.from(weightsOf(1, 0)).slice(10, 15).map(percent)")
+    assert shares == expected
+    # Of each of five tokens the key and the products, and the query.
+    assert page.locator(".strip svg").count() == 11
+    numbers = page.evaluate(
+        """() => {
+          const neurons = data.neurons[0];
+          const [queries, keys] = ["query", "key"].map((kind) => vectorsOf(neurons, kind, 3, 5));
+          const size = neurons.size;
+          return Array.from({ length: 5 }, (_, token) => Array.from({ length: size }, (_, number) =>
+            queries[2 * size + number] * keys[token * size + number]).reduce((a, b) => a + b));
+        }"""
+    )
+    scores = [
+        float(each) for each in page.locator(".neurons .number:not(.share)").all_inner_texts()
+    ]
+    assert scores == pytest.approx(numbers, rel=0.01, abs=1e-3)
+    softmax = [math.exp(each) / sum(map(math.exp, numbers)) for each in numbers]
+    weights = page.evaluate("Array.from(weightsOf(1, 0)).slice(10, 15)")
+    assert weights == pytest.approx(softmax, abs=0.02)
+
+
+def test_the_keyboard_reaches_single_numbers_of_a_head(open_page):
+    page = open_page("classify", "a good film")
+    page.select_option("#attending", "3")
+    page.focus(".neurons")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    readout = page.inner_text("#neurons .readout")
+    assert readout.startswith("Number 2, “a”: ")
+    query, rest = readout.split(": ")[1].replace("−", "-").split(" × ")
+    key, product = rest.split(" = ")
+    assert float(query) * float(key) == pytest.approx(float(product), rel=0.02)
+    page.locator(".strip").nth(4).hover(position={"x": 1, "y": 5})
+    assert page.inner_text("#neurons .readout").startswith("Number 1, “a”: ")
+    page.locator("#neurons summary").click()
+    rows = page.locator("#neurons tbody tr")
+    assert rows.count() == 1 + 5 + 5
+    assert rows.nth(0).locator("th").inner_text() == "query: film"
+    assert rows.nth(0).locator("td").nth(3).inner_text().replace("−", "-") == query.lstrip("+")
+
+
+def test_the_keyboard_reaches_squares_and_marks(open_page, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("a good film\nan awful story\na dull film .\n", encoding="utf-8")
+    page = open_page("classify", "a good film", data=path)
+    page.focus(".shades")
+    for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+    share = page.evaluate("percent(data.statistics.means[1][1])")
+    assert page.inner_text("#statistics .readout") == f"Layer 1, head 2: {share}"
+    assert page.locator(".shades .pointed").count() == 1
+    page.focus("svg.map")
+    seen = []
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+        seen.append(page.inner_text("#map .readout").split(": ", 1)[1])
+    assert seen[2] == seen[3]
+    assert set(seen) == {"a good film", "an awful story", "a dull film ."}
+    xs = page.evaluate("data.map.points.map(([x]) => x)")
+    texts = page.evaluate("data.map.texts")
+    assert seen[:3] == [text for _, text in sorted(zip(xs, texts, strict=True))]
+    page.keyboard.press("ArrowUp")
+    assert page.locator(".map .pointed").count() == 1
+
+
 def test_each_picture_has_a_table(open_page):
     page = open_page("classify", "a good film")
     for box in ("saliency", "attention"):
-        page.locator(f"#{box} summary").click()
+        page.locator(f"#{box} summary").first.click()
         page.wait_for_selector(f"#{box} table tbody tr")
     rows = page.locator("#attention tbody tr").all()
     assert len(rows) == 5
@@ -191,12 +265,13 @@ def test_unknown_words_and_accents_are_located(open_page):
 def test_every_sentence_of_the_page_has_a_chinese_one():
     code = (Path(__file__).parents[2] / JS).read_text(encoding="utf-8")
     table, rest = code.split("const CHINESE = {")[1].split("\n};", 1)
+    rest += (Path(__file__).parents[2] / JS).with_name("neurons.js").read_text(encoding="utf-8")
     chinese = set(re.findall(r'^  "(.*?)": ".*[一-鿿]', table, re.MULTILINE))
     assert len(chinese) == table.strip().count("\n") + 1
     said = set(re.findall(r'\bsay\("([^"]+)"', rest))
     said |= set(re.findall(r'(?:\?|:) "([a-z]+)"\)', rest))
     said |= set(re.findall(r'nothing = "([^"]+)"', rest))
-    said |= set(re.findall(r'(?:\?|:) "([A-Z][^"]+\.)"', rest))
+    said |= set(re.findall(r'(?:\?|:|return) "([A-Z][^"]+\.)"', rest))
     named = {"no answer", "replaced", "from", "to", "token", "word"}
     named |= {"the text to itself", "the source to itself"}
     named |= {"the target to itself", "the target to the source"}

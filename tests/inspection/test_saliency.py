@@ -10,8 +10,9 @@ from bertsmith.inspection.saliency import (
     TOLERANCE,
     HeadReader,
     Target,
-    integrate_at,
     integrate_gradients,
+    integrate_in_parts,
+    integrate_until_complete,
 )
 from bertsmith.model.loading import load_model
 
@@ -65,8 +66,8 @@ def captum_values(reader, baseline_ids, target, num_points):
 def test_attributions_equal_captum(head, tmp_path):
     reader = reader_of(tmp_path / "model", head)
     baseline, target = hide_words(reader.ids), HEADS[head]
-    (ours,) = integrate_at(reader, baseline, [target], 19)
-    expected = captum_values(reader, baseline, target, 19)
+    (ours,) = integrate_in_parts(reader.logits, reader.words(baseline), [target], 16)
+    expected = captum_values(reader, baseline, target, 64)
     np.testing.assert_allclose(ours.values, expected, rtol=0, atol=2e-5)
     assert np.abs(expected).max() > 0.01
 
@@ -100,7 +101,51 @@ def test_attributions_of_every_family_are_complete(family, tmp_path):
 def test_tokens_that_the_baseline_shares_have_no_attribution(tmp_path):
     reader = reader_of(tmp_path / "model", "classify")
     baseline = hide_words(reader.ids)
-    (result,) = integrate_at(reader, baseline, [HEADS["classify"]], 11)
+    (result,) = integrate_gradients(reader, baseline, [HEADS["classify"]])
     is_same = baseline == reader.ids
     assert (result.values[is_same] == 0).all()
     assert (result.values[~is_same] != 0).all()
+
+
+class BentLogit:
+    """A logit with a bend: ReLU of the sum of all numbers minus 0.37."""
+
+    def __init__(self):
+        self.points = []
+
+    def __call__(self, words, targets):
+        self.points += words.detach().flatten(1).sum(1).tolist()
+        return torch.relu(words.flatten(1).sum(1) - 0.37)[:, None]
+
+
+def test_parts_of_the_path_are_halved_around_a_bend():
+    logits_of = BentLogit()
+    ends = torch.zeros(3, 1), torch.tensor([[0.5], [0.3], [0.2]])
+    (result,) = integrate_until_complete(logits_of, ends, [Target(((0, 0),))], 509)
+    # The logit grows on the last 63 % of the path alone, by each token's share.
+    expected = 0.63 * ends[1].flatten().double().numpy()
+    np.testing.assert_allclose(result.values, expected, rtol=TOLERANCE)
+    assert result.logit == pytest.approx(0.63) and result.baseline_logit == 0
+    assert result.num_points == len(logits_of.points) == len(set(logits_of.points)) < 60
+    near = [point for point in logits_of.points if abs(point - 0.37) < 0.1]
+    assert len(near) > len(logits_of.points) / 3
+
+
+def test_a_smooth_logit_needs_five_points():
+    ends = torch.zeros(2, 1), torch.tensor([[0.8], [-0.4]])
+    (result,) = integrate_until_complete(
+        lambda words, targets: words.flatten(1).pow(3).sum(1)[:, None], ends, [Target(((0, 0),))]
+    )
+    assert result.num_points == 5
+    np.testing.assert_allclose(result.values, [0.8**3, -(0.4**3)], rtol=1e-5)
+
+
+def test_it_ends_where_no_number_of_points_suffices():
+    ends = torch.zeros(1, 1), torch.ones(1, 1)
+    (result,) = integrate_until_complete(
+        lambda words, targets: (words > 0.4).float().flatten(1) + 0 * words.flatten(1),
+        ends,
+        [Target(((0, 0),))],
+        41,
+    )
+    assert (result.num_points, result.error) == (41, 1)

@@ -1,6 +1,8 @@
 """GPTs and Transformers: causal attention and attention to the source, as in transformers."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,16 +14,16 @@ from tiny_tokenizers import tiny_wordpiece
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.inspection.look import look
-from bertsmith.inspection.saliency import TOLERANCE
-from bertsmith.inspection.system_look import READERS
+from bertsmith.inspection.saliency import TOLERANCE, integrate_in_parts
+from bertsmith.inspection.system_look import READERS, read_by_system
 from bertsmith.lineage.gpt import Gpt, GptConfig
-from bertsmith.lineage.gpt_folder import save_gpt
+from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.lineage.t5_folder import save_t5
 from bertsmith.lineage.text_generation import TextGenerator
 from bertsmith.lineage.text_writing import TextWriter
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
-from bertsmith.lineage.transformer_folder import save_transformer
+from bertsmith.lineage.transformer_folder import load_transformer, save_transformer
 from bertsmith.model.config_file import OTHER_SYSTEMS
 
 TEXT = "the river runs to the sea"
@@ -115,16 +117,20 @@ def test_attributions_of_a_gpt_equal_captum(gpt):
     ids = torch.tensor([[tokenizer.cls_id, *tokenizer.encode_ids(TEXT)]])
     theirs = transformers.GPT2LMHeadModel.from_pretrained(gpt, attn_implementation="eager").eval()
     result = look(gpt, TEXT, device="cpu")
-    ((place, id_),) = result.decisions[1].target.cells
+    target = result.decisions[1].target
+    ((place, id_),) = target.cells
     words = theirs.transformer.wte(ids).detach()
     baseline = torch.zeros_like(words)
     baseline[0, 0] = words[0, 0]
-    values = attr.IntegratedGradients(
+    expected = attr.IntegratedGradients(
         lambda vectors: theirs(inputs_embeds=vectors).logits[:, place, id_]
-    ).attribute(words, baseline, n_steps=result.attributions[1].num_points, method="gausslegendre")
-    np.testing.assert_allclose(
-        result.attributions[1].values, values.sum(-1)[0].numpy(), rtol=0, atol=1e-4
-    )
+    ).attribute(words, baseline, n_steps=64, method="gausslegendre")
+    expected = expected.sum(-1)[0].numpy()
+    reader = read_by_system(gpt, "gpt2", TEXT, (), device="cpu").reader
+    (ours,) = integrate_in_parts(reader.logits, reader.ends(), [target], 16)
+    np.testing.assert_allclose(ours.values, expected, rtol=0, atol=1e-4)
+    shown = result.attributions[1]
+    assert abs(shown.values.sum() - expected.sum()) <= TOLERANCE * abs(shown.difference)
 
 
 def test_a_gpt_without_a_head_is_a_cut_gpt(gpt):
@@ -203,6 +209,73 @@ def test_the_attention_of_a_t5_is_that_of_transformers(is_tied, tmp_path):
     assert abs(first.values.sum() - first.difference) <= 0.05 * np.abs(first.values).sum()
 
 
+@pytest.fixture(scope="module")
+def gpt_run(gpt, tmp_path_factory):
+    """A GPT's folder with two checkpoints of other weights."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    shutil.copytree(gpt, folder)
+    config, tokenizer = load_gpt(gpt).config, tiny_wordpiece()
+    for step in (3, 11):
+        torch.manual_seed(step)
+        (folder / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+        save_gpt(Gpt(config), folder / "checkpoints" / f"step-{step:08d}", tokenizer)
+    return folder
+
+
+def test_each_checkpoint_of_a_gpt_is_looked_at_as_by_itself(gpt_run):
+    result = look(gpt_run, TEXT, checkpoints=True, device="cpu")
+    assert result.data["numSteps"] == 2
+    *steps, last = result.data["frames"]
+    assert [frame["step"] for frame in (*steps, last)] == [3, 11, None]
+    for frame in steps:
+        alone = look(gpt_run / "checkpoints" / f"step-{frame['step']:08d}", TEXT, device="cpu")
+        assert frame["weights"] == alone.data["frames"][0]["weights"] != last["weights"]
+        assert frame["decisions"] == alone.data["frames"][0]["decisions"]
+    assert last == look(gpt_run, TEXT, device="cpu").data["frames"][0]
+
+
+def test_checkpoints_of_a_transformer_read_what_the_last_model_writes(transformer, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(transformer, folder)
+    step = folder / "checkpoints" / "step-00000005"
+    step.mkdir(parents=True)
+    torch.manual_seed(5)
+    save_transformer(Transformer(load_transformer(transformer).config), step, tiny_wordpiece())
+    result = look(folder, TEXT, checkpoints=True, device="cpu")
+    assert len(result.data["sequences"][1]) > 1
+    first, last = result.data["frames"]
+    written = [decision["label"] for decision in last["decisions"]]
+    assert [decision["label"] for decision in first["decisions"]] == written
+    assert first["weights"][2] != last["weights"][2]
+
+
+def test_checkpoints_of_another_gpt_are_refused(gpt, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(gpt, folder)
+    (folder / "checkpoints" / "step-00000003").mkdir(parents=True)
+    config = replace(load_gpt(gpt).config, n_layer=2)
+    save_gpt(Gpt(config), folder / "checkpoints" / "step-00000003", tiny_wordpiece())
+    with refuses(CheckpointError, "another model"):
+        look(folder, TEXT, checkpoints=True, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["gpt", "transformer"])
+def test_attention_of_a_system_is_the_softmax_of_the_products(name, request):
+    folder = request.getfixturevalue(name)
+    model_type = "gpt2" if name == "gpt" else "marian"
+    pair = () if name == "gpt" else ("the sea runs",)
+    read = read_by_system(folder, model_type, TEXT, pair, device="cpu")
+    outputs = read.reader.compute()
+    parts = zip(outputs.head_vectors, outputs.attentions, read.reader.parts, strict=True)
+    for layers, attentions, part in parts:
+        assert len(layers) == part.layers
+        for vectors, attention in zip(layers, attentions, strict=True):
+            scores = vectors.queries @ vectors.keys.transpose(1, 2)
+            assert scores.shape == attention.shape
+            scores = scores.masked_fill(attention == 0, -torch.inf)
+            torch.testing.assert_close(scores.softmax(-1), attention, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("name", ["gpt", "transformer"])
 def test_pages_of_systems_look_right(name, language, browser, request, tmp_path):
@@ -245,7 +318,8 @@ WRONG = {
     "pair": (InputError, ("--pair",), {"pair": ("a", "b")}),
     "layer": (ConfigError, ("--without",), {"without": "9.1"}),
     "length": (ConfigError, ("--max-length", "99"), {"max_length": 99}),
-    "checkpoints": (ConfigError, ("--checkpoints",), {"checkpoints": True}),
+    "checkpoints": (CheckpointError, ("--checkpoints",), {"checkpoints": True}),
+    "texts of no file": (ConfigError, ("--num-texts",), {"num_texts": 3}),
     "data": (ConfigError, ("--data",), {"data": "a.txt"}),
 }
 

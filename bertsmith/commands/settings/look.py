@@ -32,8 +32,8 @@ class Settings(InferenceCompute):
     data: Path | None = None
     """File of texts, for statistics of the heads and a map of the texts: .txt with one text per
     line, or .csv, .tsv, .jsonl, .json, .parquet or .xlsx; also as .gz, .xz or .zst."""
-    num_texts: int = 200
-    """Number of texts that are read from --data, from the first."""
+    num_texts: int | None = None
+    """Number of texts that are read from --data, from the first. Default: 200."""
     checkpoints: bool = False
     """Look at the checkpoints of the folder's run, too: a slider shows how the heads form."""
     without: tuple[str, ...] = ()

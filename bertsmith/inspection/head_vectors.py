@@ -1,0 +1,79 @@
+"""Queries and keys of attention heads, from whose products the weights come."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from bertsmith.model.attention import AttentionView, RecordWeights
+
+
+@dataclass(frozen=True, eq=False)
+class HeadVectors:
+    """Queries and keys of the heads of a layer.
+
+    `queries`, fp32 [heads, rows, head_size], are divided by the root of the head size, so that
+    their products with `keys`, fp32 [heads, columns, head_size], are what the softmax reads.
+    """
+
+    queries: Tensor
+    keys: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class VectorCall:
+    """A call of an attention module, with the arguments of `AttentionView.attend`."""
+
+    module: nn.Module
+    query: Tensor
+    key: Tensor
+
+    def vectors(self, num_rows: int, num_columns: int) -> HeadVectors:
+        """Return the vectors of the tokens, without padding rows."""
+        query, key = (
+            each[:count].detach().float().cpu().transpose(0, 1)
+            for each, count in ((self.query, num_rows), (self.key, num_columns))
+        )
+        return HeadVectors(query * query.shape[-1] ** -0.5, key)
+
+
+class WatchedView:
+    """An `AttentionView` that keeps the queries and keys of its calls in `calls`."""
+
+    def __init__(self, view: AttentionView, module: nn.Module, calls: list[VectorCall]) -> None:
+        self.view = view
+        self.module = module
+        self.calls = calls
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        dropout_prob: float = 0.0,
+        record_weights: RecordWeights | None = None,
+    ) -> Tensor:
+        """Compute contexts as `AttentionView.attend` does."""
+        self.calls.append(VectorCall(self.module, query, key))
+        return self.view.attend(query, key, value, dropout_prob, record_weights)
+
+
+@contextmanager
+def recording_vectors(modules: Iterable[nn.Module]) -> Iterator[list[VectorCall]]:
+    """Collect the calls of attention modules in the block, in the order in which they are computed.
+
+    Layers may share a module, which is then called once for each.
+    """
+    calls: list[VectorCall] = []
+
+    def watch(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            WatchedView(each, module, calls) if hasattr(each, "attend") else each for each in args
+        )
+
+    with ExitStack() as stack:
+        for module in set(modules):
+            stack.callback(module.register_forward_pre_hook(watch).remove)
+        yield calls

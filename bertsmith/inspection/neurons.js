@@ -1,0 +1,162 @@
+"use strict";
+
+// The neuron view: how a head's weights come from its queries and keys, number by number.
+// page.js, which follows, has the data and the parts of the page.
+
+const INDEX = new Uint8Array(128); // the number of each character of the alphabet
+
+// The queries or keys of a head, [tokens * size], each spelled by two characters.
+function vectorsOf(neurons, kind, head, numTokens) {
+  const base = data.alphabet.length;
+  const count = numTokens * neurons.size;
+  const text = neurons[kind === "query" ? "queries" : "keys"];
+  const scale = neurons[kind === "query" ? "queryScales" : "keyScales"][head];
+  return Float64Array.from({ length: count }, (_, index) => {
+    const at = 2 * (head * count + index);
+    const level = INDEX[text.charCodeAt(at)] * base + INDEX[text.charCodeAt(at + 1)];
+    return scale * ((2 * level) / (base * base - 1) - 1);
+  });
+}
+
+// The path of bars, one for each number that `isShown`: up if it is positive, else down.
+function barsOf(values, most, isShown) {
+  return Array.from(values, (value, index) => (isShown(value) ? `M${index + 0.1} 0v${(-value / most).toFixed(3)}h.8V0z` : "")).join("");
+}
+
+function strip(values, most) {
+  return make("div", { className: "strip", ariaHidden: "true" }, drawn(
+    "svg", { viewBox: `0 -1 ${values.length} 2`, preserveAspectRatio: "none" },
+    drawn("path", { class: "c0", d: barsOf(values, most, (value) => value > 0) }),
+    drawn("path", { class: "c1", d: barsOf(values, most, (value) => value < 0) }),
+    drawn("path", { class: "axis", d: `M0 0H${values.length}` }),
+  ));
+}
+
+const largestOf = (values) => values.reduce((high, value) => Math.max(high, Math.abs(value)), 1e-9);
+
+// Fills `box` and returns a function that shows the token with this number as the one that attends.
+function showNeurons(box) {
+  if (!data.neurons) {
+    box.append(make("p", { className: "soft small", id: "neurons" }, say("Queries and keys of the heads are left out, as they would make the page larger than 3 MB. A shorter text has them (--max-length).")));
+    return () => {};
+  }
+  Array.from(data.alphabet).forEach((character, index) => { INDEX[character.charCodeAt(0)] = index; });
+  const select = make("select", { id: "attending" });
+  const grid = make("div", { className: "neurons", tabIndex: 0, role: "group" });
+  const readout = make("p", { className: "readout", ariaLive: "polite" });
+  let shown = null;
+  const at = { token: 0, dimension: -1 };
+  const details = behind(fillTable);
+  const redrawTable = redraws[redraws.length - 1];
+  box.append(make(
+    "div", { id: "neurons" },
+    make("h4", {}, say("Query and keys")),
+    make("p", { className: "small" }, say("The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.")),
+    ...(data.family === "t5" ? [make("p", { className: "small soft" }, say("A T5 adds a number for the distance to each score of a text to itself."))] : []),
+    ...(data.family === "gpt2" || data.family === "marian" || data.family === "t5" || data.family === "modernbert" ? [make("p", { className: "small soft" }, say("A word that the head cannot see has no attention, whatever its score."))] : []),
+    ...(data.frames.length > 1 ? [make("p", { className: "small soft" }, say("This is the model at the end of the run."))] : []),
+    make("div", { className: "controls" }, make("label", {}, say("Word that attends"), select)),
+    readout, grid, details,
+  ));
+
+  function compute() {
+    const { heads, rows, columns } = block();
+    const neurons = data.neurons[state.block];
+    const { size } = neurons;
+    const head = state.layer * heads + state.head;
+    const [from, to] = [sides[rows].tokens, sides[columns].tokens];
+    const queries = vectorsOf(neurons, "query", head, from.length);
+    const keys = vectorsOf(neurons, "key", head, to.length);
+    const chosen = Number(select.value);
+    const query = queries.slice(chosen * size, (chosen + 1) * size);
+    const text = data.frames[data.frames.length - 1].weights[state.block];
+    const first = (head * from.length + chosen) * to.length;
+    const lines = to.map((token, index) => {
+      const key = keys.slice(index * size, (index + 1) * size);
+      const products = key.map((value, dimension) => value * query[dimension]);
+      return { token, key, products, score: products.reduce((sum, value) => sum + value, 0), weight: LEVEL[text.charCodeAt(first + index)] };
+    });
+    return { token: from[chosen], query, lines, mostQuery: largestOf(queries), mostKey: largestOf(keys) };
+  }
+
+  function draw() {
+    shown = compute();
+    const { token, query, lines, mostQuery, mostKey } = shown;
+    const mostProduct = Math.max(...lines.map((line) => largestOf(line.products)));
+    const title = (text) => make("b", {}, text);
+    grid.ariaLabel = `${say("Query and keys")}: ${token.label}`;
+    grid.replaceChildren(
+      title(""), title(say("query")), title(""), title(""), title(""),
+      make("span", { dir: "auto", className: "name" }, token.label), strip(query, mostQuery), make("span"), make("span"), make("span"),
+      title(""), title(say("key")), title(say("products")), title(say("score")), title(say("attention")),
+      ...lines.flatMap((line) => [
+        make("span", { dir: "auto", className: "name" }, line.token.label),
+        strip(line.key, mostKey), strip(line.products, mostProduct),
+        make("span", { className: "number" }, number(line.score)),
+        make("span", { className: "number share", style: `--strength: ${line.weight}` }, percent(line.weight)),
+      ]),
+    );
+    grid.querySelectorAll(".strip").forEach((each, index) => {
+      // The first strip is the query; then each token has its key and its products.
+      const read = (event) => {
+        const area = each.getBoundingClientRect();
+        point(index ? Math.floor((index - 1) / 2) : at.token, Math.floor(((event.clientX - area.left) / area.width) * query.length));
+      };
+      each.addEventListener("pointermove", read);
+      each.addEventListener("pointerdown", read);
+    });
+    Object.assign(at, { token: 0, dimension: -1 });
+    grid.style.setProperty("--at", -1);
+    readout.textContent = say("Point at a bar, or use the arrow keys.");
+    redrawTable();
+  }
+
+  function point(token, dimension) {
+    const { query, lines } = shown;
+    Object.assign(at, { token: within(token, lines.length), dimension: within(dimension, query.length) });
+    const { key, products, token: other } = lines[at.token];
+    grid.style.setProperty("--at", (at.dimension + 0.5) / query.length);
+    grid.querySelectorAll(".name").forEach((each, index) => each.classList.toggle("chosen", index === at.token + 1));
+    const numbers = [query, key, products].map((values) => format(values[at.dimension]));
+    readout.textContent = say("Number {dimension}, {token}: {query} × {key} = {product}", { dimension: at.dimension + 1, token: quote(other.label), query: numbers[0], key: numbers[1], product: numbers[2] });
+  }
+
+  grid.addEventListener("keydown", (event) => {
+    const step = STEPS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    if (at.dimension < 0) point(0, 0);
+    else point(at.token + step[0], at.dimension + step[1]);
+    grid.querySelectorAll(".name")[at.token + 1].scrollIntoView({ block: "nearest" });
+  });
+
+  function fillTable() {
+    const { token, query, lines } = shown;
+    const titles = ["", say("score"), say("attention"), ...Array.from(query, (_, index) => index + 1)];
+    const row = (name, values, ...first) => [name, ...first, ...Array.from(values, number)];
+    return table(titles, [
+      row(`${say("query")}: ${token.label}`, query, "", ""),
+      ...lines.map((line) => row(`${say("key")}: ${line.token.label}`, line.key, "", "")),
+      ...lines.map((line) => row(`${say("products")}: ${line.token.label}`, line.products, number(line.score), percent(line.weight))),
+    ]);
+  }
+
+  function fillSelect() {
+    const tokens = sides[block().rows].tokens;
+    const before = Number(select.value);
+    select.replaceChildren(...tokens.map((token, index) => make("option", { value: index }, token.label)));
+    const firstWord = tokens.findIndex((token) => token.part >= 0);
+    select.value = before < tokens.length && shown ? before : Math.max(0, firstWord);
+  }
+
+  fillSelect();
+  select.addEventListener("change", draw);
+  onBlock.push(fillSelect);
+  onChoice.push(draw);
+  redraws.push(draw);
+  return (token) => {
+    if (Number(select.value) === token) return;
+    select.value = token;
+    draw();
+  };
+}

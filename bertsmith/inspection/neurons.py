@@ -1,0 +1,56 @@
+"""Queries and keys of all heads on a page, as in the neuron view of bertviz (Vig 2019).
+
+Each number is spelled by two characters, about three digits. Queries and keys take more room than
+the attention weights, so a page has them only where the text is short enough.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.inspection.head_vectors import HeadVectors
+from bertsmith.inspection.page_limits import fits_neurons
+from bertsmith.inspection.plain_values import ALPHABET, rounded
+
+NUM_LEVELS = len(ALPHABET) ** 2
+
+
+def plain_neurons(parts: Sequence[Sequence[HeadVectors]]) -> list[dict[str, Any]] | None:
+    """Return the queries and keys of each part's layers; None if they take too much room.
+
+    `queries` and `keys` are strings, in the order [layers, heads, tokens, head_size]. Level k of 0
+    to 8,280 stands for k / 4,140 - 1 times the head's number in `queryScales` or `keyScales`.
+    """
+    layers = [layer for part in parts for layer in part]
+    num_numbers = sum(layer.queries.numel() + layer.keys.numel() for layer in layers)
+    num_weights = sum(
+        len(layer.queries) * layer.queries.shape[1] * layer.keys.shape[1] for layer in layers
+    )
+    return list(map(_plain_part, parts)) if fits_neurons(num_numbers, num_weights) else None
+
+
+def _plain_part(layers: Sequence[HeadVectors]) -> dict[str, Any]:
+    queries, query_scales = _spell([layer.queries for layer in layers])
+    keys, key_scales = _spell([layer.keys for layer in layers])
+    return {
+        "size": layers[0].queries.shape[-1],
+        "queries": queries,
+        "keys": keys,
+        "queryScales": query_scales,
+        "keyScales": key_scales,
+    }
+
+
+def _spell(layers: Sequence[Tensor]) -> tuple[str, list[float]]:
+    """Spell numbers by two characters each; also return the largest magnitude of each head."""
+    heads = torch.cat(list(layers)).double()
+    scales = [rounded(scale) or 1.0 for scale in heads.abs().amax((1, 2)).tolist()]
+    # Numbers that are not finite are found in the scales when the page is written.
+    shares = torch.nan_to_num(heads / heads.new_tensor(scales)[:, None, None]).clamp(-1, 1)
+    levels = ((shares + 1) / 2 * (NUM_LEVELS - 1)).round().long().numpy()
+    codes = np.frombuffer(ALPHABET.encode("ascii"), dtype=np.uint8)
+    pairs = np.stack(np.divmod(levels, len(ALPHABET)), axis=-1)
+    return codes[pairs].tobytes().decode("ascii"), scales
