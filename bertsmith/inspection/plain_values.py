@@ -79,7 +79,7 @@ def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]
     shares = (values - scores.logsumexp(-1, keepdim=True)).exp()
     words = {
         id_: tokenizer.decode([id_], skip_special_tokens=False).strip()
-        for id_ in ids.unique().tolist()
+        for id_ in set(ids.flatten().tolist())
     }
     return [
         [[words[id_], rounded(share)] for id_, share in zip(*row, strict=True)]

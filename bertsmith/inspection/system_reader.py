@@ -199,7 +199,7 @@ class ShownGpt(ShownSystem):
         return self.model.compute_logits(hidden)
 
     def attention_modules(self) -> Mapping[Place, nn.Module]:
-        return {(0, n): layer.attention for n, layer in enumerate(self.model.layers)}  # type: ignore[misc]
+        return {(0, n): layer.attention for n, layer in enumerate(self.model.layers)}
 
     def layers(self) -> Sequence[nn.Module]:
         return list(self.model.layers)
@@ -248,7 +248,7 @@ class ShownWriter(ShownSystem):
         encoder = {(0, n): layer.attention for n, layer in enumerate(self.model.encoder)}
         decoder = {(1, n): layer.attention for n, layer in enumerate(self.model.decoder)}
         cross = {(2, n): layer.source_attention for n, layer in enumerate(self.model.decoder)}
-        return {**encoder, **decoder, **cross}  # type: ignore[dict-item]
+        return {**encoder, **decoder, **cross}
 
     def layers(self) -> Sequence[nn.Module]:
         return list(self.model.decoder)
