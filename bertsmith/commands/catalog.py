@@ -33,6 +33,9 @@ COMMANDS = {
     "pretrain lstm": Command(
         "Model", "train an LSTM on the same corpus, which reads one token after another"
     ),
+    "pretrain elmo": Command(
+        "Model", "train an ELMo on the same corpus, two language models from the two sides"
+    ),
     "pretrain t5": Command(
         "Model", "train a T5 on the same corpus, which writes what is missing in a text"
     ),

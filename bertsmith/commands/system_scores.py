@@ -20,7 +20,7 @@ from bertsmith.data.text_files import name_source
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError
-from bertsmith.lineage.sentence_scores import LEFT_TO_RIGHT, SentenceScorer
+from bertsmith.lineage.sentence_scores import SCORED_BY_PAIRS, load_sentence_scorer
 from bertsmith.lineage.text_writing import TextWriter
 from bertsmith.lineage.translation_run import score_pairs
 from bertsmith.system.counts import count_noun, percent
@@ -34,7 +34,7 @@ def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
         model_type: one of `OTHER_SYSTEMS`.
         words: the command line behind `prog`, the name of the command.
     """
-    columns: type[Any] = Columns if model_type in LEFT_TO_RIGHT else TranslationColumns
+    columns: type[Any] = Columns if model_type in SCORED_BY_PAIRS else TranslationColumns
     settings = parse_with_columns(Settings, columns, words, prog)
     if settings.precision not in ("auto", "fp32"):
         raise ConfigError(
@@ -42,22 +42,22 @@ def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
             "which is scored in fp32. Leave it out."
         )
     check_flags(settings)
-    if model_type in LEFT_TO_RIGHT:
-        _score_left_to_right(settings)
+    if model_type in SCORED_BY_PAIRS:
+        _score_by_pairs(settings)
     else:
         _score_writer(settings)
 
 
-def _score_left_to_right(settings: Settings) -> None:
-    """Score a GPT or LSTM on minimal pairs."""
+def _score_by_pairs(settings: Settings) -> None:
+    """Score a model that predicts each token of a text on minimal pairs."""
     if settings.minimal_pairs is None:
         raise ConfigError(
-            f"{settings.model}: a model that reads from left to right is scored with "
+            f"{settings.model}: a model that predicts each token of a text is scored with "
             "--minimal-pairs FILE. It is not fine-tuned for labels: leave out --data."
         )
     path = settings.minimal_pairs
     check_delimiter(settings.columns, path)
-    scorer = SentenceScorer.load(settings.model, settings.device, max_length=settings.max_length)
+    scorer = load_sentence_scorer(settings.model, settings.device, max_length=settings.max_length)
     with hold_outputs({"--scores": settings.scores}, path, settings.model):
         result = evaluate_pairs(settings, scorer, path)
     unknown_rate = scorer.num_unknown / max(1, scorer.num_tokens)

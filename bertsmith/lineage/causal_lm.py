@@ -14,7 +14,11 @@ import torch
 
 from bertsmith.data.batches import Batch, pack
 from bertsmith.data.shards import Corpus
-from bertsmith.lineage.corpus_objective import CorpusObjective, bits_per_character
+from bertsmith.lineage.corpus_objective import (
+    CorpusObjective,
+    bits_per_character,
+    predictions_per_token,
+)
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.recurrent import RecurrentLanguageModel
 from bertsmith.lineage.text_windows import TextWindow
@@ -74,12 +78,9 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
         """Compute loss (nats), accuracy and bits per character on the eval rows."""
         figures = super().combine(results)
         if self.held_out is not None:
+            labels = [batch.targets["labels"] for batch in self.held_out_rows()]
+            per_token = predictions_per_token(labels, self._last_id)
             figures["held_out_lm_bits_per_character"] = bits_per_character(
-                figures["held_out_lm_loss"] * self._predictions_per_token(), self.held_out.corpus
+                figures["held_out_lm_loss"] * per_token, self.held_out.corpus
             )
         return figures
-
-    def _predictions_per_token(self) -> float:
-        """The predictions for each token of the eval rows' text: the ends of documents are more."""
-        labels = torch.cat([batch.targets["labels"] for batch in self.held_out_rows()])
-        return len(labels) / max(1, int((labels != self._last_id).sum()))

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from bertsmith.data.shards import Corpus
 from bertsmith.lineage.text_windows import TextWindow, TextWindows
@@ -26,7 +28,7 @@ BatchT = TypeVar("BatchT", bound=TrainingBatch)
 
 
 class CorpusObjective(Objective[ModelT, BatchT]):
-    """An objective whose rows are windows of a corpus; each has one loss term, the class's `term`.
+    """An objective whose rows are windows of a corpus.
 
     Args:
         train: the split to train on.
@@ -39,7 +41,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
     """
 
     term: ClassVar[str]
-    """The name of the loss term."""
+    """The name of the loss term; of an objective with several, that of the objective."""
     num_special_tokens: ClassVar[int] = 2
     """The most special tokens of a row."""
 
@@ -176,6 +178,16 @@ def bits_per_character(nats_per_token: float, corpus: Corpus) -> float:
     """
     split = corpus.manifest.splits[corpus.split]
     return nats_per_token / math.log(2) * split.tokens / max(1, split.characters)
+
+
+def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
+    """Return the predictions for each token of a text: the ends of documents are predicted, too.
+
+    Args:
+        labels: int64 [predictions] of each batch, `end_id` where a document ends.
+    """
+    all_labels = torch.cat(list(labels))
+    return len(all_labels) / max(1, int((all_labels != end_id).sum()))
 
 
 def row_generator(key: tuple[int, ...], place: int) -> np.random.Generator:

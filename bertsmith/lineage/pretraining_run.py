@@ -109,7 +109,9 @@ class SystemPretraining(SystemRun[SplitCorpus]):
 
     def build_model(self, config: SystemConfig, data: SplitCorpus) -> TrainableModel:
         with drawing_from(config.seed):
-            return self.system.build(config.model)
+            model = self.system.build(config.model)
+        self.system.take_tokenizer(model, data.train.tokenizer())
+        return model
 
     def state_before_result(self) -> str:
         is_one_of_several = self.measure is not None

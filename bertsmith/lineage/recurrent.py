@@ -59,6 +59,31 @@ class RecurrentConfig:
         check_choice("cell", self.cell, CELLS)
 
 
+class TimeOrder:
+    """The tokens of a packed row by their place in the sequence, as recurrent layers read them.
+
+    Args:
+        is_backward: each sequence is read from its last token to its first.
+    """
+
+    def __init__(
+        self, lengths: tuple[int, ...], device: torch.device, *, is_backward: bool = False
+    ) -> None:
+        by_time, back, counts = _order_by_time(lengths, is_backward)
+        self._by_time, self._back = (
+            send(torch.from_numpy(index), device) for index in (by_time, back)
+        )
+        self._counts = torch.from_numpy(counts)
+
+    def read(self, layer: nn.Module, hidden: Tensor) -> Tensor:
+        """Compute a layer of torch in fp32, from a zero state for each sequence.
+
+        Both tensors are [tokens, size] in the order of the packed row, and of one dtype.
+        """
+        rows = PackedSequence(hidden.float().index_select(0, self._by_time), self._counts)
+        return layer(rows)[0].data.index_select(0, self._back).to(hidden.dtype)
+
+
 class RecurrentLanguageModel(TrainableModel):
     """A language model that reads from left to right, with a state in place of attention."""
 
@@ -79,15 +104,10 @@ class RecurrentLanguageModel(TrainableModel):
     def encode(self, batch: Batch) -> Tensor:
         """Encode a packed batch to the last layer's vectors, [tokens, hidden]."""
         follow(batch.lengths, batch.places)
-        by_time, back, sizes = _order_by_time(batch.lengths)
-        device = batch.input_ids.device
-        into, out = (send(torch.from_numpy(index), device) for index in (by_time, back))
-        counts = torch.from_numpy(sizes)
+        order = TimeOrder(batch.lengths, batch.input_ids.device)
         hidden = self._embed(batch.input_ids)
         for layer in self.layers:
-            rows = PackedSequence(hidden.float().index_select(0, into), counts)
-            computed = layer(rows)[0].data.index_select(0, out)
-            hidden = self._drop(computed.to(hidden.dtype))
+            hidden = self._drop(order.read(layer, hidden))
         return hidden
 
     def encode_new(
@@ -133,18 +153,24 @@ def select_sequences(state: State, index: Tensor) -> State:
     return state.index_select(1, index)
 
 
-def _order_by_time(lengths: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _order_by_time(
+    lengths: tuple[int, ...], is_backward: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the order of a row's tokens by their place in the sequence, and the way back.
 
     Both are int64 [tokens]; the third array are the sequences that have a token at each place,
-    int64 [places]. `lengths` never rises.
+    int64 [places]. `lengths` never rises. Backward, places count from a sequence's end.
 
     >>> [array.tolist() for array in _order_by_time((3, 1))]
     [[0, 3, 1, 2], [0, 2, 3, 1], [2, 1, 1]]
+    >>> _order_by_time((3, 1), is_backward=True)[0].tolist()
+    [2, 3, 1, 0]
     """
     all_lengths = np.asarray(lengths, dtype=np.int64)
     starts = np.cumsum(all_lengths) - all_lengths
     places = np.arange(all_lengths.sum()) - np.repeat(starts, all_lengths)
+    if is_backward:
+        places = np.repeat(all_lengths, all_lengths) - 1 - places
     by_time = np.argsort(places, kind="stable")
     back = np.empty_like(by_time)
     back[by_time] = np.arange(len(by_time))

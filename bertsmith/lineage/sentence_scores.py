@@ -1,50 +1,58 @@
-"""Log-likelihoods of sentences by a model that reads from left to right, for minimal pairs."""
+"""Log-likelihoods of sentences by systems that predict each token of a text, for minimal pairs."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from bertsmith.data.batches import group_by_length, pack
+from bertsmith.data.batches import Batch, group_by_length, pack
 from bertsmith.errors import InputError, SettingError
+from bertsmith.lineage.bidirectional_lm import DIRECTIONS, predicting_positions
+from bertsmith.lineage.elmo import Elmo
+from bertsmith.lineage.elmo_folder import load_elmo
 from bertsmith.lineage.generation import reading
+from bertsmith.lineage.system_folder import read_model_type
 from bertsmith.lineage.text_generation import TextGenerator
+from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.masked_lm_loss import token_log_probs
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.system.hardware import select_device
 from bertsmith.tasks.pair_scores import MinimalPair, PairScores
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
-LEFT_TO_RIGHT = ("gpt2", "recurrent")
+SCORED_BY_PAIRS = ("gpt2", "recurrent", "elmo")
 """The `model_type` of such models."""
 TOKENS_AT_ONCE = 4096
 
 
-class SentenceScorer:
-    """Scores a sentence by the sum of the log-probabilities of its tokens, each after those before.
+class SentenceScorer(ABC):
+    """Scores a sentence by the log-probabilities of its tokens, without those of special tokens.
 
-    A start token is read, but not scored; without one, the first token is not scored either.
+    Args:
+        longest: the most tokens of a sentence, the start token included; None without a limit.
     """
 
-    def __init__(self, generator: TextGenerator, max_length: int | None = None) -> None:
-        self.generator = generator
-        limits = [each for each in (max_length, generator.longest) if each is not None]
-        self.longest = min(limits, default=None)
-        """The most tokens of a sentence, the start token included; None without a limit."""
+    def __init__(self, model: TrainableModel, tokenizer: Tokenizer, longest: int | None) -> None:
+        self.model: Any = model
+        self.tokenizer = tokenizer
+        self.longest = longest
         self.num_tokens = self.num_unknown = 0
 
-    @classmethod
-    def load(cls, path: str | Path, device: str = "auto", *, max_length: int | None = None) -> Self:
-        """Load a folder, or a model of the Hugging Face hub, as `TextGenerator.load` does.
+    @abstractmethod
+    def encode(self, sentence: str) -> list[int]:
+        """Encode a sentence, with the start token if the model has one."""
 
-        Args:
-            max_length: the most tokens of a sentence; by default as many as the model reads.
+    @abstractmethod
+    def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
+        """Pack the ids of sentences, and compute the log-likelihood of each, in nats.
 
-        Raises:
-            ConfigError: `max_length` is below 2.
+        The second is fp64 [sequences], in the order of the batch.
         """
-        if max_length is not None and max_length < 2:
-            raise SettingError("max_length", max_length, "2 or more")
-        return cls(TextGenerator.load(path, device), max_length)
 
     def predict(self, pairs: Sequence[MinimalPair]) -> list[PairScores]:
         """Score both sentences of each pair; a sentence that is too long is cut.
@@ -53,7 +61,7 @@ class SentenceScorer:
             InputError: a sentence has no token.
         """
         texts = [text for pair in pairs for text in pair.content]
-        rows = [self.generator.encode_prompt(text) for text in texts]
+        rows = [self.encode(text) for text in texts]
         for index, row in enumerate(rows):
             if len(row) < 2:
                 name = ("sentence_good", "sentence_bad")[index % 2]
@@ -63,7 +71,7 @@ class SentenceScorer:
                 )
         longest = self.longest
         scores = self._score([row[:longest] for row in rows])
-        unknown = self.generator.tokenizer.unk_id
+        unknown = self.tokenizer.unk_id
         self.num_tokens += sum(map(len, rows))
         self.num_unknown += sum(row.count(unknown) for row in rows)
         results = []
@@ -76,20 +84,101 @@ class SentenceScorer:
 
     def _score(self, rows: Sequence[Sequence[int]]) -> list[float]:
         """Compute the log-likelihood of each row, in nats."""
-        model = self.generator.model
         scores = np.zeros(len(rows))
-        with reading(model):
+        with reading(self.model):
             for group in group_by_length([len(row) for row in rows], TOKENS_AT_ONCE):
-                batch = pack([np.array(rows[i], dtype=np.int64) for i in group]).to(model.device)
-                is_last = np.zeros(batch.num_tokens, dtype=bool)
-                is_last[np.cumsum(batch.lengths) - 1] = True
-                places = torch.from_numpy(np.flatnonzero(~is_last)).to(model.device)
-                hidden = model.encode(batch).index_select(0, places)
-                weight = model.word.weight
-                labels = batch.input_ids.index_select(0, places + 1)
-                values = token_log_probs(hidden, weight, weight.new_zeros(len(weight)), labels)
-                sizes = [length - 1 for length in batch.lengths]
-                parts = np.split(values.double().cpu().numpy(), np.cumsum(sizes)[:-1])
-                for place, part in zip(batch.order, parts, strict=True):
-                    scores[group[place]] = part.sum()
+                ids = [np.array(rows[index], dtype=np.int64) for index in group]
+                batch, values = self.log_likelihoods(ids)
+                for place, value in zip(batch.order, values, strict=True):
+                    scores[group[place]] = value
         return [float(score) for score in scores]
+
+
+class LeftToRightScorer(SentenceScorer):
+    """Scores by a GPT or LSTM: each token after those before it.
+
+    Without a start token, the first token is not scored either.
+    """
+
+    def __init__(self, generator: TextGenerator, max_length: int | None = None) -> None:
+        limits = [each for each in (max_length, generator.longest) if each is not None]
+        super().__init__(generator.model, generator.tokenizer, min(limits, default=None))
+        self.generator = generator
+
+    def encode(self, sentence: str) -> list[int]:
+        return self.generator.encode_prompt(sentence)
+
+    def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
+        batch = pack(rows).to(self.model.device)
+        is_last = np.zeros(batch.num_tokens, dtype=bool)
+        is_last[np.cumsum(batch.lengths) - 1] = True
+        places = np.flatnonzero(~is_last)
+        weight = self.model.word.weight
+        bias = weight.new_zeros(len(weight))
+        return batch, _sum_each(batch, self.model.encode(batch), weight, bias, places, 1)
+
+
+class BothSidesScorer(SentenceScorer):
+    """Scores by an ELMo: the mean of both directions' sums.
+
+    One has each token after those before it, the other each before those after it.
+    """
+
+    def __init__(self, model: Elmo, tokenizer: Tokenizer, max_length: int | None = None) -> None:
+        longest = None if max_length is None else max_length - 1  # the end token is read, too
+        super().__init__(model, tokenizer, longest)
+
+    def encode(self, sentence: str) -> list[int]:
+        return [self.tokenizer.cls_id, *self.tokenizer.encode_ids(sentence)]
+
+    def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
+        batch = pack([np.append(row, self.tokenizer.sep_id) for row in rows]).to(self.model.device)
+        is_predicted = np.zeros(batch.num_sequences, dtype=bool)
+        positions = predicting_positions(batch.lengths, is_predicted, is_predicted)
+        softmax = self.model.softmax
+        both = [
+            _sum_each(batch, hidden, softmax.weight, softmax.bias, places, direction.step)
+            for hidden, places, direction in zip(
+                self.model.encode(batch), positions, DIRECTIONS, strict=True
+            )
+        ]
+        return batch, np.mean(both, axis=0)
+
+
+def load_sentence_scorer(
+    path: str | Path, device: str = "auto", *, max_length: int | None = None
+) -> SentenceScorer:
+    """Load a folder, or a model of the Hugging Face hub.
+
+    Args:
+        max_length: the most tokens of a sentence, special ones included; by default as many as the
+            model reads.
+
+    Raises:
+        CheckpointError: as `TextGenerator.load` and `load_elmo`.
+        ConfigError: `max_length` is too short for a token, or this machine has no such device.
+    """
+    directory = find_checkpoint(path)
+    is_elmo = read_model_type(directory) == "elmo"
+    least = 3 if is_elmo else 2
+    if max_length is not None and max_length < least:
+        raise SettingError("max_length", max_length, f"{least} or more")
+    if not is_elmo:
+        return LeftToRightScorer(TextGenerator.load(directory, device), max_length)
+    target = select_device(device)
+    return BothSidesScorer(load_elmo(directory).to(target), load_tokenizer(directory), max_length)
+
+
+def _sum_each(
+    batch: Batch, hidden: Tensor, weight: Tensor, bias: Tensor, places: np.ndarray, step: int
+) -> np.ndarray:
+    """Sum the log-probabilities that each sequence's places give the tokens `step` further.
+
+    Returns:
+        fp64 [sequences].
+    """
+    indices = torch.from_numpy(places).to(hidden.device)
+    labels = batch.input_ids.index_select(0, indices + step)
+    values = token_log_probs(hidden.index_select(0, indices), weight, bias, labels)
+    sequence = np.repeat(np.arange(batch.num_sequences), batch.lengths)[places]
+    return np.bincount(sequence, values.double().cpu().numpy(), minlength=batch.num_sequences)

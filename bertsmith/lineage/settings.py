@@ -46,6 +46,15 @@ class RecurrentSettings(SystemSettings):
 
 
 @dataclass(frozen=True)
+class ElmoSettings(SystemSettings):
+    """Settings of an ELMo, whose positions have no limit."""
+
+    cell_size: Advanced[int | None] = None
+    """Units of each LSTM, whose outputs are projected to the model's width. By default twice the
+    width; the paper has eight times as many."""
+
+
+@dataclass(frozen=True)
 class T5Settings(SystemSettings):
     """Settings of a T5, whose positions have no limit."""
 

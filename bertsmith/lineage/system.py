@@ -5,13 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertsmith.errors import SettingError
+from bertsmith.lineage.bidirectional_lm import BidirectionalLanguageModelling
 from bertsmith.lineage.causal_lm import CausalLanguageModelling
 from bertsmith.lineage.corpus_objective import CorpusObjective
+from bertsmith.lineage.elmo import PAPER_FILTERS, PAPER_WIDTH, Elmo, ElmoConfig
+from bertsmith.lineage.elmo_folder import load_elmo, save_elmo
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
 from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel
 from bertsmith.lineage.recurrent_folder import load_recurrent, save_recurrent
-from bertsmith.lineage.settings import GptSettings, RecurrentSettings, SystemSettings, T5Settings
+from bertsmith.lineage.settings import (
+    ElmoSettings,
+    GptSettings,
+    RecurrentSettings,
+    SystemSettings,
+    T5Settings,
+)
 from bertsmith.lineage.span_corruption import NUM_SENTINELS, SpanCorruption
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.lineage.t5_folder import load_t5, save_t5
@@ -36,6 +46,8 @@ class System:
     """Loads a checkpoint."""
     save: Callable[[Any, Path, Tokenizer], None]
     objective: type[CorpusObjective[Any, Any]]
+    take_tokenizer: Callable[[Any, Tokenizer], None] = lambda model, tokenizer: None
+    """Gives a new model what it needs of the tokenizer; `load` has given it to a loaded one."""
 
     @property
     def command(self) -> str:
@@ -67,6 +79,35 @@ def new_recurrent_config(settings: RecurrentSettings, tokenizer: Tokenizer) -> R
         hidden_size=size["hidden_size"],
         num_layers=size["num_hidden_layers"],
         cell=settings.cell,
+        dropout=settings.dropout,
+        bos_token_id=tokenizer.cls_id,
+        eos_token_id=tokenizer.sep_id,
+        pad_token_id=tokenizer.pad_id,
+    )
+
+
+def new_elmo_config(settings: ElmoSettings, tokenizer: Tokenizer) -> ElmoConfig:
+    """Build the config of a new ELMo, with the layers and width of a BERT of its size.
+
+    The filters are in the paper's proportion to the width.
+
+    Raises:
+        SettingError: the LSTMs have fewer units than the model is wide.
+    """
+    size = PRESETS[settings.preset]
+    width = size["hidden_size"]
+    cell_size = 2 * width if settings.cell_size is None else settings.cell_size
+    if cell_size < width:
+        raise SettingError("model.cell_size", cell_size, f"at least the width, {width}")
+    filters = tuple(
+        (characters, max(1, count * width // PAPER_WIDTH)) for characters, count in PAPER_FILTERS
+    )
+    return ElmoConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=width,
+        num_layers=size["num_hidden_layers"],
+        cell_size=cell_size,
+        filters=filters,
         dropout=settings.dropout,
         bos_token_id=tokenizer.cls_id,
         eos_token_id=tokenizer.sep_id,
@@ -113,6 +154,16 @@ SYSTEMS = {
         load_recurrent,
         save_recurrent,
         CausalLanguageModelling,
+    ),
+    "elmo": System(
+        "elmo",
+        ElmoSettings,
+        new_elmo_config,
+        Elmo,
+        load_elmo,
+        save_elmo,
+        BidirectionalLanguageModelling,
+        Elmo.spell,
     ),
     "t5": System("t5", T5Settings, new_t5_config, T5, load_t5, save_t5, SpanCorruption),
 }

@@ -18,6 +18,8 @@ class TextWindow:
     """The ids of some consecutive tokens of a document, int64 [tokens], without special tokens."""
 
     ids: np.ndarray
+    is_start: bool
+    """Whether the document begins here."""
     is_end: bool
     """Whether the document ends here."""
 
@@ -47,15 +49,21 @@ class TextWindows:
     def read(self, first_row: int, num_rows: int) -> Iterator[TextWindow]:
         """Read the text of `num_rows` rows from `first_row` on."""
         spans = self.locate(first_row, num_rows)
-        are_ends = self._are_document_ends(spans.ends)
-        for start, end, is_end in zip(
-            spans.starts.tolist(), spans.ends.tolist(), are_ends.tolist(), strict=True
+        are_starts, are_ends = map(self._are_between_documents, (spans.starts, spans.ends))
+        for start, end, is_start, is_end in zip(
+            spans.starts.tolist(),
+            spans.ends.tolist(),
+            are_starts.tolist(),
+            are_ends.tolist(),
+            strict=True,
         ):
-            yield TextWindow(self.corpus.token_ids(start, end).astype(np.int64), is_end)
+            ids = self.corpus.token_ids(start, end).astype(np.int64)
+            yield TextWindow(ids, is_start, is_end)
 
-    def _are_document_ends(self, ends: np.ndarray) -> np.ndarray:
-        sentences = np.searchsorted(self.corpus.sentence_starts, ends)
+    def _are_between_documents(self, places: np.ndarray) -> np.ndarray:
+        """Return whether a document begins, or the last one ends, at each place."""
+        sentences = np.searchsorted(self.corpus.sentence_starts, places)
         documents = np.searchsorted(self.corpus.document_starts, sentences)
-        return (self.corpus.sentence_starts[sentences] == ends) & (
+        return (self.corpus.sentence_starts[sentences] == places) & (
             self.corpus.document_starts[documents] == sentences
         )

@@ -67,6 +67,8 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
             f"{result['held_out_lm_bits_per_character']:.3f} bits per character "
             f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
+    if "held_out_backward_loss" in result:
+        lines += _describe_both_ways(before, result)
     if "held_out_span_loss" in result:
         lines.append(f"eval       missing spans {_figures('span', before, result)}")
     for term in PAIR_TERMS.values():
@@ -76,6 +78,22 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
     if "held_out_rtd_loss" in result:
         lines += _describe_detection(before, result)
     return lines
+
+
+def _describe_both_ways(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
+    forward, backward = (
+        f"{TERM_NAMES[name]} {_figures(name, before, after)}, "
+        f"perplexity {after[f'held_out_{name}_perplexity']:,.1f}, "
+        f"{after[f'held_out_{name}_bits_per_character']:.3f} bits per character"
+        for name in ("forward", "backward")
+    )
+    return [
+        f"eval       {forward}",
+        f"           {backward}",
+        f"           mean of both: loss {after['held_out_loss']:.3f}, "
+        f"perplexity {after['held_out_perplexity']:,.1f} "
+        f"(token frequency alone: loss {after['held_out_unigram_entropy']:.3f})",
+    ]
 
 
 def _describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:

@@ -12,6 +12,7 @@ LARGEST: Mapping[str, int] = {
     "inner_group_num": 1_024,
     "hidden_size": 65_536,
     "embedding_size": 65_536,
+    "cell_size": 65_536,
     "intermediate_size": 1_048_576,
     "num_attention_heads": 4_096,
     "vocab_size": 10_000_000,

@@ -18,6 +18,8 @@ WAIT_FRACTION = 0.1
 CLIPPED_SHARE = 0.95
 RISE = 4.0
 WORSE = 1.02
+TOKEN_TERMS = ("mlm", "lm", "forward")
+"""Loss terms over the tokens of the text, which token frequencies alone can predict, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> li
 def find_plateau(result: Mapping[str, Any]) -> Finding | None:
     """Find whether a language model is on its plateau, by the eval loss or else by its steps."""
     steps = int(result["steps"])
-    loss = result.get("held_out_mlm_loss", result.get("held_out_lm_loss"))
+    losses = (result.get(f"held_out_{term}_loss") for term in TOKEN_TERMS)
+    loss = next((loss for loss in losses if loss is not None), None)
     entropy = result.get("held_out_unigram_entropy")
     if loss is None or entropy is None:
         is_found = steps < LEARNING_STEPS
@@ -59,7 +62,7 @@ def _find_in_loss(
     steps: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> Iterator[Finding]:
     last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
-    if steps[-1].keys() & {"mlm_loss", "lm_loss"} and (plateau := find_plateau(last)):
+    if any(f"{term}_loss" in steps[-1] for term in TOKEN_TERMS) and (plateau := find_plateau(last)):
         yield plateau
     for term in ("nsp", "sop"):
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)

@@ -45,9 +45,11 @@ OTHER_COMMANDS = {
     "translation": 'translate NAME "A text."',
 }
 """Commands of systems beside BERT, by the task of the hub."""
+ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
+"""The line of an ELMo, which has no task of the hub."""
 BOTH = "transformers opens the folder, too."
-RECURRENT = "recurrent"
-"""The `model_type` of models that transformers lacks."""
+OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
+"""The `model_type` of systems that transformers lacks, by their names."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
@@ -130,7 +132,7 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     is_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
     library = "sentence-transformers" if is_encoder else "transformers"
-    if _has_linear_head(run) or run["config"].get("system") == "lstm":
+    if _has_linear_head(run) or run["config"].get("system") in OURS_ALONE:
         library = "bertsmith"
     lines.append(f"library_name: {library}")
     lines.append(f"pipeline_tag: {pipeline}")
@@ -218,9 +220,12 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         "feature-extraction": vectors,
         "sentence-similarity": vectors,
     }.get(pipeline)
+    model_type = config.get("model_type")
+    if model_type == "elmo":
+        return ELMO_LINE.replace("NAME", name)
     if pipeline in OTHER_COMMANDS:
         line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
-        opens = "" if config.get("model_type") == RECURRENT else f"\n\n{BOTH}"
+        opens = "" if model_type in OURS_ALONE.values() else f"\n\n{BOTH}"
         return f"```\n{line}\n```{opens}"
     if call is None:
         example = EXAMPLES[pipeline]

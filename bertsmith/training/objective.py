@@ -16,6 +16,8 @@ from bertsmith.model.trainable import TrainableModel
 TERM_NAMES = {
     "mlm": "masked LM",
     "lm": "next token",
+    "forward": "next token",
+    "backward": "previous token",
     "write": "target tokens",
     "span": "missing spans",
     "nsp": "next sentence",

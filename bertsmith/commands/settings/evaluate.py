@@ -33,8 +33,8 @@ class Settings(InferenceCompute):
     grammatical sentence (sentence_good) and an ungrammatical one (sentence_bad) in each row. The
     score is how often the model finds the first likelier, by pseudo-log-likelihood: the sum of the
     log-probabilities of the tokens, each masked in turn; of a GPT or LSTM, each after those before
-    it. With columns UID, linguistics_term and
-    field, there are accuracies by group."""
+    it; of an ELMo, the mean of both directions. With columns UID, linguistics_term and field, there
+    are accuracies by group."""
     limit: int | None = None
     """Number of rows to read, from the first; of minimal pairs, this many of each UID. A sentence
     encoder is scored on pairs of texts without scores by search, which keeps a vector of each text

@@ -1,0 +1,13 @@
+"""`bertsmith pretrain elmo`: a corpus → an ELMo."""
+
+from collections.abc import Sequence
+
+from bertsmith.commands.settings.pretrain_elmo import Settings
+from bertsmith.commands.system_run import run_system
+from bertsmith.system.paths import shell_path
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    if run_system("elmo", settings, line) is not None:
+        out = shell_path(settings.out)
+        print(f"next       bertsmith evaluate {out} --minimal-pairs pairs.csv")

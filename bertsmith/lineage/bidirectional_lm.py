@@ -1,0 +1,140 @@
+"""Bidirectional language modelling: each token is predicted from those before, and those after.
+
+Source: Peters et al. 2018, section 3.1. A row is `[CLS]`, the tokens of a window of one document
+and `[SEP]`, where the model begins to read from the right. `[SEP]` is predicted only where a
+document ends, and `[CLS]` only where one begins. The loss is the mean of both directions'.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, pack
+from bertsmith.data.shards import Corpus
+from bertsmith.lineage.corpus_objective import (
+    CorpusObjective,
+    bits_per_character,
+    predictions_per_token,
+)
+from bertsmith.lineage.elmo import Elmo
+from bertsmith.lineage.text_windows import TextWindow
+from bertsmith.model.masked_lm_loss import MaskedLMLoss
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.training.objective import LossTerm
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction of reading; its name is that of its loss term."""
+
+    name: str
+    step: int
+    """The way from a token to the one that it predicts."""
+
+
+DIRECTIONS = (Direction("forward", 1), Direction("backward", -1))
+"""In the order of `Elmo.encode`."""
+
+
+class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
+    """The objective of an ELMo, with the arguments of `CorpusObjective`."""
+
+    term: ClassVar[str] = "bilm"
+
+    def __init__(self, train: Corpus, held_out: Corpus, max_length: int, **sizes: Any) -> None:
+        super().__init__(train, held_out, max_length, **sizes)
+        tokenizer = train.tokenizer()
+        self._first_id, self._last_id = tokenizer.cls_id, tokenizer.sep_id
+
+    def collate(
+        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+    ) -> Batch:
+        """Pack rows with the places that predict, int64, and the labels there, of each direction.
+
+        `targets` names them `forward_positions`, `forward_labels` and so on.
+        """
+        ids = [np.concatenate([[self._first_id], row.ids, [self._last_id]]) for row in rows]
+        batch = pack(ids).placed(places)
+        in_order = [rows[index] for index in batch.order]
+        has_start = np.array([row.is_start for row in in_order])
+        has_end = np.array([row.is_end for row in in_order])
+        positions = predicting_positions(batch.lengths, has_start, has_end)
+        targets = {}
+        for direction, places_there in zip(DIRECTIONS, positions, strict=True):
+            indices = torch.from_numpy(places_there)
+            targets[f"{direction.name}_positions"] = indices
+            targets[f"{direction.name}_labels"] = batch.input_ids[indices + direction.step]
+        return replace(batch, targets=targets)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count the tokens that each direction predicts."""
+        return {each.name: len(_labels(batch, each)) for each in DIRECTIONS}
+
+    def losses(self, model: Elmo, batch: Batch) -> dict[str, LossTerm]:
+        """Compute each direction's summed cross entropy, in nats, and number of right ones."""
+        terms = {}
+        for direction, hidden in zip(DIRECTIONS, model.encode(batch), strict=True):
+            labels = _labels(batch, direction)
+            predicting = hidden.index_select(0, batch.targets[f"{direction.name}_positions"])
+            loss, correct, _ = MaskedLMLoss.apply(  # type: ignore[no-untyped-call]
+                fill_up(predicting), model.softmax.weight, model.softmax.bias, labels, None
+            )
+            weight = 1 / len(DIRECTIONS)
+            terms[direction.name] = LossTerm(loss, correct, len(labels), weight)
+        return terms
+
+    def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
+        """Compute the figures of each direction and of their mean loss on the eval rows.
+
+        Of each direction: loss (nats), accuracy, perplexity, and bits per character.
+        `held_out_perplexity` is that of the mean loss.
+        """
+        figures = super().combine(results)
+        if self.held_out is None:
+            return figures
+        rows = self.held_out_rows()
+        for direction, end_id in zip(DIRECTIONS, (self._last_id, self._first_id), strict=True):
+            name = f"held_out_{direction.name}"
+            loss = figures[f"{name}_loss"]
+            per_token = predictions_per_token([_labels(row, direction) for row in rows], end_id)
+            figures[f"{name}_perplexity"] = math.exp(loss)
+            figures[f"{name}_bits_per_character"] = bits_per_character(
+                loss * per_token, self.held_out.corpus
+            )
+        figures["held_out_perplexity"] = math.exp(figures["held_out_loss"])
+        return figures
+
+
+def predicting_positions(
+    lengths: Sequence[int], has_start: np.ndarray, has_end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places in a packed row that predict the next token, and those for the one before.
+
+    Each sequence begins with `[CLS]` and ends with `[SEP]`, which nothing is predicted from in the
+    direction that it ends.
+
+    Args:
+        has_start: bool [sequences], whether `[CLS]` is predicted.
+        has_end: bool [sequences], whether `[SEP]` is predicted.
+
+    >>> both = predicting_positions((4, 3), np.array([True, False]), np.array([False, True]))
+    >>> [places.tolist() for places in both]
+    [[0, 1, 4, 5], [1, 2, 3, 6]]
+    """
+    ends = np.cumsum(np.asarray(lengths, dtype=np.int64))
+    starts = ends - lengths
+    predicts_next = np.ones(ends[-1], dtype=bool)
+    predicts_before = predicts_next.copy()
+    predicts_next[ends - 1] = predicts_before[starts] = False
+    predicts_next[(ends - 2)[~has_end]] = False
+    predicts_before[(starts + 1)[~has_start]] = False
+    return np.flatnonzero(predicts_next), np.flatnonzero(predicts_before)
+
+
+def _labels(batch: Batch, direction: Direction) -> Tensor:
+    return batch.targets[f"{direction.name}_labels"]

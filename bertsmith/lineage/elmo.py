@@ -1,0 +1,259 @@
+"""ELMo: two language models, one from each side, that read words by their characters.
+
+A CNN over characters with highway layers gives each word a vector (Kim et al. 2016). LSTMs read
+these vectors from left to right and predict the next word; others read from right to left and
+predict the word before. They share the vectors and the softmax. A task reads a learned mix of all
+layers (Peters et al. 2018, sections 3.1 and 3.2). A word is here a piece of the vocabulary, so that
+all systems predict the same tokens; the CNN reads each different piece of a batch once. As torch's
+LSTM has no limits of its values, the released code's clipping of cells and outputs is left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch, send
+from bertsmith.errors import ConfigError
+from bertsmith.lineage.piece_characters import NUM_CHARACTERS, PADDING, spell_pieces
+from bertsmith.lineage.recurrent import TimeOrder
+from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.model.trainable import ParameterSpec, TrainableModel
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+"""Width in characters and number of the filters of the paper's model."""
+PAPER_WIDTH = 512
+CARRY_BIAS = -2.0
+"""Initial bias of a highway's gate: at first most of its input passes unchanged."""
+COLUMNS = 8
+"""Characters of a batch's pieces are padded to a multiple of this, for few different shapes."""
+
+
+@dataclass(frozen=True)
+class ElmoConfig:
+    """The shape of an ELMo.
+
+    Raises:
+        ConfigError: a value has the wrong type or is out of range.
+    """
+
+    vocab_size: int
+    hidden_size: int = PAPER_WIDTH
+    """Width of the pieces' vectors, and of each direction's."""
+    num_layers: int = 2
+    """LSTMs of each direction."""
+    cell_size: int = 4096
+    """Units of an LSTM, whose outputs are projected to the width if there are more."""
+    filters: tuple[tuple[int, int], ...] = PAPER_FILTERS
+    """Width in characters and number of each kind of filter."""
+    character_size: int = 16
+    max_characters: int = 50
+    """Characters of a piece, its two marks included."""
+    num_highways: int = 2
+    dropout: float = 0.1
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+    pad_token_id: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "hidden_size", "num_layers", "character_size", "num_highways"):
+            _check_count(name, getattr(self, name))
+        if not isinstance(self.filters, Sequence) or not self.filters:
+            raise ConfigError(f"filters is {self.filters!r}. It must be a list of pairs.")
+        for each in self.filters:
+            if not isinstance(each, Sequence) or len(each) != 2:
+                raise ConfigError(
+                    f"filters has {each!r}. Each must be a pair: width in characters, and number."
+                )
+            for number in each:
+                _check_count("filters", number)
+        # JSON has lists alone.
+        object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
+        widest = max(width for width, _ in self.filters)
+        _check_count("max_characters", self.max_characters, least=max(3, widest))
+        _check_count("cell_size", self.cell_size, least=self.hidden_size)
+        if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout is {self.dropout!r}. It must be at least 0 and below 1.")
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            if getattr(self, name) is not None:
+                _check_count(name, getattr(self, name), least=0)
+
+
+def _check_count(name: str, value: object, least: int = 1) -> None:
+    if type(value) is not int or value < least:
+        raise ConfigError(f"{name} is {value!r}. It must be a whole number, {least} or more.")
+
+
+class Highway(nn.Module):
+    """A layer whose gate lets a part of its input pass unchanged (Srivastava et al. 2015)."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.transform = nn.Linear(size, size)
+        self.gate = nn.Linear(size, size)
+        for linear, bias in ((self.transform, 0.0), (self.gate, CARRY_BIAS)):
+            nn.init.normal_(linear.weight, std=size**-0.5)
+            nn.init.constant_(linear.bias, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate = self.gate(x).sigmoid()
+        return gate * self.transform(x).relu() + (1 - gate) * x
+
+
+class CharacterCnn(nn.Module):
+    """A vector of each piece, from its characters."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        size = sum(count for _, count in config.filters)
+        self.embedding = nn.Embedding(NUM_CHARACTERS, config.character_size)
+        self.filters = nn.ModuleList(
+            _build_filters(config.character_size, count, width) for width, count in config.filters
+        )
+        self.highways = nn.ModuleList(Highway(size) for _ in range(config.num_highways))
+        self.projection = nn.Linear(size, config.hidden_size)
+        nn.init.uniform_(self.embedding.weight, -1.0, 1.0)
+        nn.init.normal_(self.projection.weight, std=size**-0.5)
+        nn.init.zeros_(self.projection.bias)
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """Return vectors [pieces, hidden] of characters, int64 [pieces, characters]."""
+        embedded = self.embedding(characters).mT
+        maxima = [filters(embedded).amax(-1) for filters in self.filters]
+        vectors = torch.cat(maxima, -1).relu()
+        for highway in self.highways:
+            vectors = highway(vectors)
+        return self.projection(vectors)
+
+
+def _build_filters(size: int, count: int, width: int) -> nn.Conv1d:
+    filters = nn.Conv1d(size, count, width)
+    nn.init.uniform_(filters.weight, -0.05, 0.05)
+    assert filters.bias is not None
+    nn.init.zeros_(filters.bias)
+    return filters
+
+
+class OneWayLstm(nn.Module):
+    """The LSTMs of one direction; from the second on, each adds its input to its output."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        size, cells = config.hidden_size, config.cell_size
+        projected = size if cells > size else 0
+        self.dropout_prob = config.dropout
+        self.layers = nn.ModuleList(
+            nn.LSTM(size, cells, proj_size=projected) for _ in range(config.num_layers)
+        )
+
+    def forward(self, hidden: Tensor, order: TimeOrder) -> list[Tensor]:
+        """Return each layer's vectors, [tokens, hidden]."""
+        outputs = []
+        for number, layer in enumerate(self.layers):
+            hidden = dropout(hidden, self.dropout_prob, self.training)
+            read = order.read(layer, hidden)
+            hidden = read if number == 0 else read + hidden
+            outputs.append(hidden)
+        return outputs
+
+
+class Elmo(TrainableModel):
+    """The two language models; `spell` must have been called before it reads a batch."""
+
+    def __init__(self, config: ElmoConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.cnn = CharacterCnn(config)
+        self.left_to_right = OneWayLstm(config)
+        self.right_to_left = OneWayLstm(config)
+        self.softmax = nn.Linear(config.hidden_size, config.vocab_size)
+        nn.init.normal_(self.softmax.weight, std=config.hidden_size**-0.5)
+        nn.init.zeros_(self.softmax.bias)
+        # Not a tensor, since a copy of the model in another type has its parameters' values alone.
+        self.characters: NDArray[np.int16] = np.empty((0, config.max_characters), dtype=np.int16)
+
+    def spell(self, tokenizer: Tokenizer) -> None:
+        """Take the spelling of each piece from a tokenizer."""
+        self.characters = spell_pieces(tokenizer, self.config.max_characters)
+
+    def parameter_specs(self) -> list[ParameterSpec]:
+        """List the parameters; the LSTMs compute in fp32, as torch's do on a CPU."""
+        specs = super().parameter_specs()
+        lstms = ("left_to_right.", "right_to_left.")
+        return [replace(each, fp32_only=each.name.startswith(lstms)) for each in specs]
+
+    def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Encode a packed batch to the vectors that predict the next token and the one before.
+
+        Both are [tokens, hidden].
+        """
+        _, forward, backward = self._read(batch)
+        return self._drop(forward[-1]), self._drop(backward[-1])
+
+    def encode_layers(self, batch: Batch) -> list[Tensor]:
+        """Encode a packed batch to all layers' vectors, each [tokens, 2 x hidden].
+
+        The first are those of the CNN, twice; then follow the two LSTMs' of each layer.
+        """
+        tokens, forward, backward = self._read(batch)
+        pairs = [(tokens, tokens), *zip(forward, backward, strict=True)]
+        return [torch.cat(pair, -1) for pair in pairs]
+
+    def compute_logits(self, hidden: Tensor) -> Tensor:
+        """Return the logits of the predicted token, [tokens, vocabulary]."""
+        return self.softmax(hidden)
+
+    def _read(self, batch: Batch) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        follow(batch.lengths, batch.places)
+        tokens = self._embed(batch.input_ids)
+        device = batch.input_ids.device
+        forward = self.left_to_right(tokens, TimeOrder(batch.lengths, device))
+        backward = self.right_to_left(tokens, TimeOrder(batch.lengths, device, is_backward=True))
+        return tokens, forward, backward
+
+    def _embed(self, input_ids: Tensor) -> Tensor:
+        """Compute the CNN for each different piece, and give each token its piece's vector."""
+        pieces, piece_of_token = torch.unique(input_ids, return_inverse=True)
+        characters = self._trim(self.characters[pieces.cpu().numpy()])
+        ids = send(torch.from_numpy(characters.astype(np.int64)), input_ids.device)
+        return self.cnn(fill_up(ids)).index_select(0, piece_of_token)
+
+    def _trim(self, characters: NDArray[np.int16]) -> NDArray[np.int16]:
+        """Leave out columns that hold padding alone and change no maximum of a filter.
+
+        One window of padding alone stays for each filter, as the full table has it.
+        """
+        longest = int((characters != PADDING).sum(1).max(initial=0))
+        widest = max(width for width, _ in self.config.filters)
+        num_columns = -(-(longest + widest) // COLUMNS) * COLUMNS
+        return characters[:, :num_columns]
+
+    def _drop(self, hidden: Tensor) -> Tensor:
+        return dropout(hidden, self.config.dropout, self.training)
+
+
+class LayerMix(nn.Module):
+    """The learned mix of layers that a task reads: shares of the layers, times gamma.
+
+    Source: Peters et al. 2018, equation 1.
+    """
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(num_layers))
+        self.gamma = nn.Parameter(torch.ones(1))
+
+    @property
+    def shares(self) -> Tensor:
+        """The share of each layer, [layers]; their sum is 1."""
+        return self.weights.softmax(0)
+
+    def forward(self, layers: Sequence[Tensor]) -> Tensor:
+        """Return the mix of layers of one shape, in that shape."""
+        mixed = sum(share * layer for share, layer in zip(self.shares, layers, strict=True))
+        return self.gamma * mixed

@@ -1,0 +1,51 @@
+"""Folders of our ELMo; transformers has no such model."""
+
+from pathlib import Path
+
+from bertsmith.errors import CheckpointError
+from bertsmith.lineage.elmo import Elmo, ElmoConfig
+from bertsmith.lineage.system_folder import FolderMap, load_system, save_system
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+ELMO_FOLDER = FolderMap(
+    noun="an ELMo",
+    architecture="Elmo",
+    config=ElmoConfig,
+    build=Elmo,
+    fixed={"model_type": "elmo"},
+    their_names=lambda name: (name,),
+    read=lambda directory, tensors: tensors,
+    advice="Load a model that 'bertsmith pretrain elmo' trained.",
+)
+
+
+def load_elmo(path: str | Path) -> Elmo:
+    """Load an ELMo with the spelling of its pieces: in fp32, on the CPU, in evaluation mode.
+
+    Raises:
+        CheckpointError: there is no such folder, or it is incomplete, damaged, or of another model.
+    """
+    directory = find_checkpoint(path)
+    model = load_system(ELMO_FOLDER, directory)
+    tokenizer = load_tokenizer(directory)
+    if tokenizer.vocab_size != model.config.vocab_size:
+        raise CheckpointError(
+            f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the model predicts "
+            f"{model.config.vocab_size:,}. Use the tokenizer saved with the checkpoint."
+        )
+    model.spell(tokenizer)
+    return model
+
+
+def save_elmo(model: Elmo, directory: str | Path, tokenizer: Tokenizer) -> None:
+    """Write a folder; weights have torch's names and are in fp32.
+
+    The tokenizer spells the pieces, so the folder needs it. Each file is replaced whole or not at
+    all.
+
+    Raises:
+        CheckpointError: the tokenizer has more tokens than the model predicts.
+    """
+    save_system(ELMO_FOLDER, model, Path(directory), tokenizer)

@@ -1,0 +1,43 @@
+"""Pieces of a vocabulary as characters, which are their bytes in UTF-8.
+
+The numbers are those of the released ELMo (Peters et al. 2018): 0 is for rows without a piece, and
+a byte is 1 to 256. A piece stands between marks of its beginning and end; the tokens around a text
+are a character of their own.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.tokenization.byte_bpe import CHARACTER_BYTES, ByteBpeTokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.unigram import SPACE, UnigramTokenizer
+
+NUM_CHARACTERS = 262
+TEXT_BEGIN, TEXT_END, PIECE_BEGIN, PIECE_END, PADDING = range(257, NUM_CHARACTERS)
+
+
+def spell_pieces(tokenizer: Tokenizer, length: int) -> NDArray[np.int16]:
+    """Return the characters of each piece, int16 [vocabulary, length], padded at the end.
+
+    A piece is spelled as in the vocabulary, `##` included; of byte-level BPE and unigram, as in the
+    text, with its space. Pieces of more than `length - 2` bytes are cut.
+    """
+    table = np.full((tokenizer.vocab_size, length), PADDING, dtype=np.int16)
+    alone = {tokenizer.cls_id: TEXT_BEGIN, tokenizer.sep_id: TEXT_END}
+    added = {token.content for token in tokenizer.added_tokens}
+    for id_, piece in enumerate(tokenizer.vocab):
+        spelled = piece.encode("utf-8", "surrogatepass")
+        if piece not in added:
+            spelled = _bytes_in_text(tokenizer, piece)
+        inner = [alone[id_]] if id_ in alone else [byte + 1 for byte in spelled[: length - 2]]
+        row = [PIECE_BEGIN, *inner, PIECE_END]
+        table[id_, : len(row)] = row
+    return table
+
+
+def _bytes_in_text(tokenizer: Tokenizer, piece: str) -> bytes:
+    if isinstance(tokenizer, ByteBpeTokenizer):
+        return bytes(CHARACTER_BYTES[character] for character in piece)
+    if isinstance(tokenizer, UnigramTokenizer):
+        piece = piece.replace(SPACE, " ")
+    return piece.encode("utf-8", "surrogatepass")
