@@ -7,10 +7,14 @@ neighbours, and attention can compute them as one dense block.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
+
+Queries = Literal["all", "first", "last"]
+"""The tokens of each sequence whose vectors are wanted: all, or one alone."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class Batch:
         ends = np.cumsum(np.asarray(self.lengths, dtype=np.int64))
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
         return send(torch.from_numpy(starts), self.input_ids.device)
+
+    @cached_property
+    def last_tokens(self) -> Tensor:
+        """The index of each sequence's last token in the packed row, int64 `[sequences]`."""
+        ends = np.cumsum(np.asarray(self.lengths, dtype=np.int64))
+        return send(torch.from_numpy(ends - 1), self.input_ids.device)
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch with all tensors on a device; see `send`."""

@@ -29,7 +29,7 @@ def reset_cls_queries(
         ConfigError: the settings ask for a reset, but no head reads [CLS], or layers share their
             attention.
     """
-    is_read = head is not None and head not in TOKEN_HEADS and model.config.pooling != "mean"
+    is_read = head is not None and head not in TOKEN_HEADS and model.config.pooling == "first_token"
     note = ""
     if settings.cls_attention == "reset":
         if not is_read:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from bertsmith.data.batches import Batch
+from bertsmith.data.batches import Batch, Queries
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
@@ -22,7 +22,7 @@ from bertsmith.model.dropout import follow
 from bertsmith.model.families import family_named
 from bertsmith.model.head_losses import answer_loss, check_labels, head_loss, replaced_token_loss
 from bertsmith.model.head_names import TASK_HEADS
-from bertsmith.model.layers import LayerList, mean_over_sequences
+from bertsmith.model.layers import LayerList
 from bertsmith.model.load_report import LoadReport
 from bertsmith.model.padding import (
     PaddedBatch,
@@ -194,8 +194,11 @@ class BertModel(TrainableModel):
 
         A regression head in bf16 could not tell 1997 from 2003, and probabilities in bf16 lack
         three exact digits. In fp32 these heads cost little, since their products are small.
+        Recurrent layers stay in fp32, too, as torch computes them on a CPU.
         """
         exact = tuple(f"heads.{head}." for head in TASK_HEADS)
+        if self.config.is_recurrent:
+            exact += ("layers.",)
         specs = super().parameter_specs()
         return [replace(each, fp32_only=each.name.startswith(exact)) for each in specs]
 
@@ -229,7 +232,7 @@ class BertModel(TrainableModel):
         batch: Batch,
         trace: OutputRecorder | None = None,
         *,
-        first_only: bool = False,
+        queries: Queries = "all",
         words: Tensor | None = None,
     ) -> Tensor:
         """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`.
@@ -237,12 +240,13 @@ class BertModel(TrainableModel):
         They have the dtype of the weights, fp32 or bf16. `words`, `[tokens, embedding size]`,
         replace the word embeddings of the batch's ids.
 
-        With `first_only`, return the vectors of first tokens, `[sequences, hidden]`. The last layer
-        is then computed for these alone (an eighth of the time of 6 layers, a fifteenth of 12)
-        unless `every_token` is set.
+        With other `queries` than all, return the vectors of first or last tokens, `[sequences,
+        hidden]`. The last layer is then computed for these alone (an eighth of the time of 6
+        layers, a fifteenth of 12) unless `every_token` is set.
         """
-        if first_only and self.every_token:
-            return self.encode(batch, trace, words=words).index_select(0, batch.first_tokens)
+        if queries != "all" and self.every_token:
+            wanted = batch.first_tokens if queries == "first" else batch.last_tokens
+            return self.encode(batch, trace, words=words).index_select(0, wanted)
         trace = trace or OutputRecorder()
         follow(batch.lengths, batch.places)
         layout = RowLayout(
@@ -256,27 +260,29 @@ class BertModel(TrainableModel):
         hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
-            picked = layout.pick_first_tokens() if first_only and number == last else None
+            picked = layout.pick(queries) if number == last else None
             hidden = layer(hidden, layout, record_weights, picked)
             if number == last:
                 hidden = self.final_norm(hidden)
             hidden = trace.record(hidden, batch.num_tokens)
-        return hidden[: batch.num_sequences if first_only else batch.num_tokens]
+        return hidden[: batch.num_tokens if queries == "all" else batch.num_sequences]
 
     def encode_pooled(self, batch: Batch) -> Tensor:
         """Encode and pool to `[sequences, hidden]`, in the batch's order and the weights' dtype.
 
-        Unless the pooler averages all tokens, the last layer computes only first tokens.
+        Unless the pooler reads all tokens, the last layer computes only those that it reads.
 
         Raises:
             ConfigError: as `check_pooler`.
         """
-        if self.pooler is not None and self.pooler.pooling == "mean":
-            read = mean_over_sequences(self.encode(batch), batch)
-        else:
+        if self.pooler is None:
             self.check_pooler()
-            read = self.encode(batch, first_only=True)
-        return read if self.pooler is None else self.apply_to_rows(self.pooler.project, read)
+            return self.encode(batch, queries="first")
+        queries = self.pooler.queries
+        read = self.encode(batch, queries=queries)
+        if queries == "all":
+            read = self.pooler.read(read, batch)
+        return self.apply_to_rows(self.pooler.project, read)
 
     def apply_to_rows(self, compute: Callable[[Tensor], Tensor], vectors: Tensor) -> Tensor:
         """Apply a pooler or a head to `[rows, hidden]`; it gives `[rows, ...]`, each from its row.

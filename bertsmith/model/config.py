@@ -53,6 +53,11 @@ class BertConfig:
     """Vectors of `intermediate_size` numbers that a layer keeps per token for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
     """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
+    poolings: ClassVar[tuple[str, ...]] = ("first_token", "mean")
+    """Allowed values of `pooling`."""
+    is_recurrent: ClassVar[bool] = False
+    """Whether layers read one token after another; they then compute in fp32 alone, and round
+    differently in other batches."""
 
     vocab_size: int
     hidden_size: int
@@ -96,7 +101,10 @@ class BertConfig:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 < value < 1:
                 raise ConfigError(f"{name} is {value!r}. It must be above 0 and below 1.")
-        if type(self.pad_token_id) is not int or not 0 <= self.pad_token_id < self.vocab_size:
+        has_pad = self.pad_token_id is not None or type(self).pad_token_id is not None
+        if has_pad and not (
+            type(self.pad_token_id) is int and 0 <= self.pad_token_id < self.vocab_size
+        ):
             raise ConfigError(
                 f"pad_token_id is {self.pad_token_id!r}. It must be 0 to {self.vocab_size - 1}."
             )
@@ -106,7 +114,7 @@ class BertConfig:
                 f"{self.num_attention_heads}. Choose a multiple of {self.num_attention_heads}."
             )
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
-        check_choice("pooling", self.pooling, ("first_token", "mean"))
+        check_choice("pooling", self.pooling, self.poolings)
         if self.pooling == "mean" and self.first_token_heads:
             raise ConfigError(
                 f"pooling is 'mean'. Models of the family {self.model_type} classify by the first "

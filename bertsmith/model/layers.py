@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from bertsmith.data.batches import Batch, send
+from bertsmith.data.batches import Batch, Queries, send
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
@@ -163,17 +163,29 @@ class LayerList(nn.ModuleList):
 
 
 class Pooling(nn.Module):
-    """One vector per sequence: its first token's vector, or the mean over its tokens."""
+    """One vector per sequence: that of its first or last token, or the mean over its tokens."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.pooling = config.pooling
+        self.pooling: str = config.pooling
+
+    @property
+    def queries(self) -> Queries:
+        """The tokens that are read."""
+        if self.pooling == "first_token":
+            return "first"
+        return "last" if self.pooling == "last_token" else "all"
 
     def forward(self, hidden: Tensor, batch: Batch) -> Tensor:
         """Pool `[tokens, hidden]` to `[sequences, hidden]`, in the batch's order."""
-        if self.pooling == "mean":
-            return self.project(mean_over_sequences(hidden, batch))
-        return self.project(hidden.index_select(0, batch.first_tokens))
+        return self.project(self.read(hidden, batch))
+
+    def read(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Read `[sequences, hidden]` from the vectors of all tokens, `[tokens, hidden]`."""
+        if self.queries == "all":
+            return mean_over_sequences(hidden, batch)
+        wanted = batch.first_tokens if self.queries == "first" else batch.last_tokens
+        return hidden.index_select(0, wanted)
 
     def project(self, read: Tensor) -> Tensor:
         """Project the pooled state of each sequence, [sequences, hidden], to its vector."""

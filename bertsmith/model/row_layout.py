@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertsmith.data.batches import Queries
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
 from bertsmith.model.packed_row import PackedRow, PickedTokens
 from bertsmith.model.packed_view import PackedView
@@ -58,6 +59,12 @@ class RowLayout:
             row = self.row
             self._views[pattern] = PackedView(row, row, pattern, by_length=self.by_length)
         return self._views[pattern]
+
+    def pick(self, queries: Queries) -> PickedTokens | None:
+        """Pick the tokens whose vectors are wanted; None for all."""
+        if queries == "all":
+            return None
+        return self.pick_first_tokens() if queries == "first" else self.pick_last_tokens()
 
     def pick_first_tokens(self) -> PickedTokens:
         """Pick the first token of each sequence."""

@@ -164,7 +164,7 @@ def log_probs(model: BertModel, batch: Batch) -> Tensor:
     """Compute the log-probability of each copy's masked token, fp32 `[copies]`."""
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     if has_full_attention(model):
-        hidden = model.encode(batch, first_only=True)
+        hidden = model.encode(batch, queries="first")
     else:
         hidden = model.encode(batch).index_select(0, batch.targets["masked_positions"])
     word_embedding = model.embeddings.word.weight.float()

@@ -140,7 +140,7 @@ def mean_vectors(model: BertModel, batch: Batch) -> Tensor:
 
 def first_token_vectors(model: BertModel, batch: Batch) -> Tensor:
     """Return the vectors of [CLS], `[sequences, hidden]`, in the weights' dtype."""
-    return model.encode(batch, first_only=True)
+    return model.encode(batch, queries="first")
 
 
 COMPUTE: dict[Pooling, Callable[[BertModel, Batch], Tensor]] = {

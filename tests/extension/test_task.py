@@ -82,7 +82,7 @@ class CountWords(TextTask):
         return np.array([float(example.label) for example in examples], np.float32)
 
     def outputs(self, model, batch):
-        return model.encode(batch, first_only=True)[:, :1].float()
+        return model.encode(batch, queries="first")[:, :1].float()
 
     def compute_loss(self, outputs, batch):
         return LossTerm(*self.compare(outputs, batch.targets["labels"]), len(outputs))

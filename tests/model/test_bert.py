@@ -87,7 +87,7 @@ def test_the_last_layer_need_not_be_computed_where_nobody_reads(
     model = small_model(pooling=pooling)
     batch = model.pack(**padded_inputs).batch
     hidden = model.encode(batch)
-    firsts = model.encode(batch, first_only=True)
+    firsts = model.encode(batch, queries="first")
     torch.testing.assert_close(firsts, hidden[batch.first_tokens], atol=1e-6, rtol=0.0)
     pooled, expected = model.encode_pooled(batch), model.pool(hidden, batch)
     if pooling == "mean":

@@ -361,7 +361,7 @@ def test_packed_rows_are_padded_ones(name):
     with torch.no_grad():
         expected = model(padded, mask.long())
         hidden = model.encode(batch)
-        firsts = model.encode(batch, first_only=True)
+        firsts = model.encode(batch, queries="first")
         logits = model.heads["classify"](model.encode_pooled(batch))
     order = list(batch.order)
     in_order = torch.cat([expected.last_hidden_state[row][mask[row]] for row in order])
