@@ -39,6 +39,10 @@ def account(model: BertModel) -> dict[str, Any]:
     """Return config, counts and sizes of a model as plain JSON values."""
     counts = count_parameters(model)
     everything = total(counts)
+    against_formula: dict[str, Any] = {}
+    if not model.config.is_recurrent:  # the formula is that of layers with attention
+        against_formula["formula"] = formula(model.config)
+        against_formula["beyond_formula"] = beyond_formula(counts, model.config)
     return {
         "config": asdict(model.config),
         "components": {
@@ -47,8 +51,7 @@ def account(model: BertModel) -> dict[str, Any]:
         },
         "encoder": total(counts, heads=False),
         "parameters": everything,
-        "formula": formula(model.config),
-        "beyond_formula": beyond_formula(counts, model.config),
+        **against_formula,
         "bytes": {"fp32": 4 * everything, "bf16": 2 * everything},
     }
 
@@ -64,17 +67,19 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     if facts["parameters"] != facts["encoder"]:
         rows.append(("with heads", "", f"{facts['parameters']:,}"))
     name_width = max(len(name) for name, _, _ in rows)
-    lines = [
-        f"{count_noun(config['num_hidden_layers'], 'layer')}, {config['hidden_size']:,} wide, "
+    has_attention = "formula" in facts
+    inside = (
         f"{count_noun(config['num_attention_heads'], 'head')}, "
         f"{config['intermediate_size']:,} inside the feed-forward, "
-        f"{config['vocab_size']:,} tokens, "
-        f"{config['max_position_embeddings']:,} positions",
+    )
+    positions = f", {config['max_position_embeddings']:,} positions"
+    lines = [
+        f"{count_noun(config['num_hidden_layers'], 'layer')}, {config['hidden_size']:,} wide, "
+        f"{inside * has_attention}{config['vocab_size']:,} tokens{positions * has_attention}",
         "",
         *(f"{name:<{name_width}}  {layer:>10}  {count:>12}" for name, layer, count in rows),
         "",
-        *_against_formula(facts, encoder),
-        "",
+        *([*_against_formula(facts, encoder), ""] if has_attention else []),
         f"as a file: {_megabytes(facts['bytes']['fp32'])} in fp32, "
         f"{_megabytes(facts['bytes']['bf16'])} in bf16",
         *notes,

@@ -44,6 +44,7 @@ def compress(settings: CompressSettings) -> Compressed:
         path = find_checkpoint(settings.model)
         check_model_out(settings.out, path, overwrite=settings.overwrite)
         folder = read_folder(path)
+        folder.check_encoder()
         if folder.files.has(LINEAR_HEAD_FILE):
             raise CheckpointError(
                 f"{path}: its linear head was fitted to the vectors of the whole model. Make the "

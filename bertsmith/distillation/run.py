@@ -51,6 +51,7 @@ from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
 from bertsmith.tasks.inference import LoadedModel, set_dtype
 from bertsmith.tasks.linear_classification import LinearTask
+from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -241,6 +242,11 @@ def _load_student(
     machine: Machine,
 ) -> tuple[PreparedRun, BertModel]:
     """Load teacher and student, and encode labelled and unlabelled examples."""
+    if isinstance(settings, ClassifySettings) and settings.cell is not None:
+        raise ConfigError(
+            f"{option('cell')} has no use beside {option('teacher')}: a new LSTM or GRU learns "
+            "from labels alone. Leave one of them out."
+        )
     teacher = _load_teacher(student.teacher, task_type, dataset.task)
     dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
     folder = read_folder(settings.model)

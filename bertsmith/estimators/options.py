@@ -63,6 +63,9 @@ class ClassifyOptions(LabelOptions, total=False):
     """Options of `TextClassifier`."""
 
     head: classify.Head
+    cell: classify.Cell | None
+    preset: classify.Preset | None
+    pooling: classify.RecurrentPooling | None
     metric: classify.Metric | None
     multi_label: bool
     label_separator: str

@@ -155,8 +155,10 @@ def finetune_linear(
 
 def load_encoder(settings: ClassifySettings, machine: Machine) -> LoadedModel:
     """Load the model that gives the vectors."""
+    folder = read_folder(settings.model)
+    folder.check_encoder()
     return load_for_inference(
-        read_folder(settings.model),
+        folder,
         device=str(machine.device),
         precision=machine.precision,
         max_length=settings.max_length,

@@ -41,6 +41,8 @@ TINY_LEARNING_RATE = 1e-3
 lower: SST-2 by 4 points, names by 5 and 8, STS-B by 1 and 2
 (`benchmarks/results/quality-screening.md`)."""
 TINY_HIDDEN_SIZE = 128
+RECURRENT_LEARNING_RATE = 1e-3
+"""Adam's own default (Kingma & Ba 2015, section 2), which is usual for LSTMs of all widths."""
 
 MIN_EXAMPLES = 4
 """Fewest examples of a step for which one more process is worth it."""
@@ -55,7 +57,7 @@ class FinetuneConfig:
 
     model: BertConfig
     weights_sha256: str
-    """Checksums of the weights that the run begins with; empty with `from_scratch`."""
+    """Checksums of the weights that the run begins with; empty if these are random."""
     max_length: int
     """Largest number of tokens in a row."""
     steps: int
@@ -134,7 +136,7 @@ def resolve_finetuning(
         precision=machine.precision,
         best=best if has_held_out else None,
         cls_attention=cls_attention,
-        from_scratch=settings.from_scratch,
+        from_scratch=settings.begins_at_random,
         eval_every=max(epoch, round(steps * EVALUATION_SHARE)),
     )
 
@@ -142,7 +144,12 @@ def resolve_finetuning(
 def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOptim:
     """Build the optimizer's complete settings for a model of this shape."""
     return LayerwiseOptim(
-        learning_rate=settings.learning_rate or default_learning_rate(shape.hidden_size),
+        learning_rate=settings.learning_rate
+        or (
+            RECURRENT_LEARNING_RATE
+            if shape.is_recurrent
+            else default_learning_rate(shape.hidden_size)
+        ),
         weight_decay=settings.weight_decay,
         warmup_fraction=settings.warmup_fraction,
         num_layers=shape.num_layers,
@@ -155,7 +162,7 @@ def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOpt
 
 def sum_weights(settings: FinetuneSettings, folder: Path) -> str:
     """Return the checksums of the folder's weights; empty if the run does not begin with them."""
-    return " ".join(map(sha256_file, () if settings.from_scratch else weight_files(folder)))
+    return " ".join(map(sha256_file, () if settings.begins_at_random else weight_files(folder)))
 
 
 def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:

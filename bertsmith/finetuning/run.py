@@ -18,6 +18,7 @@ from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unk
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.notes import notes_on
+from bertsmith.finetuning.recurrent_start import build_new, load_vocabulary, set_pooling
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.metrics.report import Report
@@ -42,7 +43,8 @@ from bertsmith.tasks.example_objective import (
     training_examples,
 )
 from bertsmith.tasks.predictor import Predictor, accumulate_examples
-from bertsmith.tasks.settings.finetune import FinetuneSettings
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal
@@ -124,6 +126,8 @@ class FineTuned(FineTuningResult):
         return ["the cosine scores better: for pairs like these, try `bertsmith finetune embed`"]
 
 
+CLASS_HEADS = ("classify", "multi_label")
+"""Heads that systems beside BERT have, too."""
 TRAINED_HEAD = "training_state.head.safetensors"
 """File of a checkpoint with the head as it is trained, if the model folder has another form."""
 
@@ -208,12 +212,21 @@ class FinetuningRun(Run[PreparedRun, Any]):
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
         """Load the model and encode the examples."""
         settings = self.settings
-        folder = read_folder(self.settings.model)
-        task = dataset.task.with_model(folder, settings, dataset.train)
-        dataset = replace(dataset, task=task)
-        model = build_for_task(folder, settings, dataset)
-        tokenizer = folder.tokenizer
-        attention = reset_cls_queries(model, folder, settings, dataset.task.head)
+        attention: ClsAttention = "keep"
+        if isinstance(settings, ClassifySettings) and settings.cell is not None:
+            path, tokenizer = settings.model, load_vocabulary(settings.model)
+            model = build_new(settings, dataset.task, tokenizer)
+        else:
+            to_classify = dataset.task.head in CLASS_HEADS
+            folder = read_folder(settings.model, to_classify=to_classify)
+            if not to_classify:
+                folder.check_encoder()
+            set_pooling(folder, settings)
+            task = dataset.task.with_model(folder, settings, dataset.train)
+            dataset = replace(dataset, task=task)
+            model = build_for_task(folder, settings, dataset)
+            path, tokenizer = folder.path, folder.tokenizer
+            attention = reset_cls_queries(model, folder, settings, dataset.task.head)
         # Saved with the model, so that it is used as it was trained.
         limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
         tokenizer.model_max_length = limit
@@ -221,14 +234,13 @@ class FinetuningRun(Run[PreparedRun, Any]):
             settings, dataset, tokenizer, machine, settings.batch_size, self.objective_type
         )
         config = resolve_finetuning(
-            settings, objective, folder.path, model.config, limit, attention, machine
+            settings, objective, path, model.config, limit, attention, machine
         )
         load_report = str(model.load_report)
-        if settings.from_scratch:
-            load_report = (
-                "Loaded only the shape; all weights begin at random "
-                f"({option('from_scratch', True)})."
-            )
+        if settings.begins_at_random:
+            loaded = "shape" if settings.from_scratch else "vocabulary"
+            cause = option("from_scratch", True) if settings.from_scratch else option("cell")
+            load_report = f"Loaded only the {loaded}; all weights begin at random ({cause})."
         return PreparedRun(dataset, tokenizer, objective, config, load_report), model
 
     def build(self, resolved: PreparedRun, machine: Machine) -> BuiltRun:

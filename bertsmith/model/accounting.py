@@ -25,7 +25,8 @@ RELEASED_VOCABULARY = 30522
 
 WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
 ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
-IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS)
+RECURRENT_LAYERS = "recurrent layers"
+IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS, RECURRENT_LAYERS)
 IN_EMBEDDINGS = (WORD, "position embedding", "segment embedding", "embedding LayerNorm", PROJECTION)
 MASKED_LM = "masked_lm head"
 COMPONENTS = (
@@ -36,6 +37,7 @@ COMPONENTS = (
     (r"embeddings\.", PROJECTION),
     (r"layers\.\d+\..*norm\.", LAYER_NORMS),
     (r"final_norm\.", "final LayerNorm"),
+    (r"layers\.\d+\.cell\.", RECURRENT_LAYERS),
     (r"layers\.\d+\.attention\.", ATTENTION),
     (r"layers\.\d+\.feed_forward\.", FEED_FORWARD),
     (r"heads\.(\w+)\.", r"\1 head"),

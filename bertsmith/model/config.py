@@ -101,10 +101,9 @@ class BertConfig:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 < value < 1:
                 raise ConfigError(f"{name} is {value!r}. It must be above 0 and below 1.")
-        has_pad = self.pad_token_id is not None or type(self).pad_token_id is not None
-        if has_pad and not (
-            type(self.pad_token_id) is int and 0 <= self.pad_token_id < self.vocab_size
-        ):
+        pad: Any = self.pad_token_id
+        has_pad = pad is not None or type(self).pad_token_id is not None
+        if has_pad and not (type(pad) is int and 0 <= pad < self.vocab_size):
             raise ConfigError(
                 f"pad_token_id is {self.pad_token_id!r}. It must be 0 to {self.vocab_size - 1}."
             )

@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import nn
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.families import FAMILIES, WITHOUT_LAYERS, family_named
+from bertsmith.model.families import CLASSIFIERS, FAMILIES, WITHOUT_LAYERS, family_named
 from bertsmith.model.families.bert import BERT
 from bertsmith.model.family import Family
 from bertsmith.model.head_names import TASK_HEADS
@@ -83,10 +83,12 @@ def num_labels(settings: Mapping[str, Any]) -> int:
 
 
 OTHER_SYSTEMS = {
-    "gpt2": "a GPT, which reads from left to right and continues texts. Use 'bertsmith generate'; "
-    "for hidden words, vectors and tasks choose a BERT or another encoder.",
+    "gpt2": "a GPT, which reads from left to right and continues texts. Use 'bertsmith generate', "
+    "or 'bertsmith finetune classify' to teach it classes; for hidden words, vectors and other "
+    "tasks choose a BERT or another encoder.",
     "recurrent": "an LSTM or GRU, which reads from left to right and continues texts. Use "
-    "'bertsmith generate'; for hidden words, vectors and tasks choose a BERT or another encoder.",
+    "'bertsmith generate', or 'bertsmith finetune classify' to teach it classes; for hidden words, "
+    "vectors and other tasks choose a BERT or another encoder.",
     "elmo": "an ELMo, two language models from the left and from the right. Use 'bertsmith "
     "evaluate --minimal-pairs'; for hidden words, vectors and tasks choose a BERT or another "
     "encoder, to continue texts a GPT or LSTM.",
@@ -110,8 +112,19 @@ class OtherSystemError(CheckpointError):
         return str(self.args[1])
 
 
-def read_config(files: SmallFiles) -> dict[str, Any]:
+def refuse_system(file: Path, model_type: str) -> NoReturn:
+    """Refuse one of `OTHER_SYSTEMS`; `file` is its config.json.
+
+    Raises:
+        OtherSystemError: names the commands for it.
+    """
+    raise OtherSystemError(f"{file}: {OTHER_SYSTEMS[model_type]}", model_type)
+
+
+def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, Any]:
     """Read the config.json of a folder.
+
+    A system beside BERT is read if it is a classifier, or with `to_classify` if it can become one.
 
     Raises:
         CheckpointError: it is missing, not JSON, or describes a model of no family of ours; an
@@ -127,9 +140,13 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
             f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
         ) from error
     name = settings.get("model_type") or BERT.name
-    if isinstance(name, str) and name in OTHER_SYSTEMS:
-        raise OtherSystemError(f"{file}: {OTHER_SYSTEMS[name]}", name)
-    if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS}:
+    if (
+        isinstance(name, str)
+        and name in OTHER_SYSTEMS
+        and not (name in CLASSIFIERS and (to_classify or _is_classifier(settings)))
+    ):
+        refuse_system(file, name)
+    if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS, *CLASSIFIERS}:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
             f"{', '.join(FAMILIES)}. Choose an encoder of one of them."
@@ -141,6 +158,11 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
                 f"{file}: {key} is {json.dumps(value)[:60]}; allowed is {allowed}. Copy it again."
             )
     return settings
+
+
+def _is_classifier(settings: Mapping[str, Any]) -> bool:
+    names = settings.get("architectures")
+    return isinstance(names, list) and family_of(settings).classifier in names
 
 
 def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,15 +1,18 @@
 """Facts about a family of models: what it builds, and its names in transformers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.config import BertConfig
 from bertsmith.model.layers import Embeddings, Pooler, Pooling, TransformerLayer
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.tokenization.auto import read_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 HeadBuilder = Callable[[Any, int], nn.Module]
 """Builds a head from the family's config and the number of its outputs."""
@@ -62,11 +65,14 @@ class Family:
     """Values with another name in config.json, by field."""
     whole_names: frozenset[str] = frozenset()
     """Hugging Face's names that are those of tensors themselves, without `.weight` after them."""
+    turned: tuple[str, ...] = ()
+    """Endings of Hugging Face's names of matrices that are stored as [inputs, outputs]; ours are
+    [outputs, inputs]."""
     base_model_prefix: str = ""
     """The name prefix of an encoder's weights, where it is not the `model_type`."""
     build_embeddings: Callable[[Any], Embeddings] = Embeddings
     """Builds the module that embeds a batch from the family's config."""
-    build_layers: Callable[[Any], list[TransformerLayer]] = build_layers
+    build_layers: Callable[[Any], Sequence[nn.Module]] = build_layers
     """Builds the layers, from the bottom."""
     build_final_norm: Callable[[Any], nn.Module] = nn.Identity
     """Builds the module that the last layer's vectors pass."""
@@ -74,6 +80,8 @@ class Family:
     """Builds the module that gives one vector per sequence to heads."""
     initialize: Callable[[nn.Module, Any], None] = initialize
     """Initializes a module's own parameters; it has been called for the submodules before."""
+    read_tokenizer: Callable[[SmallFiles, bool], Tokenizer] = lambda files, _: read_tokenizer(files)
+    """Reads the tokenizer of a folder, and is told whether its model has the head of a task."""
     new_model: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a new model that differ from those of other families."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
@@ -155,6 +163,13 @@ class Family:
         """The sentence-pair objective of the family's original paper, or "none"."""
         tasks = ("next_sentence", "sentence_order")
         return next((x for x in tasks if frozenset({"masked_lm", x}) in self.architectures), "none")
+
+    def turn(self, name: str, tensor: Tensor) -> Tensor:
+        """Turn a tensor of this name, in Hugging Face's words, that is stored the other way.
+
+        The same turns it back.
+        """
+        return tensor.T.contiguous() if name.endswith(self.turned) else tensor
 
     def final_layer(self, head: str) -> str:
         """Return Hugging Face's name of the last layer of a task's head."""

@@ -112,7 +112,7 @@ def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: P
     compares all shapes.
     """
     shapes = {"embeddings.word.weight": (config.vocab_size, config.embedding_size)}
-    if config.num_layers:
+    if config.num_layers and not config.is_recurrent:
         down = (config.hidden_size, config.intermediate_size)
         shapes["layers.0.feed_forward.down.weight"] = down
     for name, shape in shapes.items():
@@ -212,7 +212,7 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
 def _tell_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
     """Warn where the weights have more layers than config.json asks for."""
     num_layers = folder.config.num_hidden_layers
-    if not num_layers:
+    if not num_layers or folder.config.is_recurrent:
         return
     next_names = their_names(f"layers.{num_layers}.feed_forward.down.weight", folder.config)
     if not {canonical(name, folder.family) for name in unused}.isdisjoint(next_names):

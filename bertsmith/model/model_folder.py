@@ -24,8 +24,10 @@ from bertsmith.model.config_file import (
     num_labels,
     problem_type,
     read_config,
+    refuse_system,
     task_head,
 )
+from bertsmith.model.families import CLASSIFIERS
 from bertsmith.model.family import Family
 from bertsmith.model.head_names import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
 from bertsmith.model.hub import find_checkpoint
@@ -41,12 +43,14 @@ from bertsmith.model.weights import read_weights
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import check_sums
-from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
-def read_folder(path: str | Path) -> "ModelFolder":
+def read_folder(path: str | Path, *, to_classify: bool = False) -> "ModelFolder":
     """Open a model folder, or a model of the Hugging Face hub ("org/name").
+
+    With `to_classify`, it may be a language model from which a classifier can begin (a GPT or
+    LSTM); without, such a model needs the head of a classifier.
 
     Raises:
         CheckpointError: there is no such folder, its training run has not finished, or its
@@ -55,16 +59,16 @@ def read_folder(path: str | Path) -> "ModelFolder":
     files = open_files(find_checkpoint(path))
     check_finished(files)
     check_sums(files)
-    return ModelFolder(files)
+    return ModelFolder(files, to_classify=to_classify)
 
 
 class ModelFolder:
     """A folder's config and facts; its tokenizer and weights are read when first needed."""
 
-    def __init__(self, files: SmallFiles) -> None:
+    def __init__(self, files: SmallFiles, *, to_classify: bool = False) -> None:
         self.files = files
         self.path = files.outer or files.directory
-        self.settings: Mapping[str, Any] = read_config(files)
+        self.settings: Mapping[str, Any] = read_config(files, to_classify=to_classify)
         """The content of config.json."""
         self._tensors: dict[str, Tensor] | None = None
 
@@ -95,7 +99,7 @@ class ModelFolder:
             CheckpointError: the folder has no tokenizer, or a damaged one, or one with ids beyond
                 the embedding: some kinds add special tokens that their files lack.
         """
-        tokenizer = read_tokenizer(self.files)
+        tokenizer = self.family.read_tokenizer(self.files, task_head(self.settings) is not None)
         if tokenizer.vocab_size > self.config.vocab_size:
             raise CheckpointError(
                 f"{self.path}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
@@ -129,6 +133,7 @@ class ModelFolder:
         stored = without_wrappers(self.path, read_weights(self.path))
         stored = without_common_prefix(self.path, stored, self.family)
         tensors = by_canonical_names(self.path, stored, self.family)
+        tensors = {name: self.family.turn(name, tensor) for name, tensor in tensors.items()}
         check_tied(self.path, tensors, self.family)
         for copy, original in self.family.tied.items():
             if copy.endswith(".bias") and copy in tensors:
@@ -214,6 +219,15 @@ class ModelFolder:
                 )
                 break
         return {number: labels[number] for number in numbers}
+
+    def check_encoder(self) -> None:
+        """Refuse a system beside BERT where more than its classes is wanted.
+
+        Raises:
+            OtherSystemError: names the commands for it.
+        """
+        if self.family.name in CLASSIFIERS:
+            refuse_system(self.files.path(CONFIG_FILE), self.family.name)
 
     def check_classifier(self, kind: str | None) -> None:
         """Refuse a sequence classifier of another kind than `kind`; None accepts any that we have.

@@ -113,15 +113,16 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
 def their_tensors(model: BertModel) -> dict[str, Tensor]:
     """Return fp32 weights by Hugging Face's names; without heads these lack "bert."."""
     tensors: dict[str, Tensor] = {}
+    family = family_named(model.config.model_type)
     others = tuple(f"{name}." for name in model.companions)
     for name, value in model.state_dict().items():
         if name.startswith(others):
             continue
         theirs = their_names(name, model.config)
-        tensors.update(zip(theirs, value.float().chunk(len(theirs)), strict=True))
+        parts = value.float().chunk(len(theirs))
+        tensors |= {each: family.turn(each, part) for each, part in zip(theirs, parts, strict=True)}
     if not model.heads:
-        prefix = family_named(model.config.model_type).prefix
-        return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+        return {name.removeprefix(family.prefix): tensor for name, tensor in tensors.items()}
     return tensors
 
 

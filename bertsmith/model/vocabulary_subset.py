@@ -24,7 +24,8 @@ class VocabularySubset:
     Its tokens have new ids from 0, in the order of the old ones.
 
     Args:
-        ids: token ids that occur, sorted, int64 `[used]`; the padding token is among them.
+        ids: token ids that occur, sorted, int64 `[used]`; the padding token, if there is
+            one, is among them.
         embedding: all rows of the model's word embedding, `[vocabulary, hidden]`.
     """
 
@@ -36,7 +37,8 @@ class VocabularySubset:
     def of(cls, model: BertModel, ids: Iterable[NDArray[np.int32]]) -> Self:
         """Collect the token ids that occur in arrays of ids, each int32 of any shape."""
         is_used = np.zeros(len(model.embeddings.word.weight), dtype=bool)
-        is_used[model.config.pad_token_id] = True
+        if model.config.pad_token_id is not None:
+            is_used[model.config.pad_token_id] = True
         for each in ids:
             is_used[each] = True
         weight = model.embeddings.word.weight.detach()
@@ -68,8 +70,8 @@ class VocabularySubset:
             model.embeddings.word = narrow
 
     def _embedding(self, model: BertModel, weight: Tensor) -> nn.Embedding:
-        pad = model.config.pad_token_id
-        if len(weight) == len(self.ids):
+        pad: int | None = model.config.pad_token_id
+        if pad is not None and len(weight) == len(self.ids):
             pad = int(torch.searchsorted(self.ids, pad))
         is_frozen = not model.embeddings.word.weight.requires_grad
         return nn.Embedding.from_pretrained(weight, freeze=is_frozen, padding_idx=pad)  # type: ignore[no-untyped-call]

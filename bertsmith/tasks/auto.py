@@ -150,10 +150,15 @@ def load_with_gradients(
     The model computes in fp32 by plain layers, through which gradients flow.
 
     Raises:
-        CheckpointError: as `load`.
+        CheckpointError: as `load`, or the model has no attention.
         ConfigError: this machine has no such device, or the model cannot read so many tokens.
     """
     folder = read_folder(Path(path))
+    if folder.config.is_recurrent:
+        raise CheckpointError(
+            f"{folder.path}: an LSTM or GRU has no attention to look at. Use 'bertsmith predict' "
+            "for what it answers, and 'bertsmith evaluate --errors' for where it errs."
+        )
     kind = task_of_folder(folder)
     loaded = load_for_inference(
         folder,

@@ -176,7 +176,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
             )
         attention_precision = select_precision("auto", device)
         quantize(model, DTYPES[attention_precision])
-        model.is_batch_invariant = attention_precision == "fp32"
+        model.is_batch_invariant = attention_precision == "fp32" and not model.config.is_recurrent
         return "int8"
     if name not in ("auto", *DTYPES):
         raise SettingError("precision", name, ("auto", "fp32", "bf16", "int8"))
@@ -184,14 +184,15 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
     set_dtype(model, DTYPES[chosen])
     if device.type == "cpu":
         prepack(model)
-        model.is_batch_invariant = chosen == "fp32"
+        model.is_batch_invariant = chosen == "fp32" and not model.config.is_recurrent
     return chosen
 
 
 def set_dtype(model: BertModel, dtype: torch.dtype) -> None:
-    """Convert a model's weights, but for its heads, which stay fp32."""
+    """Convert a model's weights, but for its heads and recurrent layers, which stay fp32."""
+    exact = ("heads", "layers") if model.config.is_recurrent else ("heads",)
     for name, part in model.named_children():
-        part.to(torch.float32 if name == "heads" else dtype)
+        part.to(torch.float32 if name in exact else dtype)
 
 
 def compute_in_order(

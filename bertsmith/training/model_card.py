@@ -132,7 +132,8 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     is_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
     library = "sentence-transformers" if is_encoder else "transformers"
-    if _has_linear_head(run) or run["config"].get("system") in OURS_ALONE:
+    is_recurrent = "cell" in run["config"].get("model", {})
+    if _has_linear_head(run) or is_recurrent or run["config"].get("system") in OURS_ALONE:
         library = "bertsmith"
     lines.append(f"library_name: {library}")
     lines.append(f"pipeline_tag: {pipeline}")
@@ -166,8 +167,9 @@ def _base(run: Mapping[str, Any]) -> str:
     """Return the model that a run began with, as the user named it; empty if there is none."""
     settings = run.get("settings", {})
     records = run.get("compression") or [{}]
+    begins_at_random = settings.get("from_scratch") or settings.get("cell")
     named = records[-1].get("source") or settings.get("from") or settings.get("model")
-    return named if isinstance(named, str) and not settings.get("from_scratch") else ""
+    return named if isinstance(named, str) and not begins_at_random else ""
 
 
 def _name_of(source: object) -> str:
@@ -232,10 +234,10 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
             example += ', "Another."'
         call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
-    opens = BOTH
+    opens = "" if model_type in OURS_ALONE.values() else BOTH
     if has_linear_head:
         opens = "transformers opens the encoder, without the head."
-    return f"```python\nimport bertsmith\n\n{call}\n```\n\n{opens}"
+    return f"```python\nimport bertsmith\n\n{call}\n```\n\n{opens}".rstrip()
 
 
 def _has_linear_head(run: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 To add a family, write a file here, and add its name to `FAMILIES` and to `ModelSettings.family`.
 """
 
+import importlib
 from collections.abc import Sequence
 
 from torch import nn
@@ -30,6 +31,13 @@ FAMILIES: dict[str, Family] = {
 }
 WITHOUT_LAYERS: dict[str, Family] = {"model2vec": STATIC_VECTORS}
 """Models that are counted, not pre-trained."""
+CLASSIFIERS = {
+    "gpt2": "bertsmith.lineage.gpt_classifier",
+    "recurrent": "bertsmith.lineage.recurrent_classifier",
+}
+"""Systems beside BERT that sort texts into classes: the module of each, which assigns its family to
+`FAMILY` and is imported when a folder names it. Only classifiers are read as these families; a
+system's other models have folders of their own (bertsmith/lineage)."""
 
 
 def family_named(name: str) -> Family:
@@ -40,6 +48,9 @@ def family_named(name: str) -> Family:
     """
     if name in WITHOUT_LAYERS:
         return WITHOUT_LAYERS[name]
+    if name in CLASSIFIERS:
+        family: Family = importlib.import_module(CLASSIFIERS[name]).FAMILY
+        return family
     check_choice("family", name, FAMILIES)
     return FAMILIES[name]
 

@@ -12,6 +12,9 @@ from bertsmith.tasks.settings.finetune import NOT_GIVEN, Sources, WindowSettings
 from bertsmith.tasks.settings.losses import LossSettings
 
 Head = Literal["fine-tuned", "linear", "counts", "contrastive", "auto"]
+Cell = Literal["lstm", "gru"]
+Preset = Literal["tiny", "mini", "small", "medium", "base"]
+RecurrentPooling = Literal["max", "last"]
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
 OF_SERIES = ("seeds", "folds", "resume")
@@ -20,17 +23,19 @@ OF_TRAINING = (
     "epochs", "steps", "batch_size", "learning_rate", "weight_decay", "warmup_fraction", "dropout",
     "layer_decay", "freeze_layers", "freeze_embeddings", "metric", "patience", "cls_attention",
     "from_scratch", "label_smoothing", "focal_gamma", "exact", "report_to",
+    "cell", "preset", "pooling",
 )  # fmt: skip
 """Options of a training, which a linear head has no use for."""
 OF_OTHER_LOSS = (
-    "metric", "patience", "cls_attention", "from_scratch", "label_smoothing", "focal_gamma",
+    "metric", "patience", "cls_attention", "from_scratch", "label_smoothing", "focal_gamma", "cell",
+    "preset", "pooling",
 )  # fmt: skip
 """Options of a training by logits, which training on pairs of texts has no use for."""
 USELESS = {
     "linear": (*OF_SERIES, *OF_TRAINING),
     "counts": (*OF_SERIES, *OF_TRAINING),
     "contrastive": ("seeds", "folds", *OF_OTHER_LOSS),
-    "auto": ("seeds", "folds"),
+    "auto": ("seeds", "folds", "cell", "preset", "pooling"),
 }
 """Options that a head has no use for."""
 
@@ -61,6 +66,15 @@ class ClassifySettings(LossSettings, WindowSettings):
     which rare classes count as much as frequent ones; micro_f1, F1 over all decisions; or
     matthews_correlation, the correlation with the right labels, in which guessing gets 0. By
     default accuracy, with --multi-label micro_f1."""
+    cell: Advanced[Cell | None] = None
+    """Train a new LSTM or GRU, which reads texts both ways, instead of a pre-trained model. --model
+    then names a folder with a vocabulary: of `bertsmith tokenizer train`, a corpus or a model."""
+    preset: Advanced[Preset | None] = None
+    """Size of the network of --cell: layers and width are those of a BERT of this size. By default
+    tiny."""
+    pooling: Advanced[RecurrentPooling | None] = None
+    """Vector of a text that an LSTM or GRU classifies by: max, the maximum of each number over the
+    tokens; or last, the state after the whole text. By default max."""
     columns: Columns = field(default_factory=Columns)
     multi_label: bool = False
     """Give a text several labels, or none. Each label is a decision of its own."""
@@ -81,6 +95,19 @@ class ClassifySettings(LossSettings, WindowSettings):
         if self.average and self.seeds is None:
             raise ConfigError(
                 f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."
+            )
+        check_choice(option("cell"), self.cell or "lstm", get_args(Cell))
+        check_choice(option("preset"), self.preset or "tiny", get_args(Preset))
+        check_choice(option("pooling"), self.pooling or "max", get_args(RecurrentPooling))
+        if self.cell is None and self.preset is not None:
+            raise ConfigError(
+                f"{option('preset')}: found {self.preset}, but {option('model')} has a size of its "
+                f"own. Leave it out, or give {option('cell', 'lstm')} for a new network."
+            )
+        if self.cell is not None and self.from_scratch:
+            raise ConfigError(
+                f"{option('from_scratch', True)} has no use beside {option('cell')}, whose weights "
+                "begin at random. Leave it out."
             )
         if self.head != "fine-tuned":
             self._check_useful(USELESS[self.head])
@@ -109,6 +136,10 @@ class ClassifySettings(LossSettings, WindowSettings):
 
     def for_one_run(self) -> Self:
         return replace(self, seeds=None, folds=None, resume=False, average=False)
+
+    @property
+    def begins_at_random(self) -> bool:
+        return self.from_scratch or self.cell is not None
 
     @property
     def needs_held_out(self) -> bool:

@@ -1,0 +1,192 @@
+"""GPT-2 (Radford et al. 2019) as a classifier: causal attention, and the last token is read.
+
+The language model, which continues texts, is gpt.py; both have the same network
+and names in a folder. The last token alone has seen the whole text, so it takes the place of [CLS]
+(Radford et al. 2018, section 3.2).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from bertsmith.errors import CheckpointError
+from bertsmith.lineage.gpt_tokenizer import load_text_tokenizer
+from bertsmith.model.attention import RecordWeights, SelfAttention
+from bertsmith.model.attention_pattern import CAUSAL
+from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.model.families.bert import TASK_HEAD_NAMES
+from bertsmith.model.family import Family, architectures, build_layers, initialize
+from bertsmith.model.heads import ClassificationHead
+from bertsmith.model.layers import Embeddings, FeedForward, Pooling, TransformerLayer
+from bertsmith.model.packed_row import PickedTokens
+from bertsmith.model.row_layout import RowLayout
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+CLASS_HEADS = ("classify", "multi_label")
+
+
+@dataclass(unsafe_hash=True)
+class GptClassifierConfig(BertConfig):
+    """The shape of a GPT-2, with BERT's field names; see `KEYS`.
+
+    Padding that is also the end token counts as none: transformers looks for a text's last token by
+    the padding token, and would pass over the end token of the text itself.
+    """
+
+    intermediate_size: int = 0
+    """Width of the feed-forward layers; 0 for four times the hidden size."""
+    hidden_act: str = "gelu_new"
+    embedding_dropout: float = 0.1
+    max_position_embeddings: int = 1024
+    type_vocab_size: int = 0
+    layer_norm_eps: float = 1e-5
+    pad_token_id: Any = None
+    pooling: Any = "last_token"
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+
+    model_type: ClassVar[str] = "gpt2"
+    sizes: ClassVar[tuple[str, ...]] = tuple(name for name in SIZES if name != "type_vocab_size")
+    has_pooler: ClassVar[bool] = False
+    poolings: ClassVar[tuple[str, ...]] = ("last_token",)
+
+    def __post_init__(self) -> None:
+        if self.intermediate_size == 0 and type(self.hidden_size) is int:
+            self.__dict__["intermediate_size"] = 4 * self.hidden_size
+        if self.pad_token_id == self.eos_token_id:
+            self.__dict__["pad_token_id"] = None
+        super().__post_init__()
+
+    def with_dropout(self, probability: float, attention: float) -> Self:
+        config = super().with_dropout(probability, attention)
+        return replace(config, embedding_dropout=probability)
+
+
+class GptClassifierLayer(TransformerLayer):
+    """Causal self-attention, then feed-forward; each reads normalized vectors, and is added."""
+
+    pattern = CAUSAL
+
+    def attend(
+        self,
+        hidden: Tensor,
+        layout: RowLayout,
+        record_weights: RecordWeights | None,
+        picked: PickedTokens | None,
+    ) -> Tensor:
+        return super().attend(self.attention_norm(hidden), layout, record_weights, picked)
+
+    def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        hidden = hidden + self.drop(attended)
+        return hidden + self.drop(self.feed_forward(self.feed_forward_norm(hidden)))
+
+
+class GptHead(ClassificationHead):
+    """A linear layer without bias and dropout, as transformers has it (`score`)."""
+
+    def __init__(self, config: GptClassifierConfig, num_labels: int) -> None:
+        super().__init__(config, num_labels)
+        self.dense = nn.Linear(config.hidden_size, num_labels, bias=False)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return self.dense(vectors)
+
+
+def _build_embeddings(config: GptClassifierConfig) -> Embeddings:
+    embeddings = Embeddings(config)
+    embeddings.norm = nn.Identity()  # type: ignore[assignment]
+    embeddings.dropout_prob = config.embedding_dropout
+    return embeddings
+
+
+def _read_tokenizer(files: SmallFiles, is_trained: bool) -> Tokenizer:
+    """Read the tokenizer; GPT-2's own, too, if a classifier is to begin here.
+
+    Raises:
+        CheckpointError: it is missing or damaged; or it is GPT-2's own, and the classifier was
+            trained elsewhere, on rows without tokens around the text.
+    """
+    tokenizer, has_start = load_text_tokenizer(files.directory)
+    if is_trained and not has_start:
+        raise CheckpointError(
+            f"{files.directory}: a classifier with GPT-2's own tokenizer, which puts no token after"
+            " a text, so that it reads the class from another token than bertsmith would. Use it "
+            "in transformers, or teach its language model classes with 'bertsmith finetune "
+            "classify'."
+        )
+    return tokenizer
+
+
+def _initialize(module: nn.Module, config: GptClassifierConfig) -> None:
+    """Draw weights; narrower where a matrix adds to the residual stream (section 2.3)."""
+    if not (isinstance(module, nn.Linear) and module.bias is None):
+        initialize(module, config)
+    narrow_std = config.initializer_range / math.sqrt(2 * config.num_hidden_layers)
+    if isinstance(module, SelfAttention):
+        nn.init.normal_(module.output.weight, std=narrow_std)
+    if isinstance(module, FeedForward):
+        nn.init.normal_(module.down.weight, std=narrow_std)
+    if isinstance(module, GptHead):
+        nn.init.normal_(module.dense.weight, std=config.initializer_range)
+
+
+KEYS: dict[str, str | None] = {
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "n_inner",
+    "hidden_act": "activation_function",
+    "hidden_dropout_prob": "resid_pdrop",
+    "attention_probs_dropout_prob": "attn_pdrop",
+    "embedding_dropout": "embd_pdrop",
+    "max_position_embeddings": "n_positions",
+    "type_vocab_size": None,
+    "layer_norm_eps": "layer_norm_epsilon",
+    "classifier_dropout": None,
+    "pooling": None,
+}
+
+LAYER = "transformer.h.{i}"
+
+FAMILY = Family(
+    config=GptClassifierConfig,
+    heads=dict.fromkeys(CLASS_HEADS, GptHead),
+    names={
+        "embeddings.word": ("transformer.wte",),
+        "embeddings.position": ("transformer.wpe",),
+        "layers.{i}.attention_norm": (f"{LAYER}.ln_1",),
+        "layers.{i}.attention.qkv": (f"{LAYER}.attn.c_attn",),
+        "layers.{i}.attention.output": (f"{LAYER}.attn.c_proj",),
+        "layers.{i}.feed_forward_norm": (f"{LAYER}.ln_2",),
+        "layers.{i}.feed_forward.up": (f"{LAYER}.mlp.c_fc",),
+        "layers.{i}.feed_forward.down": (f"{LAYER}.mlp.c_proj",),
+        "final_norm": ("transformer.ln_f",),
+        **TASK_HEAD_NAMES,
+        **{f"heads.{name}.dense": ("score",) for name in (*CLASS_HEADS, "regress")},
+    },
+    architectures=architectures("GPT2"),
+    tied={"lm_head.weight": "transformer.wte.weight"},
+    absent={
+        "vocab_size": 50257,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+    },
+    fixed={
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "add_cross_attention": False,
+    },
+    keys=KEYS,
+    turned=("c_attn.weight", "c_proj.weight", "c_fc.weight"),
+    base_model_prefix="transformer",
+    build_embeddings=_build_embeddings,
+    build_layers=lambda config: build_layers(config, GptClassifierLayer),
+    build_final_norm=lambda config: nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
+    build_pooler=Pooling,
+    initialize=_initialize,
+    read_tokenizer=_read_tokenizer,
+)

@@ -1,0 +1,165 @@
+"""An LSTM or GRU as a classifier: it reads a text one way or both, and its vectors are pooled.
+
+The language model, which continues texts, is recurrent.py. A classifier of one
+direction has its weights and names; transformers has no such model.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch, Queries
+from bertsmith.errors import ConfigError
+from bertsmith.lineage.recurrent import CELLS, TimeOrder
+from bertsmith.model.attention import RecordWeights
+from bertsmith.model.config import BertConfig
+from bertsmith.model.dropout import dropout
+from bertsmith.model.families.bert import TASK_HEAD_NAMES
+from bertsmith.model.family import Family, initialize
+from bertsmith.model.head_names import TASK_HEADS
+from bertsmith.model.heads import ClassificationHead
+from bertsmith.model.layers import Embeddings, Pooling
+from bertsmith.model.packed_row import PickedTokens
+from bertsmith.model.row_layout import RowLayout
+from bertsmith.system.bounds import check_choice
+
+CLASS_HEADS = ("classify", "multi_label")
+POOLINGS = ("max", "last")
+
+
+@dataclass(unsafe_hash=True)
+class RecurrentClassifierConfig(BertConfig):
+    """The shape of a recurrent classifier; `KEYS` gives the fields' names in config.json.
+
+    `hidden_size` is the width of a token's vector; with two directions each has half of it.
+    """
+
+    num_attention_heads: int = 1
+    intermediate_size: int = 0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 1_048_576
+    type_vocab_size: int = 0
+    pad_token_id: Any = None
+    pooling: Any = "max"
+    """Vector of a text: the maximum of each number over the tokens, or the last state of each
+    direction."""
+    cell: str = "lstm"
+    bidirectional: bool = False
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+
+    model_type: ClassVar[str] = "recurrent"
+    sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
+    has_pooler: ClassVar[bool] = False
+    has_position_embedding: ClassVar[bool] = False
+    poolings: ClassVar[tuple[str, ...]] = POOLINGS
+    is_recurrent: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("cell", self.cell, CELLS)
+        if type(self.bidirectional) is not bool:
+            raise ConfigError(f"bidirectional is {self.bidirectional!r}. It must be true or false.")
+        if self.bidirectional and self.hidden_size % 2:
+            raise ConfigError(
+                f"hidden_size is {self.hidden_size} with two directions. Choose an even number."
+            )
+
+
+class RecurrentLayer(nn.Module):
+    """A layer of torch's LSTM or GRU, of one direction or two, and dropout."""
+
+    def __init__(self, config: RecurrentClassifierConfig) -> None:
+        super().__init__()
+        size, num_directions = config.hidden_size, 2 if config.bidirectional else 1
+        self.cell = CELLS[config.cell](
+            size, size // num_directions, bidirectional=config.bidirectional
+        )
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(
+        self,
+        hidden: Tensor,
+        layout: RowLayout,
+        record_weights: RecordWeights | None = None,
+        picked: PickedTokens | None = None,
+    ) -> Tensor:
+        """Return new vectors `[tokens, hidden]`, or with `picked` those of these tokens alone.
+
+        `hidden` may end in padding rows. There are no attention weights to record.
+        """
+        lengths = layout.row.lengths
+        order = TimeOrder(lengths, hidden.device)
+        computed = order.read(self.cell, hidden[: sum(lengths)])
+        computed = dropout(computed, self.dropout_prob, self.training)
+        return computed if picked is None else computed.index_select(0, picked.index)
+
+
+class RecurrentPooling(Pooling):
+    """One vector per sequence: the maximum over its tokens, or the last state of each direction."""
+
+    def __init__(self, config: RecurrentClassifierConfig) -> None:
+        super().__init__(config)
+        self.bidirectional = config.bidirectional
+
+    @property
+    def queries(self) -> Queries:
+        return "last" if self.pooling == "last" and not self.bidirectional else "all"
+
+    def read(self, hidden: Tensor, batch: Batch) -> Tensor:
+        if self.pooling == "max":
+            return torch.stack(
+                [tokens.amax(0) for tokens in torch.split(hidden, list(batch.lengths))]
+            )
+        last = hidden.index_select(0, batch.last_tokens)
+        if not self.bidirectional:
+            return last
+        half = hidden.shape[-1] // 2  # the other direction ends at the first token
+        first = hidden.index_select(0, batch.first_tokens)
+        return torch.cat([last[:, :half], first[:, half:]], dim=-1)
+
+
+def _build_embeddings(config: RecurrentClassifierConfig) -> Embeddings:
+    embeddings = Embeddings(config)
+    embeddings.norm = nn.Identity()  # type: ignore[assignment]
+    return embeddings
+
+
+def _initialize(module: nn.Module, config: RecurrentClassifierConfig) -> None:
+    """Draw embeddings and the head; layers keep what torch has drawn."""
+    initialize(module, config)
+    if isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=config.hidden_size**-0.5)
+
+
+KEYS: dict[str, str | None] = {
+    "num_hidden_layers": "num_layers",
+    "hidden_dropout_prob": "dropout",
+    **dict.fromkeys(
+        (
+            "num_attention_heads", "intermediate_size", "hidden_act",
+            "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
+            "initializer_range", "layer_norm_eps", "classifier_dropout",
+        )
+    ),
+}  # fmt: skip
+
+FAMILY = Family(
+    config=RecurrentClassifierConfig,
+    heads=dict.fromkeys(CLASS_HEADS, ClassificationHead),
+    names={"embeddings.word": ("word",), "layers.{i}.cell": ("layers.{i}",), **TASK_HEAD_NAMES},
+    architectures={
+        frozenset(): "RecurrentModel",
+        **{frozenset({name}): f"RecurrentModelFor_{name}" for name in TASK_HEADS},
+        **{frozenset({name}): "RecurrentForSequenceClassification" for name in CLASS_HEADS},
+    },
+    tied={},
+    absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
+    keys=KEYS,
+    build_embeddings=_build_embeddings,
+    build_layers=lambda config: [RecurrentLayer(config) for _ in range(config.num_layers)],
+    build_pooler=RecurrentPooling,
+    initialize=_initialize,
+)
