@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.data.batches import Batch, pack
+from bertsmith.data.batches import Batch, Queries, pack
 from bertsmith.inspection.head_vectors import HeadVectors, recording_vectors
 from bertsmith.inspection.layer_recorder import Head, LayerRecorder
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
@@ -86,18 +86,19 @@ def apply_head(
     return logits.float().view(copies, len(positions), outputs)
 
 
-def reads_first_token(model: BertModel, head: str) -> bool:
-    """Return whether a head reads the vector of the first token alone."""
-    is_mean = model.pooler is not None and model.pooler.pooling == "mean"
-    return head not in TOKEN_HEADS and not is_mean
+def queries_of(model: BertModel, head: str) -> Queries:
+    """Return the tokens whose vectors a head reads."""
+    if head in TOKEN_HEADS:
+        return "all"
+    return "first" if model.pooler is None else model.pooler.queries
 
 
-def apply_to_first_tokens(model: BertModel, head: str, first: Tensor) -> Tensor:
-    """Compute a head's logits as `apply_head` does, from vectors of first tokens, [copies, hidden].
+def apply_to_read_tokens(model: BertModel, head: str, read: Tensor) -> Tensor:
+    """Compute a head's logits as `apply_head` does, from vectors of one token, [copies, hidden].
 
-    The last layer need not compute the others.
+    This is the token that the head reads; the last layer need not compute the others.
     """
     model.check_pooler()
-    pooled = first if model.pooler is None else model.pooler.project(first)
+    pooled = read if model.pooler is None else model.pooler.project(read)
     logits: Tensor = model.heads[head](pooled)
     return logits.float()[:, None]

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from bertsmith.inspection.head_outputs import (
     apply_head,
-    apply_to_first_tokens,
+    apply_to_read_tokens,
     pack_copies,
-    reads_first_token,
+    queries_of,
 )
 from bertsmith.model.bert import BertModel
 
@@ -107,9 +107,10 @@ class HeadReader:
         copies = len(words)
         batch, words = pack_copies(self.model, self.ids, self.type_ids, copies), words.flatten(0, 1)
         positions = sorted({position for each in targets for position, _ in each.cells})
-        if reads_first_token(self.model, self.head):
-            first = self.model.encode(batch, words=words, first_only=True)
-            logits = apply_to_first_tokens(self.model, self.head, first)
+        queries = queries_of(self.model, self.head)
+        if queries != "all":
+            read = self.model.encode(batch, words=words, queries=queries)
+            logits = apply_to_read_tokens(self.model, self.head, read)
         else:
             hidden = self.model.encode(batch, words=words)
             logits = apply_head(self.model, self.head, hidden, batch, positions)
