@@ -3,6 +3,8 @@
 // The neuron view: how a head's weights come from its queries and keys, number by number.
 // page.js, which follows, has the data and the parts of the page.
 
+const HIDING = ["gpt2", "marian", "t5", "modernbert"]; // families whose heads cannot see every word
+const note = (text) => make("p", { className: "small soft" }, say(text));
 const INDEX = new Uint8Array(128); // the number of each character of the alphabet
 
 // The queries or keys of a head, [tokens * size], each spelled by two characters.
@@ -52,9 +54,9 @@ function showNeurons(box) {
     "div", { id: "neurons" },
     make("h4", {}, say("Query and keys")),
     make("p", { className: "small" }, say("The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.")),
-    ...(data.family === "t5" ? [make("p", { className: "small soft" }, say("A T5 adds a number for the distance to each score of a text to itself."))] : []),
-    ...(data.family === "gpt2" || data.family === "marian" || data.family === "t5" || data.family === "modernbert" ? [make("p", { className: "small soft" }, say("A word that the head cannot see has no attention, whatever its score."))] : []),
-    ...(data.frames.length > 1 ? [make("p", { className: "small soft" }, say("This is the model at the end of the run."))] : []),
+    note(data.family === "t5" ? "A T5 adds a number for the distance to each score of a text to itself." : "The query is shown as the head uses it: divided by the square root of its size."),
+    ...(HIDING.includes(data.family) ? [note("A word that the head cannot see has no attention, whatever its score.")] : []),
+    ...(data.frames.length > 1 ? [note("This is the model at the end of the run.")] : []),
     make("div", { className: "controls" }, make("label", {}, say("Word that attends"), select)),
     readout, grid, details,
   ));

@@ -47,6 +47,7 @@ const CHINESE = {
   "As a table": "表格",
   "Query and keys": "查询向量和键向量",
   "The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.": "一个词的查询向量与每个词的键向量逐维相乘。乘积之和是该词的得分，所有得分经 softmax 后就是注意力。正数的条向上，负数的条向下。",
+  "The query is shown as the head uses it: divided by the square root of its size.": "查询向量按注意力头实际使用的数值显示：已除以其维数的平方根。",
   "A T5 adds a number for the distance to each score of a text to itself.": "文本关注自身时，T5 会在每个得分上再加一个由距离决定的数。",
   "A word that the head cannot see has no attention, whatever its score.": "注意力头看不到的词，无论得分多少，注意力都为零。",
   "This is the model at the end of the run.": "这里显示的是训练结束时的模型。",

@@ -34,8 +34,9 @@ POINTS_OF_SPLIT = 6
 """New points of two halves: the middle and two inner ones in each, as the others are known."""
 MOST_POINTS = 125
 MOST_POINTS_OF_SMALL = 509
-"""Points of a small model: a ReLU in a head, such as that of DistilBERT, makes gradients jump, so
-that sums come near the difference slowly."""
+"""Points of a small model. A ReLU makes gradients jump, so that sums come near the difference
+slowly: of a DistilBERT of wide random weights within 0.5 % at 509 points. As many points of Gauss
+and Legendre, as captum takes them, miss 6 %."""
 TOLERANCE = 0.01
 """Largest difference between the sum of the attributions and that of the logits, as a share of the
 latter."""

@@ -271,6 +271,7 @@ def test_every_sentence_of_the_page_has_a_chinese_one():
     said = set(re.findall(r'\bsay\("([^"]+)"', rest))
     said |= set(re.findall(r'(?:\?|:) "([a-z]+)"\)', rest))
     said |= set(re.findall(r'nothing = "([^"]+)"', rest))
+    said |= set(re.findall(r'\bnote\("([^"]+)"', rest))
     said |= set(re.findall(r'(?:\?|:|return) "([A-Z][^"]+\.)"', rest))
     named = {"no answer", "replaced", "from", "to", "token", "word"}
     named |= {"the text to itself", "the source to itself"}
