@@ -37,7 +37,8 @@ METHOD = (
 GAPS_NOTE = (
     "A GPT or LSTM sees only the text before it, so its bits are those of the whole text, read "
     "from left to right. BERT and T5 see both sides; so their bits are a pseudo-likelihood, which "
-    "is lower for the same knowledge. Compare each with its own kind."
+    "is lower for the same knowledge. An ELMo has one reader for each side, whose predictions are "
+    "put together by the mean of their logarithms. Compare each with its own kind."
 )
 
 

@@ -31,7 +31,7 @@ from bertsmith.training.run_config import build_identity, check_same, same_field
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
-LEARNED_TASKS: Mapping[str, frozenset[str]] = {}
+LEARNED_TASKS: Mapping[str, tuple[str, ...]] = {"gpt": ("classify",), "lstm": ("classify",)}
 """Tasks of `bertsmith finetune` that each system learns."""
 
 

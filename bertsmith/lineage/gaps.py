@@ -1,8 +1,9 @@
 """What each kind of system predicts where one token of a text is missing.
 
 A GPT or LSTM sees the tokens before the gap alone, BERT and T5 those on both sides. BERT reads
-`[MASK]` in place of the token, T5 its first sentinel. By `gap_log_probs` they can be compared at
-the same gaps: the mean log-probability of the missing tokens is a log-likelihood of the text for
+`[MASK]` in place of the token, T5 its first sentinel. An ELMo has one reader for each side; their
+predictions are put together by the mean of their logarithms. By `gap_log_probs` all can be compared
+at the same gaps: the mean log-probability of the missing tokens is a log-likelihood of the text for
 those that read from left to right, and a pseudo-log-likelihood for the others (Salazar et al. 2020,
 section 2).
 """
@@ -14,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.data.batches import pack
+from bertsmith.data.batches import Batch, pack
 from bertsmith.errors import ConfigError
+from bertsmith.lineage.elmo import Elmo
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.recurrent import RecurrentLanguageModel
 from bertsmith.lineage.source_target import SourceTarget
@@ -57,7 +59,7 @@ def predicts_gaps(model: TrainableModel) -> bool:
     """Return whether the model predicts missing tokens; an ELECTRA discriminator does not."""
     if isinstance(model, BertModel):
         return "masked_lm" in model.heads
-    return isinstance(model, Gpt | RecurrentLanguageModel | T5)
+    return isinstance(model, Gpt | RecurrentLanguageModel | Elmo | T5)
 
 
 def _gap_logits(model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
@@ -67,6 +69,8 @@ def _gap_logits(model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
         return _masked_logits(model, tokenizer, gaps)
     if isinstance(model, T5):
         return _span_logits(model, gaps)
+    if isinstance(model, Elmo):
+        return _two_way_logits(model, tokenizer, gaps)
     assert isinstance(model, Gpt | RecurrentLanguageModel)
     return _next_token_logits(model, tokenizer, gaps)
 
@@ -90,11 +94,33 @@ def _masked_logits(model: BertModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) 
         for gap in gaps
     ]
     batch = pack([np.array(row, dtype=np.int64) for row in rows])
-    starts = torch.tensor([0, *batch.lengths[:-1]]).cumsum(0)
-    places = starts + torch.tensor([1 + len(gaps[index].before) for index in batch.order])
+    places = _places_of_gaps(batch, gaps)
     hidden = model.encode(batch.to(model.device)).index_select(0, places.to(model.device))
     logits = model.heads["masked_lm"](hidden, model.embeddings.word.weight)
     return _in_order(logits, batch.order)
+
+
+def _two_way_logits(model: Elmo, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
+    """Predict each missing token from the left and from the right; return the mean log-probability.
+
+    What stands in the gap is read by neither.
+    """
+    rows = [
+        [tokenizer.cls_id, *gap.before, tokenizer.mask_id, *gap.after, tokenizer.sep_id]
+        for gap in gaps
+    ]
+    batch = pack([np.array(row, dtype=np.int64) for row in rows])
+    places = _places_of_gaps(batch, gaps).to(model.device)
+    forward, backward = model.encode(batch.to(model.device))
+    sides = (forward.index_select(0, places - 1), backward.index_select(0, places + 1))
+    left, right = (model.compute_logits(each).float().log_softmax(-1) for each in sides)
+    return _in_order((left + right) / 2, batch.order)
+
+
+def _places_of_gaps(batch: Batch, gaps: Sequence[Gap]) -> Tensor:
+    """Return the index in the packed row of each gap after a start token, in the batch's order."""
+    starts = torch.tensor([0, *batch.lengths[:-1]]).cumsum(0)
+    return starts + torch.tensor([1 + len(gaps[index].before) for index in batch.order])
 
 
 def _span_logits(model: T5, gaps: Sequence[Gap]) -> Tensor:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from refusals import refuses
 from stop_at import StopAt
+from tiny_models import write_csv
 
 from bertsmith.comparison.gap_evaluation import GapEvaluation
 from bertsmith.comparison.job import compare
@@ -15,6 +16,7 @@ from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
+from bertsmith.lineage.elmo_folder import load_elmo
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.recurrent_folder import load_recurrent
 from bertsmith.lineage.t5_folder import load_t5
@@ -39,15 +41,42 @@ model = { preset = "tiny", max_length = 16 }
 [recipes.lstm]
 system = "lstm"
 model = { preset = "tiny", max_length = 16, cell = "gru" }
+[recipes.elmo]
+system = "elmo"
+model = { preset = "tiny", max_length = 16 }
 [recipes.t5]
 system = "t5"
 model = { preset = "tiny", max_length = 16 }
+
+[tasks.words]
+task = "classify"
+train = "train.csv"
+eval = "eval.csv"
+steps = 2
+batch_size = 5
+[tasks.names]
+task = "tag"
+train = "names.tsv"
+eval = "names.tsv"
+steps = 2
+batch_size = 5
 """
-LOADERS = {"bert": load_model, "gpt": load_gpt, "lstm": load_recurrent, "t5": load_t5}
+LOADERS = {
+    "bert": load_model,
+    "gpt": load_gpt,
+    "lstm": load_recurrent,
+    "elmo": load_elmo,
+    "t5": load_t5,
+}
 
 
 def write_lab(folder, corpus_dir):
     (folder / "lab.toml").write_text(FILE)
+    for name, count in (("train", 23), ("eval", 11)):
+        rows = [(f"{label} guha.", label) for label in ["bace", "difo"] * count][:count]
+        write_csv(folder / f"{name}.csv", ("text", "label"), *rows)
+    sentence = "bace\tO\nguha\tB-X\n\n"
+    (folder / "names.tsv").write_text(7 * sentence)
     return ComparisonSettings(
         (folder / "lab.toml",), corpus_dir, folder / "out", data=folder, eval_rows=6,
         final_rows=13, device="cpu", precision="fp32", threads=1,
@@ -85,6 +114,15 @@ def test_figures_are_those_of_the_saved_model(lineage, corpus_dir, name):
     )
 
 
+def test_tasks_are_scored_where_a_system_learns_them(lineage):
+    figures = report_of(lineage)["figures"]
+    learned = {
+        task: [name for name in LOADERS if None not in figures[task]["recipes"][name]["values"]]
+        for task in ("words", "names")
+    }
+    assert learned == {"words": ["bert", "gpt", "lstm"], "names": ["bert"]}
+
+
 def test_each_proposes_words_for_the_sentences(lineage):
     runs = report_of(lineage)["runs"]
     assert [run["recipe"] for run in runs if run["seed"] == 0] == list(LOADERS)
@@ -107,7 +145,7 @@ def test_a_stopped_run_of_a_system_goes_on(lineage, tmp_path):
         compare(settings, [StopAt(2)], "typed again")
     told = []
     compare(settings, tell=told.append)
-    assert sum("already" in line for line in told) == 7
+    assert sum("already" in line for line in told) == 9 + 7
     assert report_of(settings)["figures"] == report_of(lineage)["figures"]
 
 

@@ -1,17 +1,20 @@
 """Each system predicts a missing token from what it sees; alone or among others the same."""
 
+import numpy as np
 import pytest
 import torch
 from refusals import refuses
 from tiny_models import save_tiny, tiny_model
 from tiny_tokenizers import tiny_wordpiece
 
+from bertsmith.data.batches import pack
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.minimal_pairs import load_pair_scorer
+from bertsmith.lineage.elmo import Elmo, ElmoConfig
 from bertsmith.lineage.gaps import Gap, gap_log_probs
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel
-from bertsmith.lineage.sentence_scores import SentenceScorer
+from bertsmith.lineage.sentence_scores import BothSidesScorer, LeftToRightScorer
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.span_corruption import NUM_SENTINELS
 from bertsmith.lineage.t5 import T5, T5Config
@@ -43,7 +46,12 @@ def systems(tokenizer):
         num_decoder_layers=2, num_heads=3, pad_token_id=tokenizer.pad_id,
         eos_token_id=tokenizer.sep_id, decoder_start_token_id=tokenizer.pad_id,
     )  # fmt: skip
+    elmo = Elmo(
+        ElmoConfig(size, 36, 2, 36, filters=((1, 11), (2, 13)), character_size=5, **ids)
+    ).eval()
+    elmo.spell(tokenizer)
     return {
+        "elmo": elmo,
         "gpt": Gpt(gpt).eval(),
         "lstm": RecurrentLanguageModel(RecurrentConfig(size, 36, 2, "lstm", **ids)).eval(),
         "t5": T5(t5).eval(),
@@ -70,7 +78,7 @@ def score(model, tokenizer, text):
     return float(sum(row[gap.missing] for row, gap in zip(rows, gaps, strict=True)))
 
 
-@pytest.mark.parametrize("name", ["gpt", "lstm", "t5", "bert"])
+@pytest.mark.parametrize("name", ["gpt", "lstm", "elmo", "t5", "bert"])
 def test_a_gap_is_predicted_alone_as_among_others(systems, tokenizer, name):
     gaps = gaps_of(tokenizer.encode_ids(TEXT))
     together = log_probs(systems[name], tokenizer, gaps)
@@ -82,9 +90,26 @@ def test_a_gap_is_predicted_alone_as_among_others(systems, tokenizer, name):
 
 @pytest.mark.parametrize("name", ["gpt", "lstm"])
 def test_left_to_right_the_sum_is_the_log_likelihood(systems, tokenizer, name):
-    scorer = SentenceScorer(TextGenerator(systems[name], tokenizer))
+    scorer = LeftToRightScorer(TextGenerator(systems[name], tokenizer))
     (expected,) = scorer.predict([MinimalPair(TEXT, "the sea")])
     assert score(systems[name], tokenizer, TEXT) == pytest.approx(expected.good, abs=1e-3)
+
+
+def test_of_elmo_a_gap_has_the_mean_of_both_readers(systems, tokenizer):
+    # The means of all gaps sum to the mean of both sums.
+    elmo, ids = systems["elmo"], tokenizer.encode_ids(TEXT)
+    (expected,) = BothSidesScorer(elmo, tokenizer).predict([MinimalPair(TEXT, "the sea")])
+    row = np.array([tokenizer.cls_id, *ids, tokenizer.sep_id])
+    with torch.inference_mode():
+        forward, backward = elmo.encode(pack([row]))
+        left = elmo.compute_logits(forward[:-2]).log_softmax(-1)
+        right = elmo.compute_logits(backward[2:]).log_softmax(-1)
+    places = range(len(ids))
+    assert float((left[places, ids] + right[places, ids]).sum()) / 2 == pytest.approx(
+        expected.good, abs=1e-3
+    )
+    rows = log_probs(elmo, tokenizer, gaps_of(ids))
+    torch.testing.assert_close(rows, ((left + right) / 2).log_softmax(-1), atol=1e-5, rtol=0)
 
 
 def test_of_bert_the_sum_is_the_pseudo_log_likelihood(tmp_path):
@@ -111,7 +136,8 @@ def test_t5_predicts_what_follows_the_first_sentinel(systems, tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("name", "sees_the_right"), [("gpt", False), ("lstm", False), ("t5", True), ("bert", True)]
+    ("name", "sees_the_right"),
+    [("gpt", False), ("lstm", False), ("elmo", True), ("t5", True), ("bert", True)],
 )
 def test_which_sides_a_system_sees(systems, tokenizer, name, sees_the_right):
     ids = tokenizer.encode_ids(TEXT)
