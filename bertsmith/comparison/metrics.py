@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def is_loss(self) -> bool:
-        """Whether lower is better; all other metrics are shares, of which higher is better."""
+        """Whether lower is better; of other metrics, shares and correlations, higher is better."""
         return self.name in COMMON_LOSSES
 
     def seed_values(self, recipe: str) -> list[float]:
@@ -60,9 +60,9 @@ class Metric:
         return [value for value in self.values[recipe] if value is not None]
 
     def format_value(self, value: float, *, signed: bool = False) -> str:
-        """Format a value: losses as they are, shares times 100."""
+        """Format a value: a loss as it is, any other metric times 100."""
         sign = "+" if signed else ""
-        # By "z", a value that rounds to zero is written as 0.0, never as -0.0.
+        # With "z", a value that rounds to zero is written as 0.0 instead of -0.0.
         return f"{value:{sign}z.3f}" if self.is_loss else f"{100 * value:{sign}z.1f}"
 
     def cell(self, recipe: str) -> str:
@@ -100,7 +100,7 @@ class Metric:
 
 
 def metrics_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Metric]:
-    """Build all metrics: of the common eval rows, the runs' further objectives, and the tasks."""
+    """Build all metrics: of the common eval rows, other pre-training objectives, and tasks."""
     tasks = {
         task.name: f"{task.name}: {score_name(task.settings.score_key)}"
         for task in comparison.tasks

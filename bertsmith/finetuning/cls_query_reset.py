@@ -1,6 +1,6 @@
-"""Attention of [CLS] at the start of fine-tuning: as pre-trained, or uniform over all tokens.
+"""The attention of [CLS] at the start of fine-tuning: as pre-trained, or uniform over all tokens.
 
-With `auto` the facts of the pre-training run decide; see pretraining/cls_attention.py.
+With `auto`, the record of the pre-training run decides; see pretraining/cls_attention.py.
 """
 
 from dataclasses import replace
@@ -19,10 +19,10 @@ def reset_cls_queries(
 ) -> ClsAttention:
     """Reset the last layer's queries to zero if the settings say so.
 
-    `model.load_report.note` then says so. Return "reset" or "keep".
+    `model.load_report.note` then says so. The result is "reset" or "keep".
 
     Args:
-        model: the folder's, with the head `head` of a task.
+        model: the model of the folder, with the head `head` of a task.
         head: the head of the task; None for the task that compares vectors.
 
     Raises:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from bertsmith.finetuning.linear_run import LinearFit, evaluate_saved, fit_task
+from bertsmith.finetuning.linear_run import FittedHead, evaluate_saved, fit_task
 from bertsmith.finetuning.resolve import resolve_contrastive
 from bertsmith.finetuning.run import (
     FinetuningRun,
@@ -37,7 +37,7 @@ def finetune_contrastive(
     *,
     dataset: TaskDataset[Any] | None = None,
     has_costly_baselines: bool = False,
-) -> LinearFit:
+) -> FittedHead:
     """Train the encoder on pairs of texts, fit a head, and score the saved model.
 
     Args:
@@ -98,7 +98,7 @@ class ContrastiveRun(FinetuningRun):
         model.id2label = {}  # an encoder without a head names no labels in its config.json
         return prepared, model
 
-    def score(self, resolved: PreparedRun, trained: Trained) -> LinearFit:
+    def score(self, resolved: PreparedRun, trained: Trained) -> FittedHead:
         """Fit the head to vectors of the trained encoder, and score the folder."""
         settings: Any = self.settings
         loaded = load_for_inference(

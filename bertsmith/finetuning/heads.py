@@ -70,7 +70,7 @@ def finetune_best_head(
     """Score every head by cross-validation of the training examples, and train the best one.
 
     With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses. The eval examples have no
-    part in the choice. The result is that of the best head, a `FineTuned` or a `LinearFit`, with
+    part in the choice. The result is that of the best head, a `FineTuned` or a `FittedHead`, with
     the scores as its `choice`. A resumed run keeps the head that it began with, without scores.
 
     Raises:

@@ -62,7 +62,7 @@ HEADS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearFit(FineTuningResult):
+class FittedHead(FineTuningResult):
     """The result of fitting a head: the choice of the penalty, and scores of the saved model."""
 
     head: str
@@ -109,7 +109,7 @@ def finetune_linear(
     *,
     dataset: TaskDataset[Any] | None = None,
     has_costly_baselines: bool = False,
-) -> LinearFit:
+) -> FittedHead:
     """Fit a linear head, and score the saved model.
 
     Args:
@@ -154,7 +154,7 @@ def finetune_linear(
 
 
 def load_encoder(settings: ClassifySettings, machine: Machine) -> LoadedModel:
-    """Load the model that gives the vectors."""
+    """Load the model that computes the vectors."""
     folder = read_folder(settings.model)
     folder.check_encoder()
     return load_for_inference(
@@ -167,7 +167,7 @@ def load_encoder(settings: ClassifySettings, machine: Machine) -> LoadedModel:
 
 def fit_task(
     loaded: LoadedModel, data: TaskDataset[Any], settings: ClassifySettings
-) -> tuple[LinearTask[Any], LinearFit]:
+) -> tuple[LinearTask[Any], FittedHead]:
     """Compute the vectors of the training texts, and fit the head to them; nothing is written."""
     began = time.perf_counter()
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
@@ -188,7 +188,7 @@ def fit_task(
         head, scores = fit_linear_head(vectors, encoded, targets, folds, loaded.tokenizer, **losses)
     notes = data.task.notes(data.train, encoded)
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
-    result = LinearFit(
+    result = FittedHead(
         out=settings.out,
         head=HEADS[settings.head],
         task=data.task.name,

@@ -1,4 +1,4 @@
-"""The start of an LSTM or GRU classifier: new, or the pooling of one that begins with a folder."""
+"""The start of an LSTM or GRU classifier: a new model, or the pooling of one from a folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,16 +24,16 @@ DEFAULT_POOLING = "max"
 
 
 def load_vocabulary(path: Path) -> Tokenizer:
-    """Load the tokenizer of a folder with one, or of a corpus.
+    """Load the tokenizer of a corpus, or of another folder that holds one.
 
     Raises:
-        CheckpointError: there is none, or a damaged one.
+        CheckpointError: there is no tokenizer, or it is damaged.
     """
     return load_tokenizer(path / TOKENIZER_DIR if (path / MANIFEST_NAME).is_file() else path)
 
 
 def build_new(settings: ClassifySettings, task: Task[Any, Any], tokenizer: Tokenizer) -> BertModel:
-    """Build a classifier of random weights that reads both ways, fp32, on the CPU."""
+    """Build a classifier that reads in both directions, with random weights, fp32, on the CPU."""
     assert settings.cell is not None
     size = PRESETS[settings.preset or DEFAULT_PRESET]
     config = RecurrentClassifierConfig(
@@ -57,7 +57,7 @@ def build_new(settings: ClassifySettings, task: Task[Any, Any], tokenizer: Token
 
 
 def set_pooling(folder: ModelFolder, settings: FinetuneSettings) -> None:
-    """Let the folder's model pool as the settings say, if they do.
+    """Set the pooling of the folder's model to that of the settings, if they have one.
 
     Raises:
         ConfigError: the model is neither an LSTM nor a GRU.

@@ -45,7 +45,7 @@ RECURRENT_LEARNING_RATE = 1e-3
 """Adam's own default (Kingma & Ba 2015, section 2), which is usual for LSTMs of all widths."""
 
 MIN_EXAMPLES = 4
-"""Fewest examples of a step for which one more process is worth it."""
+"""Fewest examples for each process of a step; with fewer, one more process is not worth it."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,9 @@ def resolve_finetuning(
         ConfigError: a setting that the model or the machine cannot meet.
     """
     machine.check_batch_size(settings.batch_size)
-    epoch, task = objective.steps_per_epoch, objective.task
-    steps = resolve_steps(settings, epoch)
+    task = objective.task
+    steps_per_epoch = objective.steps_per_epoch
+    steps = resolve_steps(settings, steps_per_epoch)
     optim = resolve_optim(settings, shape)
     best = BestSettings(
         f"held_out_{task.name}_{settings.score_key}",
@@ -137,7 +138,7 @@ def resolve_finetuning(
         best=best if has_held_out else None,
         cls_attention=cls_attention,
         from_scratch=settings.begins_at_random,
-        eval_every=max(epoch, round(steps * EVALUATION_SHARE)),
+        eval_every=max(steps_per_epoch, round(steps * EVALUATION_SHARE)),
     )
 
 

@@ -127,9 +127,10 @@ class FineTuned(FineTuningResult):
 
 
 CLASS_HEADS = ("classify", "multi_label")
-"""Heads that systems beside BERT have, too."""
+"""Heads that other systems than BERT can also have."""
 TRAINED_HEAD = "training_state.head.safetensors"
-"""File of a checkpoint with the head as it is trained, if the model folder has another form."""
+"""File of a checkpoint with the weights of the head in training, if the model folder stores the
+head in another form."""
 
 
 def file_sums(settings: FinetuneSettings) -> dict[str, str]:

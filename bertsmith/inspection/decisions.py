@@ -25,6 +25,7 @@ MOST_DECISIONS = 20
 MOST_AT_LAYERS = 3
 """Largest number of decisions that are listed for each layer."""
 LIKELY = 0.5
+"""Probability from which a token of an ELECTRA counts as replaced."""
 
 Kind = Literal["labels", "number", "tags", "answers", "masks", "choices", "replaced", "none"]
 
@@ -36,12 +37,12 @@ class Decision:
     Attributes:
         label: its name.
         value: its probability, or the number of a regression.
-        text: the words that it is about; empty if these are all.
-        part: the text in which these stand, 0 or 1.
+        text: the words that it is about; empty if it is about all words.
+        part: the text that these words are in, 0 or 1.
         start: their first character in that text.
         end: one past their last character.
-        color: the number of its color; labels of one kind share it.
-        target: the logit that it comes from; None if no gradient leads there.
+        color: the number of its color; entities of one type have the same.
+        target: the logit that it comes from; None if there is no such logit.
     """
 
     label: str
@@ -56,9 +57,10 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """The decisions about a text, the likeliest first where they exclude each other.
+    """The decisions about a text; if only one of them can be true, the likeliest is first.
 
-    `shown` is the text with its `layers`: of several choices the likeliest.
+    `shown` is the text on the page, and `layers` are its vectors and attention. If there are
+    several choices, it is the text with the likeliest choice.
     """
 
     kind: Kind
@@ -68,7 +70,7 @@ class Decided:
 
 
 def head_of(loaded: LoadedDefinition[Any]) -> str | None:
-    """Return the head of a model that decides; None for an encoder, and for a linear head."""
+    """Return the name of a model's head; None for an encoder, or if the head is linear."""
     heads = loaded.model.heads
     names = (*loaded.definition.heads, "replaced_token")
     return next((name for name in names if name in heads), None)
@@ -80,11 +82,11 @@ def decide(
     without: Collection[Head] = (),
     like: Decided | None = None,
 ) -> Decided:
-    """Compute layers and decisions, without the heads of `without`.
+    """Compute layers and decisions, without the attention heads of `without`.
 
     Args:
-        rows: as `read_text` gives them.
-        like: earlier decisions; labels come in their order, and the same choice is shown.
+        rows: as `read_text` returns them.
+        like: earlier decisions; labels are in the same order, and the same choice is shown.
     """
     model, head = loaded.model, head_of(loaded)
     computed: list[LayerOutputs] = []
@@ -106,7 +108,7 @@ def decide(
     if kind == "choices":
         best = max(range(len(rows)), key=lambda number: logits[number][0, 0])
         shown = best if like is None else like.shown.row
-        # The other choices stand in rows of their own, which the page does not show.
+        # The other choices are in rows of their own, which the page does not show.
         decisions = [
             each if each.color == shown else replace(each, target=None) for each in decisions
         ]
@@ -123,8 +125,8 @@ def decide_at_layers(
 ) -> list[list[Decision]]:
     """Return what the head would decide about the text as a whole at each layer.
 
-    Of choices only the shown one has a row of vectors, so its logit is the value. The list is empty
-    for heads that decide about each token.
+    For a multiple choice, the value is the logit of the shown choice, since only that one has
+    vectors here. The list is empty for heads that decide about each token.
 
     Args:
         lens: the logits at each layer, fp32 [positions, outputs].
@@ -240,9 +242,9 @@ def _find_replaced(row: ShownText, logits: NDArray[np.float32]) -> list[Decision
 
 
 def _label_words(definition: Tag, row: ShownText, prediction: Any) -> list[Decision]:
-    """List entities, or the words if labels follow no scheme of entities.
+    """List the entities, or each word if the labels do not form entities.
 
-    The logit of an entity is the sum of those of its words' labels.
+    The logit of an entity is the sum of the logits of its words' labels.
     """
     offsets = row.example.offsets
     firsts = row.encoded.alignment[0].tokens.tolist() if offsets else []

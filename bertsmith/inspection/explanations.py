@@ -1,4 +1,4 @@
-"""Attributions of decisions, as many as take a bounded number of operations."""
+"""Attributions of as many decisions as a limit on operations allows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from bertsmith.tasks.predictor import LoadedDefinition
 
 MOST_EXPLAINED = 8
 OPERATIONS = 2e11
-"""Multiplications for all gradients, by which a base model explains one decision about 128 tokens,
-and a small one all."""
+"""Limit on the multiplications for all gradients. With it, a model of size base explains one
+decision about 128 tokens, and a small model explains all decisions."""
 
 
 def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution | None]:
-    """Attribute the logits of the first decisions to the tokens; None for those without.
+    """Attribute the logits of the first decisions to the tokens; None for the other decisions.
 
     The baseline has [MASK] in place of every word. The logit of a linear head is a sum over tokens.
     """
@@ -50,7 +50,7 @@ def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution
 
 
 def _by_importance(decided: Decided) -> list[int]:
-    """List the decisions with a target; of several masks the likeliest word of each comes first."""
+    """List the decisions with a target; the likeliest word of each mask precedes other words."""
     numbers = [n for n, each in enumerate(decided.decisions) if each.target is not None]
     if decided.kind != "masks":
         return numbers
@@ -81,17 +81,17 @@ def count_affordable(num_weights: int, num_tokens: int, most: int) -> int:
     """Return how many decisions are explained, at least one and at most `most`.
 
     Args:
-        num_weights: the weights that a token passes.
+        num_weights: number of weights with which each token is multiplied.
     """
-    each = 2 * num_weights * num_tokens * FEWEST_POINTS
-    return int(max(1, min(most, OPERATIONS // each)))
+    per_decision = 2 * num_weights * num_tokens * FEWEST_POINTS
+    return int(max(1, min(most, OPERATIONS // per_decision)))
 
 
 def count_points(num_weights: int, num_tokens: int, num_targets: int) -> int:
-    """Return the most points of a path at which gradients are computed.
+    """Return the maximum number of points of a path at which gradients are computed.
 
     Args:
-        num_weights: the weights that a token passes.
+        num_weights: number of weights with which each token is multiplied.
     """
     is_small = 2 * num_weights * num_tokens * num_targets * MOST_POINTS_OF_SMALL <= OPERATIONS
     return MOST_POINTS_OF_SMALL if is_small else MOST_POINTS

@@ -1,4 +1,4 @@
-"""Outputs of a model's head, by layer and place, through which gradients flow."""
+"""Outputs of a model's head for each layer and position, through which gradients can flow."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from bertsmith.model.bert import TOKEN_HEADS, BertModel
 
 @dataclass(frozen=True, eq=False)
 class LayerOutputs:
-    """A row of tokens as a model computes it.
+    """Attention and vectors of a row of tokens in all layers of a model.
 
-    `attentions` has for each layer fp32 [heads, tokens, tokens], a query in each row;
-    `hidden_states` the vectors that enter the first layer and leave each layer, fp32 [tokens,
-    hidden]; `head_vectors` the queries and keys of each layer.
+    `attentions` has for each layer fp32 [heads, tokens, tokens], a query in each row.
+    `hidden_states` are the vectors that enter the first layer, and those that leave each layer,
+    fp32 [tokens, hidden]. `head_vectors` has the queries and keys of each layer.
     """
 
     attentions: tuple[Tensor, ...]
@@ -44,7 +44,7 @@ def pack_copies(
 def compute_layers(model: BertModel, batch: Batch, without: Collection[Head] = ()) -> LayerOutputs:
     """Compute the attention and the vectors of every layer for a batch of one sequence.
 
-    The heads of `without` add nothing to their layers; `attentions` has their weights all the same.
+    The heads of `without` add nothing to their layers, but `attentions` still has their weights.
     """
     assert batch.num_sequences == 1
     attentions: list[Tensor] = []
@@ -66,7 +66,7 @@ def apply_head(
 ) -> Tensor:
     """Compute a head's logits for copies of one sequence, fp32 [copies, positions, outputs].
 
-    A head that reads one vector of a sequence has one position, whatever `positions` are.
+    If the head reads one vector of a sequence, there is one position, and `positions` is ignored.
 
     Args:
         hidden: the last layer's vectors of all copies, [tokens, hidden].
@@ -82,7 +82,7 @@ def apply_head(
         logits = module(chosen.flatten(0, 1), model.embeddings.word.weight)
     else:
         logits = module(chosen.flatten(0, 1))
-    outputs = logits.shape[1] if logits.ndim == 2 else 1  # of "replaced_token" [tokens] alone
+    outputs = logits.shape[1] if logits.ndim == 2 else 1  # "replaced_token" has no second axis
     return logits.float().view(copies, len(positions), outputs)
 
 

@@ -1,4 +1,4 @@
-"""Queries and keys of attention heads, from whose products the weights come."""
+"""Queries and keys of attention heads; the softmax of their products gives the weights."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -62,9 +62,9 @@ class WatchedView:
 
 @contextmanager
 def recording_vectors(modules: Iterable[nn.Module]) -> Iterator[list[VectorCall]]:
-    """Collect the calls of attention modules in the block, in the order in which they are computed.
+    """Collect the calls of attention modules within the `with` block, in the order of computation.
 
-    Layers may share a module, which is then called once for each.
+    Layers may share a module, which is then called once for each of them.
     """
     calls: list[VectorCall] = []
 

@@ -1,7 +1,7 @@
-"""Shares of the tokens in the logits of a linear head, which need no gradients.
+"""The share of each token in the logits of a linear head; no gradients are needed.
 
-A linear head reads the mean of the tokens' vectors, and how often tokens and pairs of neighbours
-occur (tasks/linear_head.py). So a logit is its bias and a sum over tokens.
+A linear head reads the mean of the tokens' vectors, and counts of tokens and of pairs of neighbours
+(tasks/linear_head.py). So a logit is a sum over the tokens, plus a bias.
 """
 
 from collections import Counter
@@ -18,8 +18,8 @@ from bertsmith.tasks.linear_head import LinearHead
 def share_logits(head: LinearHead, decided: Decided) -> list[Attribution]:
     """Split the logit of each decision into shares of the tokens; the baseline is its bias.
 
-    The vector of a token is that of the last layer, which depends on the other tokens, too. The
-    number of a pair of neighbours is halved between them.
+    The vector of a token is that of the last layer, so it also depends on the other tokens. The
+    share of a pair of neighbours is divided equally between the two.
     """
     vectors = decided.layers.vectors.double().cpu().numpy()
     shares = vectors @ head.vector_weights.astype(np.float64) / len(vectors)
@@ -32,7 +32,7 @@ def share_logits(head: LinearHead, decided: Decided) -> list[Attribution]:
 
 
 def _share_counts(head: LinearHead, shown: ShownText) -> NDArray[np.float64]:
-    """Return what the counted n-grams add at each token, fp64 [tokens, outputs]."""
+    """Return the share of the counted n-grams at each token, fp64 [tokens, outputs]."""
     ngrams, ids = head.ngrams, shown.ids.astype(np.int64).tolist()
     shares = np.zeros((len(ids), head.num_outputs))
     words = [place for place, id_ in enumerate(ids) if id_ not in ngrams.special_ids]

@@ -42,7 +42,7 @@ def look(
     language: Literal["en", "zh"] = "en",
     **options: Unpack[LookOptions],
 ) -> Look:
-    """Look inside a model while it reads a text: attention, saliency, and each layer's guess.
+    """Look inside a model while it reads a text: attention, saliency, predictions of each layer.
 
     In a notebook the result shows itself; `save` writes it as a page.
 
@@ -58,8 +58,8 @@ def look(
         words: whether the page first shows words instead of tokens.
         language: the language of the page.
         options: `columns`, an instance of the task's columns for `data`; `num_texts`, the number
-            of texts read from it (200); `max_length`, the number of tokens that are shown (128, of
-            large models fewer); `device`.
+            of texts read from it (200); `max_length`, the number of tokens that are shown (128, or
+            fewer if the model is large); `device`.
 
     Raises:
         InputError: a text is empty, or the task reads fewer or more of them; or `data` cannot be
@@ -132,7 +132,7 @@ def _check_needs_no_data(columns: Any, num_texts: int | None) -> None:
 
 
 def _as_tuple(name: str, value: object, allowed: str) -> tuple[Any, ...]:
-    """Return one string or several as a tuple; of None it is empty.
+    """Return one string or several as a tuple, which is empty for None.
 
     Raises:
         SettingError: the value is none of these.

@@ -1,7 +1,7 @@
 """Queries and keys of all heads on a page, as in the neuron view of bertviz (Vig 2019).
 
-Each number is spelled by two characters, about three digits. Queries and keys take more room than
-the attention weights, so a page has them only where the text is short enough.
+Each number is written as two characters, which hold about three digits. Queries and keys take more
+room than the attention weights, so a page has them only if the text is short enough.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def _plain_part(layers: Sequence[HeadVectors]) -> dict[str, Any]:
 
 
 def _spell(layers: Sequence[Tensor]) -> tuple[str, list[float]]:
-    """Spell numbers by two characters each; also return the largest magnitude of each head."""
+    """Write each number as two characters; also return the largest magnitude of each head."""
     heads = torch.cat(list(layers)).double()
     scales = [rounded(scale) or 1.0 for scale in heads.abs().amax((1, 2)).tolist()]
     # Numbers that are not finite are found in the scales when the page is written.

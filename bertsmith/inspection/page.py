@@ -34,7 +34,7 @@ from bertsmith.tasks.linear_classification import LinearTask
 from bertsmith.tasks.predictor import Predictor
 
 MOST_LABELS = 20
-"""Labels on the map, the most frequent ones; all others are one."""
+"""Largest number of labels on the map. The most frequent ones are shown, the others as `OTHERS`."""
 OTHERS = "…"
 
 

@@ -4,19 +4,19 @@ from math import isqrt
 
 MOST_TOKENS = 128
 MOST_WEIGHTS = 2_500_000
-"""Attention weights of one text on a page, if its length is not asked for."""
+"""Largest number of attention weights of one text on a page, unless the user sets its length."""
 MOST_FRAMES = 12
 CHARACTERS_PER_NUMBER = 2
-"""Characters of a number in queries and keys, which are finer than weights."""
+"""Characters for a number in queries and keys, which are written more finely than weights."""
 
 
 def most_tokens(num_heads: int) -> int:
-    """Return how many tokens of a text a page shows: 128, of models of very many heads fewer."""
+    """Return how many tokens of a text a page shows: 128, or fewer if a model has many heads."""
     return max(8, min(MOST_TOKENS, isqrt(MOST_WEIGHTS // num_heads)))
 
 
 def most_frames(num_weights: int) -> int:
-    """Return how many checkpoints of a run a page shows, each with so many attention weights."""
+    """Return how many checkpoints of a run a page shows, each with `num_weights` weights."""
     return max(2, min(MOST_FRAMES, 2 * MOST_WEIGHTS // num_weights))
 
 

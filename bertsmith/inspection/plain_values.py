@@ -15,21 +15,22 @@ from bertsmith.inspection.shown_text import ShownPiece
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 ALPHABET = "".join(chr(code) for code in range(32, 127) if chr(code) not in '<&\\"')
-"""Characters that stand for attention weights, of which none needs an escape in JSON or HTML."""
+"""Characters that stand for attention weights; none of them must be escaped in JSON or HTML."""
 MOST_REST = 200
-"""Characters of a label or an answer, and of the rest of a text that the model does not read."""
+"""Largest number of characters of a label or an answer, and of the part of a text that the model
+does not read."""
 MOST_WORDS = 3
 """Number of hidden words that the lens shows for each token and layer."""
 
 
 def plain_piece(piece: ShownPiece) -> list[Any]:
-    """Return a token as a plain JSON value: its text, its part, and where it stands there."""
+    """Return a token as a plain JSON value: its text, its part, its place there, and its word."""
     part = -1 if piece.part is None else piece.part
     return [piece.token, part, piece.start, piece.end, piece.word]
 
 
 def spell_weights(attentions: Sequence[Tensor]) -> str:
-    """Spell attention weights, each as one character, in the order [layers, heads, rows, columns].
+    """Write attention weights as one character each, in the order [layers, heads, rows, columns].
 
     Level k of 0 to 90 stands for the weight (k / 90)^2, so that small weights are finer.
     """
@@ -75,7 +76,7 @@ def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]
     """List the likeliest tokens of each position; `logits` are fp32 [positions, vocabulary]."""
     scores = torch.from_numpy(logits)[:, : tokenizer.vocab_size]
     values, ids = scores.topk(min(MOST_WORDS, tokenizer.vocab_size))
-    # Of the softmax over all words only these shares are needed.
+    # The softmax over all words, but only the shares that are needed.
     shares = (values - scores.logsumexp(-1, keepdim=True)).exp()
     words = {
         id_: tokenizer.decode([id_], skip_special_tokens=False).strip()
@@ -88,7 +89,7 @@ def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]
 
 
 def plain_statistics(result: HeadStatistics, source: str | None) -> dict[str, Any]:
-    """Return statistics of heads; `source` names the file of the texts, None for the text alone."""
+    """Return statistics of heads; `source` names the file of texts, or is None for the one text."""
     return {
         "names": STATISTICS,
         "source": source,
@@ -99,5 +100,5 @@ def plain_statistics(result: HeadStatistics, source: str | None) -> dict[str, An
 
 
 def rounded(value: float) -> float:
-    """Round to four digits, which is finer than the page shows."""
+    """Round to four significant digits, which is finer than the page shows."""
     return float(f"{value:.4g}")

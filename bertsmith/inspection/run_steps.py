@@ -1,4 +1,4 @@
-"""A look at the checkpoints of a run: the same text at each step, so that one sees heads form."""
+"""A look at the checkpoints of a run: the same text at each step shows how heads form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,12 +28,15 @@ class RunStep:
 def look_at_steps(
     predictor: Predictor[Any], rows: Sequence[ShownText], decided: Decided
 ) -> tuple[list[RunStep], int]:
-    """Compute what the checkpoints of a model's run decide; also return how many there are.
+    """Compute the decisions of the checkpoints of a model's run.
 
-    Of many checkpoints, evenly spread ones are taken, the first and the last included.
+    If there are many checkpoints, evenly spread ones are taken, with the first and the last.
+
+    Returns:
+        The steps that were taken, and the number of all checkpoints.
 
     Raises:
-        CheckpointError: there are none, or one of another model, or a damaged one.
+        CheckpointError: there is no checkpoint, or one is damaged or of another model.
     """
     folder = predictor.loaded.folder.path
     num_weights = sum(weights.numel() for weights in decided.layers.attentions)

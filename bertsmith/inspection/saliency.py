@@ -1,10 +1,11 @@
 """Integrated gradients: how much each token adds to a logit (Sundararajan et al. 2017).
 
-The word vectors of the text are compared with those of a baseline, the same text with every word
-hidden by [MASK]. On the path between both, gradients are summed at the points of Gauss and Lobatto,
-of which few suffice. The attributions of all tokens add up to the difference of the two logits
-("completeness", section 3). This holds for each part of the path, too, so the parts that miss their
-difference most are halved until the sum is right. Halves use the points of the whole again.
+The word vectors of the text are compared with those of a baseline, the same text with [MASK] in
+place of every word. Gradients are summed along the path between the two, at the points of Gauss and
+Lobatto, since few of these are enough. The attributions of all tokens add up to the difference of
+the two logits ("completeness", section 3). This also holds for each part of the path. So the parts
+whose sum is furthest from their difference are halved, until the whole sum is right. The halves use
+the points of the part again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,21 +28,21 @@ from bertsmith.model.bert import BertModel
 
 POINTS = (0.0, 0.5 - sqrt(3 / 28), 0.5, 0.5 + sqrt(3 / 28), 1.0)
 SHARES = (1 / 20, 49 / 180, 16 / 45, 49 / 180, 1 / 20)
-"""The five points of Gauss and Lobatto on a part of the path, and the share of each. Polynomials up
-to degree 7 are summed exactly (Abramowitz and Stegun 1964, table 25.6)."""
+"""The five points of Gauss and Lobatto on a part of the path, and the weight of each. Polynomials
+up to degree 7 are integrated exactly (Abramowitz and Stegun 1964, table 25.6)."""
 FEWEST_POINTS = len(POINTS)
 POINTS_OF_SPLIT = 6
-"""New points of two halves: the middle and two inner ones in each, as the others are known."""
+"""New points when a part is halved: the inner three of each half. Its ends are known already."""
 MOST_POINTS = 125
 MOST_POINTS_OF_SMALL = 509
-"""Points of a small model. A ReLU makes gradients jump, so that sums come near the difference
-slowly: of a DistilBERT of wide random weights within 0.5 % at 509 points. As many points of Gauss
-and Legendre, as captum takes them, miss 6 %."""
+"""Maximum number of points for a small model. A ReLU makes gradients jump, so the sum approaches
+the difference slowly: for a DistilBERT with large random weights, it is within 0.5 % at 509 points.
+With as many points of Gauss and Legendre, which captum uses, it misses by 6 %."""
 TOLERANCE = 0.01
 """Largest difference between the sum of the attributions and that of the logits, as a share of the
 latter."""
 SMALL_DIFFERENCE = 1e-3
-"""Differences of logits below this one count as this one."""
+"""A difference of logits below this counts as this, so that the error is not divided by zero."""
 TOKENS_PER_PASS = 512
 """Tokens whose gradients are computed at once: a base model keeps 0.8 MB for each."""
 
@@ -67,12 +68,12 @@ class Attribution:
 
     @property
     def difference(self) -> float:
-        """The difference of the logits of text and baseline, which the values add up to."""
+        """The logit of the text minus that of the baseline, to which the values add up."""
         return self.logit - self.baseline_logit
 
     @property
     def error(self) -> float:
-        """The share of the difference that the sum of the values misses it by."""
+        """The distance of the values' sum from the difference, as a share of the difference."""
         missed = abs(float(self.values.sum()) - self.difference)
         return missed / max(abs(self.difference), SMALL_DIFFERENCE)
 
@@ -131,7 +132,7 @@ def integrate_gradients(
     Args:
         baseline_ids: token ids of the baseline, int32 [tokens].
         targets: one or more logits of the head.
-        most_points: the number of points at which it ends, complete or not.
+        most_points: maximum number of points, even if the sum is not complete then.
     """
     ends = reader.words(baseline_ids)
     return integrate_until_complete(reader.logits, ends, targets, most_points)
@@ -163,7 +164,7 @@ def integrate_until_complete(
     while True:
         results = path.attribute(parts)
         most_splits = (most_points - path.num_points) // POINTS_OF_SPLIT
-        # Half of the tolerance is left to rounding, by which other computers differ.
+        # Half of the tolerance is left for rounding, which differs between computers.
         if max(each.error for each in results) <= TOLERANCE / 2 or most_splits < 1:
             return results
         sizes = [max(abs(each.difference), SMALL_DIFFERENCE) for each in results]
@@ -180,7 +181,7 @@ Part = tuple[float, float]
 
 def _points_of(part: Part) -> list[float]:
     start, end = part
-    # The last one is the end itself, by which the next part finds it.
+    # The last point is exactly `end`, so that the next part finds its results.
     return [*(start + (end - start) * point for point in POINTS[:-1]), end]
 
 
@@ -191,7 +192,7 @@ def _halve(part: Part) -> list[Part]:
 
 
 class _Path:
-    """The straight path from a baseline to a text, which is computed once at each point."""
+    """The straight path from a baseline to a text; each point is computed once."""
 
     def __init__(
         self, logits_of: LogitsOf, ends: tuple[Tensor, Tensor], targets: Sequence[Target]
@@ -217,7 +218,7 @@ class _Path:
         ]
 
     def miss(self, part: Part) -> NDArray[np.float64]:
-        """Return by how much a part's sum misses its difference of logits, [targets]."""
+        """Return the difference of a part's logits minus its sum, [targets]."""
         start, end = part
         difference = self._logits[end] - self._logits[start]
         return np.asarray(difference - self._integrate(part).sum(-1))
@@ -228,7 +229,7 @@ class _Path:
         return np.asarray((end - start) * np.tensordot(np.array(SHARES), slopes, axes=1))
 
     def _compute(self, points: Iterable[float]) -> None:
-        """Compute logits and slopes at the points at which they are not known yet."""
+        """Compute logits and slopes at the points where they have not been computed yet."""
         start, end = self._ends
         way = end - start
         new = [point for point in dict.fromkeys(points) if point not in self._logits]

@@ -1,4 +1,4 @@
-"""Look inside a system beside BERT: which words it attends to, and which decide what it writes."""
+"""Look inside another system than BERT: the words that it attends to, and those that decide."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 LONGEST = 512
-"""Most tokens of a source or target of a model that has no limit of its own."""
+"""Maximum number of tokens of a source or target, if the model has no limit of its own."""
 NUM_NEXT = 5
 """Number of the likeliest next tokens that the page lists."""
 MOST_EXPLAINED = 8
@@ -75,7 +75,8 @@ class SystemLook(Look):
 
     `parts` has the attention weights by the name of each part, such as "the target to the source",
     for each layer fp32 [heads, rows, columns]; `attentions` are those of the last part.
-    `logits` are those of the token after each of the last sequence, fp32 [tokens, vocabulary].
+    `logits`, fp32 [tokens, vocabulary], are those of the next token, for each token of the last
+    sequence.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class SystemLook(Look):
 
 
 def check_can_be_shown(path: Path, model_type: str) -> None:
-    """Check that there is a reader of this system.
+    """Check that `look` can show this system.
 
     Raises:
         CheckpointError: there is none.
@@ -160,8 +161,8 @@ def look_at_system(
     first = reader.parts[0]
     if without and len(reader.parts) > 1:
         raise ConfigError(
-            f"{option('without')}: this model has several kinds of heads, so that a number names "
-            "none of them. Leave it out."
+            f"{option('without')}: this model has several kinds of heads, so a number does not say "
+            "which one is meant. Leave it out."
         )
     heads = sorted(parse_heads(without, first.layers, first.heads))
     outputs = reader.compute()
@@ -302,7 +303,7 @@ def _read_writer(
         target_text, target_pieces = _spell(tokenizer, written, 1)
     num_all = 2 + len(ids) + len(written)
     written, target_pieces = written[: limit - 1], target_pieces[: limit - 1]
-    # A T5 normalizes what it reads first, so that it cannot tell a vector of zero from its end.
+    # A T5 normalizes the vectors that it reads, so all points of a path from zero look alike to it.
     baseline_id = tokenizer.unk_id if isinstance(model, T5) else None
     reader = ShownWriter(model, source, [model.start_id, *written], baseline_id)
     shown = (
@@ -354,7 +355,7 @@ def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list
 
 
 def _encode_given(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list[ShownPiece]]:
-    """Encode a text that was asked for.
+    """Encode a text of the user without special tokens, and locate its tokens.
 
     Raises:
         InputError: there is no token in it.
@@ -369,7 +370,7 @@ def _encode_given(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int]
 
 
 def _spell(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, list[ShownPiece]]:
-    """Spell ids as a text in which each token can be located."""
+    """Write ids as a text in which each token can be located."""
     text = tokenizer.decode(ids)
     again, pieces = _encode(tokenizer, text, part)
     if again == list(ids):
@@ -427,7 +428,7 @@ def _explain(read: ReadSystem, decisions: Sequence[Decision]) -> list[Attributio
 
 
 def _statistics(read: ReadSystem, outputs: SystemOutputs) -> dict[str, Any] | None:
-    """Compute the statistics of a single kind of heads; None where there are several."""
+    """Compute the statistics of the heads; None if there are several kinds of heads."""
     reader = read.reader
     if len(reader.parts) > 1:
         return None

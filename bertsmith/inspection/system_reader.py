@@ -1,4 +1,4 @@
-"""Systems beside BERT as `look` reads them: a GPT, the Transformer of 2017, and T5."""
+"""The systems other than BERT that `look` shows: a GPT, the Transformer of 2017, and T5."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -29,7 +29,11 @@ from bertsmith.lineage.transformer import Transformer
 
 @dataclass(frozen=True)
 class AttentionPart:
-    """A stack of attention: whose tokens attend to whose, by the numbers of their sequences."""
+    """The attention of a stack of layers, from one sequence to another or to itself.
+
+    `rows` is the index of the sequence whose tokens attend, `columns` that of the sequence that
+    they attend to.
+    """
 
     name: str
     layers: int
@@ -42,9 +46,9 @@ class AttentionPart:
 class SystemOutputs:
     """One pass over a system's sequences.
 
-    `attentions` has for each part and layer fp32 [heads, rows, columns], `head_vectors` the queries
-    and keys from which they come. `hidden_states` are the vectors of the last sequence, [tokens,
-    hidden], at each layer as if it were the last, embeddings first.
+    `attentions` has for each part and layer fp32 [heads, rows, columns], and `head_vectors` the
+    queries and keys from which these come. `hidden_states` has for each layer the vectors of the
+    last sequence, [tokens, hidden], embeddings first, and normalized as after the last layer.
     """
 
     attentions: tuple[tuple[Tensor, ...], ...]
@@ -55,7 +59,7 @@ class SystemOutputs:
 class ShownSystem(ABC):
     """A system and the sequences of token ids that it reads.
 
-    `kept` are ids that the baseline of the attributions keeps, such as those that begin a text.
+    `kept` are ids that the baseline of the attributions keeps, such as the start token.
     """
 
     model: Any
@@ -88,7 +92,7 @@ class ShownSystem(ABC):
 
     @abstractmethod
     def compute_logits(self, hidden: Tensor) -> Tensor:
-        """Return the logits of the token after each, [tokens, vocabulary]."""
+        """Return for each token the logits of the token that follows it, [tokens, vocabulary]."""
 
     @abstractmethod
     def attention_modules(self) -> Mapping[Place, nn.Module]:
@@ -96,10 +100,10 @@ class ShownSystem(ABC):
 
     @abstractmethod
     def layers(self) -> Sequence[nn.Module]:
-        """Return the layers that the last sequence passes, from the bottom."""
+        """Return the layers through which the last sequence passes, from the first."""
 
     def finish(self, hidden: Tensor) -> Tensor:
-        """Apply what stands between a layer and the logits, [tokens, hidden]."""
+        """Apply the final norm, if the model has one, to a layer's vectors [tokens, hidden]."""
         return hidden
 
     @torch.no_grad()
@@ -139,7 +143,7 @@ class ShownSystem(ABC):
 
     @torch.no_grad()
     def logits_of(self, hidden: Tensor) -> Tensor:
-        """Return the logits of the token after each, fp32 [tokens, vocabulary], on the CPU."""
+        """Return each token's logits of the next token, fp32 [tokens, vocabulary], on the CPU."""
         return self.compute_logits(hidden).float().cpu()
 
     def _sides(self) -> tuple[list[int], list[int]]:
@@ -148,8 +152,8 @@ class ShownSystem(ABC):
     def ends(self) -> tuple[Tensor, Tensor]:
         """Return the word vectors of the baseline and of all sequences, fp32 [tokens, hidden].
 
-        The baseline has vectors of zero, or of `baseline_id`, in place of all words but those of
-        `kept`.
+        In the baseline, a vector of zeros, or that of `baseline_id`, takes the place of each word
+        that is not in `kept`.
         """
         ids = [each for sequence in self.sequences for each in sequence]
         weight = self.word.weight.detach()
@@ -211,8 +215,8 @@ class ShownGpt(ShownSystem):
 class ShownWriter(ShownSystem):
     """A Transformer or T5, which writes a target while it sees a source.
 
-    The sequences are the source, and the target as the decoder reads it, behind its start token.
-    `baseline_id` replaces words in the baseline; None puts vectors of zero there.
+    The sequences are the source, and the target with the start token before it, as the decoder
+    reads it. `baseline_id` replaces words in the baseline; None puts vectors of zeros there.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Bidirectional language modelling: each token is predicted from those before, and those after.
 
 Source: Peters et al. 2018, section 3.1. A row is `[CLS]`, the tokens of a window of one document
-and `[SEP]`, where the model begins to read from the right. `[SEP]` is predicted only where a
-document ends, and `[CLS]` only where one begins. The loss is the mean of both directions'.
+and `[SEP]`, from which the model reads to the left. `[SEP]` is predicted only where a document
+ends, and `[CLS]` only where one begins. The loss is the mean of the losses of both directions.
 """
 
 import math
@@ -30,15 +30,15 @@ from bertsmith.training.objective import LossTerm
 
 @dataclass(frozen=True)
 class Direction:
-    """A direction of reading; its name is that of its loss term."""
+    """A direction of reading; `name` is also the name of its loss term."""
 
     name: str
     step: int
-    """The way from a token to the one that it predicts."""
+    """Distance from a token to the token that it predicts: 1 or -1."""
 
 
 DIRECTIONS = (Direction("forward", 1), Direction("backward", -1))
-"""In the order of `Elmo.encode`."""
+"""The directions, in the order of `Elmo.encode`."""
 
 
 class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
@@ -54,9 +54,9 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
     def collate(
         self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
     ) -> Batch:
-        """Pack rows with the places that predict, int64, and the labels there, of each direction.
+        """Pack rows, with the positions that predict and their labels for each direction, int64.
 
-        `targets` names them `forward_positions`, `forward_labels` and so on.
+        In `targets` they are `forward_positions`, `forward_labels` and so on.
         """
         ids = [np.concatenate([[self._first_id], row.ids, [self._last_id]]) for row in rows]
         batch = pack(ids).placed(places)
@@ -76,7 +76,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         return {each.name: len(_labels(batch, each)) for each in DIRECTIONS}
 
     def losses(self, model: Elmo, batch: Batch) -> dict[str, LossTerm]:
-        """Compute each direction's summed cross entropy, in nats, and number of right ones."""
+        """Compute each direction's summed cross entropy, in nats, and count right predictions."""
         terms = {}
         for direction, hidden in zip(DIRECTIONS, model.encode(batch), strict=True):
             labels = _labels(batch, direction)
@@ -91,7 +91,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute the figures of each direction and of their mean loss on the eval rows.
 
-        Of each direction: loss (nats), accuracy, perplexity, and bits per character.
+        Each direction has loss (nats), accuracy, perplexity, and bits per character.
         `held_out_perplexity` is that of the mean loss.
         """
         figures = super().combine(results)
@@ -113,10 +113,10 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
 def predicting_positions(
     lengths: Sequence[int], has_start: np.ndarray, has_end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places in a packed row that predict the next token, and those for the one before.
+    """Return the positions of a packed row that predict the next token, and the token before.
 
-    Each sequence begins with `[CLS]` and ends with `[SEP]`, which nothing is predicted from in the
-    direction that it ends.
+    Each sequence begins with `[CLS]` and ends with `[SEP]`. The last token that a direction reads
+    predicts nothing.
 
     Args:
         has_start: bool [sequences], whether `[CLS]` is predicted.

@@ -1,8 +1,8 @@
 """Causal language modelling: each token of a text is predicted from those before it.
 
-Source: Radford et al. 2018, section 3.1. A row is `[CLS]`, the tokens of a window of one document
-and, where the document ends in it, `[SEP]`. So the model learns where texts end, and never that a
-row of training ends.
+Source: Radford et al. 2018, section 3.1. A row is `[CLS]` and the tokens of a window of one
+document. If the document ends in the window, `[SEP]` follows. So the model learns the ends of
+texts, but not those of training rows.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
     ) -> Batch:
         """Pack rows with `positions`, int64 [predictions] in the packed row, and `labels` there.
 
-        Each position predicts the token after it; so the last one of a row predicts nothing.
+        Each position predicts the token after it, so the last position of a row predicts nothing.
         """
         ids = [
             np.concatenate([[self._first_id], row.ids, [self._last_id] * row.is_end])

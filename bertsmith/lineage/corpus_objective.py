@@ -1,4 +1,4 @@
-"""The part of a training objective over a corpus that all systems share: rows, batches, figures."""
+"""The part of training on a corpus that the objectives of all systems share: rows and batches."""
 
 import copy
 import math
@@ -32,18 +32,18 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
     Args:
         train: the split to train on.
-        held_out: the split to evaluate on; without a document nothing is measured.
-        max_length: the most tokens of a row, special ones included.
+        held_out: the split to evaluate on; if it has no document, nothing is measured.
+        max_length: maximum number of tokens in a row, special ones included.
         batch_size: rows per step.
         micro_batch_size: rows per forward pass; by default all of a step.
-        seed: determines the rows, and what is drawn for each.
-        eval_rows: number of eval rows, always the same.
+        seed: determines the rows and all that is drawn for them.
+        eval_rows: number of eval rows, which are the same in each evaluation.
     """
 
     term: ClassVar[str]
-    """The name of the loss term; of an objective with several, that of the objective."""
+    """Name of the loss term, or of the objective if it has several terms."""
     num_special_tokens: ClassVar[int] = 2
-    """The most special tokens of a row."""
+    """Maximum number of special tokens in a row."""
 
     def __init__(
         self,
@@ -74,11 +74,12 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
         Args:
             places: the number of each row in its step, which decides its dropout.
-            key: with a row's place the key of a generator, for what is drawn for the row.
+            key: together with a row's place, the seed of what is drawn for the row
+                (`row_generator`).
         """
 
     def resized(self, batch_size: int, eval_rows: int) -> Self:
-        """Return a copy with other numbers of rows, for trials; it reads the same corpus."""
+        """Return a copy with other numbers of rows, which reads the same corpus."""
         other = copy.copy(self)
         other.batch_size = batch_size
         other.eval_rows = eval_rows
@@ -136,7 +137,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         ]
 
     def describe(self, step: int) -> str:
-        """Name documents and sentences of a step's rows, counted from 0."""
+        """List the documents and sentences of a step's rows, counted from 0, for messages."""
         corpus = self.train.corpus
         spans = self.train.locate((step - 1) * self.batch_size, self.batch_size)
         rows = [describe_span(corpus, start, end) for row in spans.of_rows() for start, end in row]
@@ -171,9 +172,9 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
 
 def bits_per_character(nats_per_token: float, corpus: Corpus) -> float:
-    """Convert a loss for each token of a corpus to bits for each character of its documents.
+    """Convert the loss per token of a corpus to bits per character of its documents.
 
-    Characters are those of the texts before the tokenizer, so that models with other vocabularies
+    The characters are those of the texts before tokenization, so models with different vocabularies
     can be compared.
     """
     split = corpus.manifest.splits[corpus.split]
@@ -181,7 +182,7 @@ def bits_per_character(nats_per_token: float, corpus: Corpus) -> float:
 
 
 def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
-    """Return the predictions for each token of a text: the ends of documents are predicted, too.
+    """Return the mean number of predictions per token; ends of documents are predicted, too.
 
     Args:
         labels: int64 [predictions] of each batch, `end_id` where a document ends.
@@ -191,5 +192,5 @@ def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
 
 
 def row_generator(key: tuple[int, ...], place: int) -> np.random.Generator:
-    """Return the generator of one row."""
+    """Return the random generator of one row."""
     return np.random.default_rng([*key, place])

@@ -1,11 +1,11 @@
-"""ELMo: two language models, one from each side, that read words by their characters.
+"""ELMo: two language models, one for each direction, that read words by their characters.
 
-A CNN over characters with highway layers gives each word a vector (Kim et al. 2016). LSTMs read
-these vectors from left to right and predict the next word; others read from right to left and
+A CNN over characters with highway layers gives each word a vector (Kim et al. 2016). Some LSTMs
+read these vectors from left to right and predict the next word; others read from right to left and
 predict the word before. They share the vectors and the softmax. A task reads a learned mix of all
-layers (Peters et al. 2018, sections 3.1 and 3.2). A word is here a piece of the vocabulary, so that
-all systems predict the same tokens; the CNN reads each different piece of a batch once. As torch's
-LSTM has no limits of its values, the released code's clipping of cells and outputs is left out.
+layers (Peters et al. 2018, sections 3.1 and 3.2). Here a word is a piece of the vocabulary, so that
+all systems predict the same tokens. The CNN reads each different piece of a batch once. The
+released code clips cells and outputs; we do not, since torch's LSTM cannot.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,13 @@ from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
-"""Width in characters and number of the filters of the paper's model."""
+"""The filters of the paper's model: width in characters, and number of filters of this width."""
 PAPER_WIDTH = 512
 CARRY_BIAS = -2.0
-"""Initial bias of a highway's gate: at first most of its input passes unchanged."""
+"""Initial bias of a highway layer's gate: at first most of the input passes unchanged."""
 COLUMNS = 8
-"""Characters of a batch's pieces are padded to a multiple of this, for few different shapes."""
+"""The characters of a batch's pieces are padded to a multiple of this, so that few different shapes
+occur."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,16 @@ class ElmoConfig:
 
     vocab_size: int
     hidden_size: int = PAPER_WIDTH
-    """Width of the pieces' vectors, and of each direction's."""
+    """Width of a piece's vector, and of the vectors of each direction."""
     num_layers: int = 2
-    """LSTMs of each direction."""
+    """Number of LSTMs in each direction."""
     cell_size: int = 4096
-    """Units of an LSTM, whose outputs are projected to the width if there are more."""
+    """Number of units in an LSTM. If it exceeds `hidden_size`, outputs are projected to that."""
     filters: tuple[tuple[int, int], ...] = PAPER_FILTERS
-    """Width in characters and number of each kind of filter."""
+    """Width in characters, and number, of each kind of filter."""
     character_size: int = 16
     max_characters: int = 50
-    """Characters of a piece, its two marks included."""
+    """Maximum number of characters of a piece, with the marks of its beginning and end."""
     num_highways: int = 2
     dropout: float = 0.1
     bos_token_id: int | None = None
@@ -72,7 +73,7 @@ class ElmoConfig:
                 )
             for number in each:
                 _check_count("filters", number)
-        # JSON has lists alone.
+        # JSON has lists in place of tuples.
         object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
         widest = max(width for width, _ in self.filters)
         _check_count("max_characters", self.max_characters, least=max(3, widest))
@@ -106,7 +107,7 @@ class Highway(nn.Module):
 
 
 class CharacterCnn(nn.Module):
-    """A vector of each piece, from its characters."""
+    """The network that computes a vector for each piece from its characters."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -140,7 +141,7 @@ def _build_filters(size: int, count: int, width: int) -> nn.Conv1d:
 
 
 class OneWayLstm(nn.Module):
-    """The LSTMs of one direction; from the second on, each adds its input to its output."""
+    """The LSTMs of one direction; from the second one on, the input is added to the output."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -163,7 +164,7 @@ class OneWayLstm(nn.Module):
 
 
 class Elmo(TrainableModel):
-    """The two language models; `spell` must have been called before it reads a batch."""
+    """The two language models; call `spell` before the model reads a batch."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -174,7 +175,7 @@ class Elmo(TrainableModel):
         self.softmax = nn.Linear(config.hidden_size, config.vocab_size)
         nn.init.normal_(self.softmax.weight, std=config.hidden_size**-0.5)
         nn.init.zeros_(self.softmax.bias)
-        # Not a tensor, since a copy of the model in another type has its parameters' values alone.
+        # An array, not a buffer: a copy of the model in another dtype takes over only parameters.
         self.characters: NDArray[np.int16] = np.empty((0, config.max_characters), dtype=np.int16)
 
     def spell(self, tokenizer: Tokenizer) -> None:
@@ -188,9 +189,9 @@ class Elmo(TrainableModel):
         return [replace(each, fp32_only=each.name.startswith(lstms)) for each in specs]
 
     def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Encode a packed batch to the vectors that predict the next token and the one before.
+        """Encode a packed batch to the vectors that predict the next token, and the one before.
 
-        Both are [tokens, hidden].
+        Both tensors are [tokens, hidden].
         """
         _, forward, backward = self._read(batch)
         return self._drop(forward[-1]), self._drop(backward[-1])
@@ -198,7 +199,7 @@ class Elmo(TrainableModel):
     def encode_layers(self, batch: Batch) -> list[Tensor]:
         """Encode a packed batch to all layers' vectors, each [tokens, 2 x hidden].
 
-        The first are those of the CNN, twice; then follow the two LSTMs' of each layer.
+        The first has the vectors of the CNN twice. The others have those of each layer's two LSTMs.
         """
         tokens, forward, backward = self._read(batch)
         pairs = [(tokens, tokens), *zip(forward, backward, strict=True)]
@@ -224,9 +225,10 @@ class Elmo(TrainableModel):
         return self.cnn(fill_up(ids)).index_select(0, piece_of_token)
 
     def _trim(self, characters: NDArray[np.int16]) -> NDArray[np.int16]:
-        """Leave out columns that hold padding alone and change no maximum of a filter.
+        """Leave out columns of padding that change no maximum of a filter.
 
-        One window of padding alone stays for each filter, as the full table has it.
+        The full table has windows that hold only padding. So one such window is kept for each
+        filter.
         """
         longest = int((characters != PADDING).sum(1).max(initial=0))
         widest = max(width for width, _ in self.config.filters)
@@ -238,7 +240,7 @@ class Elmo(TrainableModel):
 
 
 class LayerMix(nn.Module):
-    """The learned mix of layers that a task reads: shares of the layers, times gamma.
+    """The learned mix of layers that a task reads: the weighted mean of the layers, times gamma.
 
     Source: Peters et al. 2018, equation 1.
     """

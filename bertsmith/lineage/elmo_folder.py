@@ -1,4 +1,4 @@
-"""Folders of our ELMo; transformers has no such model."""
+"""Loading and saving an ELMo as a folder of our own form; transformers has no such model."""
 
 from pathlib import Path
 

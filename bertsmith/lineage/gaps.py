@@ -1,11 +1,11 @@
-"""What each kind of system predicts where one token of a text is missing.
+"""Predictions of all kinds of systems for a gap, where one token of a text is missing.
 
-A GPT or LSTM sees the tokens before the gap alone, BERT and T5 those on both sides. BERT reads
-`[MASK]` in place of the token, T5 its first sentinel. An ELMo has one reader for each side; their
-predictions are put together by the mean of their logarithms. By `gap_log_probs` all can be compared
-at the same gaps: the mean log-probability of the missing tokens is a log-likelihood of the text for
-those that read from left to right, and a pseudo-log-likelihood for the others (Salazar et al. 2020,
-section 2).
+A GPT or LSTM sees only the tokens before the gap. BERT and T5 see those on both sides: BERT reads
+`[MASK]` in place of the token, and T5 its first sentinel. An ELMo has one reader for each side, and
+the mean of their log-probabilities is its prediction. `gap_log_probs` lets all systems be compared
+at the same gaps. The mean log-probability of the missing tokens is a log-likelihood of the text for
+systems that read from left to right, and a pseudo-log-likelihood for the others (Salazar et al.
+2020, section 2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,19 +36,21 @@ class Gap:
     before: tuple[int, ...]
     after: tuple[int, ...]
     missing: int = -1
-    """The id of the missing token; -1 where it is not known."""
+    """The id of the missing token; -1 if it is not known."""
 
 
 def gap_log_probs(
     model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
 ) -> Iterator[Tensor]:
-    """Yield the log-probabilities of each token in some gaps, fp32 [gaps, vocabulary], in order.
+    """Yield the log-probabilities of all tokens for groups of gaps, fp32 [gaps, vocabulary].
+
+    The groups are in the order of `gaps`.
 
     Args:
-        tokenizer: that of the corpus the model was trained on.
+        tokenizer: the tokenizer of the corpus that the model was trained on.
 
     Raises:
-        ConfigError: the model predicts no tokens.
+        ConfigError: the model does not predict tokens.
     """
     for first in range(0, len(gaps), GAPS_AT_ONCE):
         logits = _gap_logits(model, tokenizer, gaps[first : first + GAPS_AT_ONCE])

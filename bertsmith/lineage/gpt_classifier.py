@@ -1,7 +1,7 @@
-"""GPT-2 (Radford et al. 2019) as a classifier: causal attention, and the last token is read.
+"""GPT-2 (Radford et al. 2019) as a classifier, whose head reads the last token.
 
-The language model, which continues texts, is gpt.py; both have the same network
-and names in a folder. The last token alone has seen the whole text, so it takes the place of [CLS]
+The language model, which continues texts, is in gpt.py. Both have the same network, and the same
+names in a folder. Only the last token has seen the whole text, so it takes the place of [CLS]
 (Radford et al. 2018, section 3.2).
 """
 
@@ -32,8 +32,8 @@ CLASS_HEADS = ("classify", "multi_label")
 class GptClassifierConfig(BertConfig):
     """The shape of a GPT-2, with BERT's field names; see `KEYS`.
 
-    Padding that is also the end token counts as none: transformers looks for a text's last token by
-    the padding token, and would pass over the end token of the text itself.
+    If the padding token is the end token, it is not stored: transformers searches for a text's last
+    token by the padding token, and would skip the end token of the text itself.
     """
 
     intermediate_size: int = 0
@@ -66,7 +66,11 @@ class GptClassifierConfig(BertConfig):
 
 
 class GptClassifierLayer(TransformerLayer):
-    """Causal self-attention, then feed-forward; each reads normalized vectors, and is added."""
+    """Causal self-attention, then feed-forward.
+
+    Each of the two reads normalized vectors, and its output is added to the vectors before
+    normalization.
+    """
 
     pattern = CAUSAL
 
@@ -85,7 +89,7 @@ class GptClassifierLayer(TransformerLayer):
 
 
 class GptHead(ClassificationHead):
-    """A linear layer without bias and dropout, as transformers has it (`score`)."""
+    """A linear layer without bias and dropout, as in transformers, which calls it `score`."""
 
     def __init__(self, config: GptClassifierConfig, num_labels: int) -> None:
         super().__init__(config, num_labels)
@@ -103,11 +107,11 @@ def _build_embeddings(config: GptClassifierConfig) -> Embeddings:
 
 
 def _read_tokenizer(files: SmallFiles, is_trained: bool) -> Tokenizer:
-    """Read the tokenizer; GPT-2's own, too, if a classifier is to begin here.
+    """Read the tokenizer; that of GPT-2 is allowed only if the folder has no trained classifier.
 
     Raises:
-        CheckpointError: it is missing or damaged; or it is GPT-2's own, and the classifier was
-            trained elsewhere, on rows without tokens around the text.
+        CheckpointError: it is missing or damaged; or it is that of GPT-2, and the classifier was
+            trained by another program, on rows without tokens around the text.
     """
     tokenizer, has_start = load_text_tokenizer(files.directory)
     if is_trained and not has_start:
@@ -121,7 +125,11 @@ def _read_tokenizer(files: SmallFiles, is_trained: bool) -> Tokenizer:
 
 
 def _initialize(module: nn.Module, config: GptClassifierConfig) -> None:
-    """Draw weights; narrower where a matrix adds to the residual stream (section 2.3)."""
+    """Draw weights.
+
+    Matrices whose output is added to the residual stream get a smaller standard deviation
+    (Radford et al. 2019, section 2.3).
+    """
     if not (isinstance(module, nn.Linear) and module.bias is None):
         initialize(module, config)
     narrow_std = config.initializer_range / math.sqrt(2 * config.num_hidden_layers)

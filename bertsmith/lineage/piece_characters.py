@@ -1,8 +1,8 @@
-"""Pieces of a vocabulary as characters, which are their bytes in UTF-8.
+"""Pieces of a vocabulary as sequences of characters, which are the bytes of their UTF-8.
 
-The numbers are those of the released ELMo (Peters et al. 2018): 0 is for rows without a piece, and
-a byte is 1 to 256. A piece stands between marks of its beginning and end; the tokens around a text
-are a character of their own.
+The numbers of the characters are those of the released ELMo (Peters et al. 2018): 0 is for rows
+without a piece, and 1 to 256 are the bytes. A piece has a mark before it and one after it. Each of
+the two tokens around a text is one character of its own.
 """
 
 import numpy as np
@@ -19,8 +19,9 @@ TEXT_BEGIN, TEXT_END, PIECE_BEGIN, PIECE_END, PADDING = range(257, NUM_CHARACTER
 def spell_pieces(tokenizer: Tokenizer, length: int) -> NDArray[np.int16]:
     """Return the characters of each piece, int16 [vocabulary, length], padded at the end.
 
-    A piece is spelled as in the vocabulary, `##` included; of byte-level BPE and unigram, as in the
-    text, with its space. Pieces of more than `length - 2` bytes are cut.
+    A piece of WordPiece is spelled as in the vocabulary, with `##`. A piece of byte-level BPE or
+    unigram is spelled as in the text, with its space. Pieces of more than `length - 2` bytes are
+    cut.
     """
     table = np.full((tokenizer.vocab_size, length), PADDING, dtype=np.int16)
     alone = {tokenizer.cls_id: TEXT_BEGIN, tokenizer.sep_id: TEXT_END}

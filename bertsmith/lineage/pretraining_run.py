@@ -1,4 +1,4 @@
-"""Training of a system beside BERT on a corpus, which goes in; a model folder comes out."""
+"""Training of another system than BERT: a corpus goes in, a model folder comes out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -71,10 +71,11 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         self.system: System = SYSTEMS[job.system]
 
     def check(self) -> None:
-        """Refuse settings without a length, and a folder that must not be written.
+        """Check that the settings give the run a length, and that the folder may be written.
 
         Raises:
-            ConfigError: as `RunFolder.check`; or the folder holds, or lies in, the corpus.
+            ConfigError: the run has no length; as `RunFolder.check`; or the folder contains the
+                corpus, or is inside it.
         """
         self.training.check_length()
         self.folder.check(resume=self.resume, overwrite=self.overwrite)
@@ -155,15 +156,15 @@ def pretrain_system(
     resume_command: str = "the same call with resume=True",
     measure: Measure | None = None,
 ) -> dict[str, Any]:
-    """Run a job and give its summary with the facts about its data.
+    """Run a job, and return its summary with the facts about its data.
 
-    `measure` adds figures to evaluations.
+    `measure` adds figures to evaluations; only runs of a series have it.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
             run had to stop.
-        Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
-            this one is complete.
+        Interrupted: the user asked to stop; with `measure` also if this run is complete, so that
+            the series stops.
     """
     return SystemPretraining(
         job,

@@ -1,10 +1,10 @@
 """A recurrent language model: an LSTM or GRU reads one token after another.
 
-A state of fixed size is all that it keeps of the tokens before (Hochreiter & Schmidhuber 1997; Cho
-et al. 2014), where attention looks at each of them again. The layers are those of torch; between
-them, and before the output layer, which has the weights of the word embedding, there is dropout
-(Zaremba et al. 2014). Inside, a batch is one packed row of real tokens, as in BERT; for the layers
-it is put in the order of time.
+It keeps only a state of fixed size of the earlier tokens (Hochreiter & Schmidhuber 1997; Cho et al.
+2014), while attention looks at each of them again. The layers are those of torch. There is dropout
+between them and before the output layer, which has the weights of the word embedding (Zaremba et
+al. 2014). Inside, a batch is one packed row of real tokens, as in BERT. For the layers, the tokens
+are sorted by their place in the sequence.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from bertsmith.system.bounds import check_choice
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 State = Any
-"""State of a layer after the tokens before: [1, sequences, hidden], two of these for an LSTM."""
+"""A layer's state after the earlier tokens: [1, sequences, hidden], or two of these for an LSTM."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class RecurrentConfig:
         for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
             value = getattr(self, name)
             if value is not None and (type(value) is not int or value < 0):
-                raise ConfigError(f"{name} is {value!r}. It must be a whole number, or null.")
+                raise ConfigError(f"{name} is {value!r}. It must be 0 or above, or null.")
         check_choice("cell", self.cell, CELLS)
 
 
 class TimeOrder:
-    """The tokens of a packed row by their place in the sequence, as recurrent layers read them.
+    """The tokens of a packed row, sorted by place in the sequence as recurrent layers read them.
 
     Args:
         is_backward: each sequence is read from its last token to its first.
@@ -116,7 +116,7 @@ class RecurrentLanguageModel(TrainableModel):
         """Read at least one new token of each sequence, in evaluation mode.
 
         Args:
-            states: those of all layers after the tokens before; None if there are none.
+            states: the states of all layers after the earlier tokens; None if there are none.
 
         Returns:
             The vector of each sequence's last token, [sequences, hidden], and the new states.
@@ -136,7 +136,7 @@ class RecurrentLanguageModel(TrainableModel):
         return last.to(self.word.weight.dtype), new_states
 
     def compute_logits(self, hidden: Tensor) -> Tensor:
-        """Return the logits of the token after each, [tokens, vocabulary]."""
+        """Return for each token the logits of the token that follows it, [tokens, vocabulary]."""
         return F.linear(hidden, self.word.weight)
 
     def _embed(self, input_ids: Tensor) -> Tensor:
@@ -156,10 +156,11 @@ def select_sequences(state: State, index: Tensor) -> State:
 def _order_by_time(
     lengths: tuple[int, ...], is_backward: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the order of a row's tokens by their place in the sequence, and the way back.
+    """Return the order of a row's tokens by their place in the sequence, and its inverse.
 
-    Both are int64 [tokens]; the third array are the sequences that have a token at each place,
-    int64 [places]. `lengths` never rises. Backward, places count from a sequence's end.
+    Both are int64 [tokens]. The third array, int64 [places], is the number of sequences that have a
+    token at each place. `lengths` must not increase. If `is_backward`, places count from the end of
+    a sequence.
 
     >>> [array.tolist() for array in _order_by_time((3, 1))]
     [[0, 3, 1, 2], [0, 2, 3, 1], [2, 1, 1]]

@@ -1,7 +1,7 @@
-"""An LSTM or GRU as a classifier: it reads a text one way or both, and its vectors are pooled.
+"""An LSTM or GRU as a classifier, which reads a text in one direction or in both.
 
-The language model, which continues texts, is recurrent.py. A classifier of one
-direction has its weights and names; transformers has no such model.
+The language model, which continues texts, is in recurrent.py. A classifier of one direction has the
+same weights and names, so it can start from a language model. transformers has no such model.
 """
 
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ POOLINGS = ("max", "last")
 
 @dataclass(unsafe_hash=True)
 class RecurrentClassifierConfig(BertConfig):
-    """The shape of a recurrent classifier; `KEYS` gives the fields' names in config.json.
+    """The shape of a recurrent classifier; `KEYS` has the fields' names in config.json.
 
-    `hidden_size` is the width of a token's vector; with two directions each has half of it.
+    `hidden_size` is the width of a token's vector. Each of two directions has half of it.
     """
 
     num_attention_heads: int = 1
@@ -43,7 +43,7 @@ class RecurrentClassifierConfig(BertConfig):
     type_vocab_size: int = 0
     pad_token_id: Any = None
     pooling: Any = "max"
-    """Vector of a text: the maximum of each number over the tokens, or the last state of each
+    """Vector of a text: the maximum of each dimension over the tokens, or the last state of each
     direction."""
     cell: str = "lstm"
     bidirectional: bool = False
@@ -69,7 +69,7 @@ class RecurrentClassifierConfig(BertConfig):
 
 
 class RecurrentLayer(nn.Module):
-    """A layer of torch's LSTM or GRU, of one direction or two, and dropout."""
+    """A layer of torch's LSTM or GRU, in one direction or two, with dropout after it."""
 
     def __init__(self, config: RecurrentClassifierConfig) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class RecurrentLayer(nn.Module):
         record_weights: RecordWeights | None = None,
         picked: PickedTokens | None = None,
     ) -> Tensor:
-        """Return new vectors `[tokens, hidden]`, or with `picked` those of these tokens alone.
+        """Return new vectors `[tokens, hidden]`; with `picked`, only those of these tokens.
 
         `hidden` may end in padding rows. There are no attention weights to record.
         """
@@ -128,7 +128,7 @@ def _build_embeddings(config: RecurrentClassifierConfig) -> Embeddings:
 
 
 def _initialize(module: nn.Module, config: RecurrentClassifierConfig) -> None:
-    """Draw embeddings and the head; layers keep what torch has drawn."""
+    """Draw embeddings and the head; the layers keep the weights that torch has drawn."""
     initialize(module, config)
     if isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, std=config.hidden_size**-0.5)

@@ -26,15 +26,15 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 SCORED_BY_PAIRS = ("gpt2", "recurrent", "elmo")
-"""The `model_type` of such models."""
+"""The `model_type` of the models that can score sentences in this way."""
 TOKENS_AT_ONCE = 4096
 
 
 class SentenceScorer(ABC):
-    """Scores a sentence by the log-probabilities of its tokens, without those of special tokens.
+    """Scorer of sentences by the sum of the log-probabilities of their tokens, except special ones.
 
     Args:
-        longest: the most tokens of a sentence, the start token included; None without a limit.
+        longest: maximum number of tokens of a sentence, with the start token; None if unlimited.
     """
 
     def __init__(self, model: TrainableModel, tokenizer: Tokenizer, longest: int | None) -> None:
@@ -51,7 +51,8 @@ class SentenceScorer(ABC):
     def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
         """Pack the ids of sentences, and compute the log-likelihood of each, in nats.
 
-        The second is fp64 [sequences], in the order of the batch.
+        Returns:
+            The batch, and the log-likelihoods, fp64 [sequences], in its order.
         """
 
     def predict(self, pairs: Sequence[MinimalPair]) -> list[PairScores]:
@@ -95,9 +96,9 @@ class SentenceScorer(ABC):
 
 
 class LeftToRightScorer(SentenceScorer):
-    """Scores by a GPT or LSTM: each token after those before it.
+    """Scorer by a GPT or LSTM, which predicts each token from those before it.
 
-    Without a start token, the first token is not scored either.
+    If the model has no start token, the first token of a sentence is not scored.
     """
 
     def __init__(self, generator: TextGenerator, max_length: int | None = None) -> None:
@@ -119,9 +120,9 @@ class LeftToRightScorer(SentenceScorer):
 
 
 class BothSidesScorer(SentenceScorer):
-    """Scores by an ELMo: the mean of both directions' sums.
+    """Scorer by an ELMo: the mean of the sums of both directions.
 
-    One has each token after those before it, the other each before those after it.
+    One direction predicts each token from those before it, the other from those after it.
     """
 
     def __init__(self, model: Elmo, tokenizer: Tokenizer, max_length: int | None = None) -> None:
@@ -151,8 +152,8 @@ def load_sentence_scorer(
     """Load a folder, or a model of the Hugging Face hub.
 
     Args:
-        max_length: the most tokens of a sentence, special ones included; by default as many as the
-            model reads.
+        max_length: maximum number of tokens of a sentence, special ones included; by default as
+            many as the model reads.
 
     Raises:
         CheckpointError: as `TextGenerator.load` and `load_elmo`.
@@ -172,10 +173,13 @@ def load_sentence_scorer(
 def _sum_each(
     batch: Batch, hidden: Tensor, weight: Tensor, bias: Tensor, places: np.ndarray, step: int
 ) -> np.ndarray:
-    """Sum the log-probabilities that each sequence's places give the tokens `step` further.
+    """Sum the log-probabilities of the tokens that are predicted at `places`, for each sequence.
+
+    Args:
+        step: the distance from a place to the token that is predicted there, 1 or -1.
 
     Returns:
-        fp64 [sequences].
+        The sums, fp64 [sequences].
     """
     indices = torch.from_numpy(places).to(hidden.device)
     labels = batch.input_ids.index_select(0, indices + step)

@@ -1,4 +1,4 @@
-"""Settings of training a system beside BERT; they need no torch."""
+"""Settings for training another system than BERT; this module needs no torch."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
 
 MIN_LENGTH = 8
-"""Least number of tokens in a row, special ones included."""
+"""Smallest maximum length of a row in tokens, special ones included."""
 
 Preset = Literal["tiny", "mini", "small", "medium", "base"]
 
@@ -33,7 +33,7 @@ class SystemSettings:
 
     @property
     def longest(self) -> int:
-        """The longest text, in tokens, that the model is to read."""
+        """The length of the longest text that the model can read, in tokens."""
         return self.max_length
 
 
@@ -85,7 +85,7 @@ class GptSettings(SystemSettings):
         return self.max_position_embeddings or self.max_length
 
     def shape(self) -> dict[str, Any]:
-        """Return what a GPT's config has from these settings, besides its size."""
+        """Return the entries of a GPT's config that come from these settings, except its size."""
         return {
             "n_positions": self.longest,
             "resid_pdrop": self.dropout,

@@ -1,4 +1,4 @@
-"""A system beside BERT that learns from a corpus: everything that its training run needs of it."""
+"""The systems, other than BERT, that learn from a corpus, with all that a training run needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class System:
 
 
 def new_gpt_config(settings: GptSettings, tokenizer: Tokenizer) -> GptConfig:
-    """Build the config of a new GPT of as many layers and as wide as a BERT of its size."""
+    """Build the config of a new GPT with the layers and the width of a BERT of its size."""
     size = PRESETS[settings.preset]
     width = size["hidden_size"]
     return GptConfig(
@@ -72,7 +72,7 @@ def new_gpt_config(settings: GptSettings, tokenizer: Tokenizer) -> GptConfig:
 
 
 def new_recurrent_config(settings: RecurrentSettings, tokenizer: Tokenizer) -> RecurrentConfig:
-    """Build the config of a new LSTM or GRU of as many layers and as wide as a BERT of its size."""
+    """Build the config of a new LSTM or GRU with the layers and the width of a BERT of its size."""
     size = PRESETS[settings.preset]
     return RecurrentConfig(
         vocab_size=tokenizer.vocab_size,

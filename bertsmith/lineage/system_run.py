@@ -1,4 +1,4 @@
-"""A training run of a system beside BERT: what those on corpora and on pairs of texts share."""
+"""The part that training runs on a corpus and on pairs of texts share, for systems beside BERT."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def loop_settings(
     """Return the fields of a `SystemConfig` that follow from these settings.
 
     Args:
-        rate: the learning rate, if the user has set none.
+        rate: the learning rate to use if the user has set none.
     """
     machine.check_batch_size(training.batch_size)
     return {
@@ -91,7 +91,7 @@ class ResolvedSystem(Generic[DataT]):
 
 
 class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
-    """A run in its folder; `training` are its settings of length and hardware."""
+    """A run in its folder; `training` has its settings of length and hardware."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
 
     @abstractmethod
     def resolve_config(self, data: DataT, machine: Machine) -> SystemConfig:
-        """Decide what the user left open, but for the evaluations."""
+        """Decide the settings that the user left open, except those of the evaluations."""
 
     @abstractmethod
     def build_objective(self, config: SystemConfig, data: DataT) -> SystemObjective:

@@ -1,4 +1,4 @@
-"""Texts continued by a GPT or an LSTM of a folder, with its tokenizer."""
+"""Continuing texts with a GPT or LSTM and its tokenizer, read from a folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from bertsmith.system.hardware import select_device
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NEW_TOKENS = 50
-"""New tokens by default, if the model can read so many."""
+"""Number of new tokens by default, if the model can read so many."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class Continuation:
     """A text's continuation."""
 
     text: str
-    """The whole text, as its tokens spell it."""
+    """The whole text, decoded from its tokens."""
     continuation: str
-    """The new part alone."""
+    """Only the new part."""
     num_tokens: int
     """The number of new tokens, without the end token."""
     is_ended: bool
-    """Whether the model ended the text, before it had all the tokens that it could have."""
+    """Whether the model ended the text before it had written the maximum number of tokens."""
 
 
 class TextGenerator:
@@ -64,7 +64,7 @@ class TextGenerator:
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that the model reads; None without a limit."""
+        """Maximum number of tokens that the model reads; None if there is no limit."""
         config = self.model.config
         return config.n_positions if isinstance(config, GptConfig) else None
 
@@ -102,7 +102,7 @@ class TextGenerator:
         ]
 
     def _room_after(self, num_tokens: int) -> int:
-        """Return how many new tokens follow a text of so many tokens by default: 1 at least."""
+        """Return the default number of new tokens after a text of `num_tokens`, at least 1."""
         if self.longest is None:
             return NEW_TOKENS
         return max(1, min(NEW_TOKENS, self.longest - num_tokens))

@@ -1,7 +1,7 @@
-"""Rows of running text by number: windows of one document each, as systems beside BERT read them.
+"""Rows of running text, each a window of one document, for training other systems than BERT.
 
-A row is a function of (corpus, seed, number), as in pre-training a BERT, so that a run can be
-resumed at any step and divided in any way.
+A row is a function of (corpus, seed, number), as in the pre-training of a BERT. So a run can be
+resumed at any step and divided among any number of processes.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class TextWindows:
     """The rows of a split: windows of at most `length` tokens around places in random order.
 
     Args:
-        seed: determines the order, which is another one in every epoch.
+        seed: determines the order, which differs between epochs.
     """
 
     def __init__(self, corpus: Corpus, length: int, seed: int) -> None:
@@ -38,7 +38,7 @@ class TextWindows:
 
     @property
     def rows_per_epoch(self) -> int:
-        """The number of rows that read the text about once."""
+        """The number of rows that together read the text about once."""
         return self._anchors.num_anchors
 
     def locate(self, first_row: int, num_rows: int) -> Segments:
