@@ -26,6 +26,7 @@ from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.system.bounds import check_largest
 from bertsmith.tasks.auto import FolderPath, load_with_gradients
 from bertsmith.tasks.averaged_classification import AveragedTask
+from bertsmith.tasks.linear_classification import LinearTask
 from bertsmith.tasks.predictor import Predictor
 
 
@@ -176,6 +177,11 @@ def _check_can_change(predictor: Predictor[Any], decided: Decided) -> None:
     Raises:
         ConfigError: there is none.
     """
+    if isinstance(predictor.definition, LinearTask):
+        raise ConfigError(
+            f"{option('without')}: the prediction of a linear head is not computed without a head "
+            "of its encoder. Leave it out, or look at a model fine-tuned as a whole."
+        )
     if head_of(predictor) is None:
         raise ConfigError(
             f"{option('without')}: this model has no prediction that could change without a head. "

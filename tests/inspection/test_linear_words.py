@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from refusals import refuses
 from review_settings import settings_on_reviews
 
+from bertsmith.errors import ConfigError
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.inspection.look import look
 from bertsmith.tasks.auto import load
@@ -53,3 +55,8 @@ def test_counted_tokens_that_are_not_there_add_nothing(folder):
     special = [number for number, token in enumerate(result.tokens) if token[0] == "["]
     assert special and not any(each.values[special].any() for each in result.attributions)
     assert np.abs(result.attributions[0].values).sum() > 0
+
+
+def test_no_head_of_the_encoder_is_left_out(folder):
+    with refuses(ConfigError, "--without", "linear head"):
+        look(folder, TEXT, without="1.1", device="cpu")
