@@ -146,6 +146,10 @@ def seconds_per_row(
 ) -> float:
     """Measure the seconds per held-out row, for about `at_most` seconds."""
     reading = model.to(DTYPES[machine.precision]).eval()
+    exact = {each.name for each in model.parameter_specs() if each.fp32_only}
+    for name, parameter in reading.named_parameters():
+        if name in exact:
+            parameter.data = parameter.data.float()
     seconds = 0.0
     with torch.inference_mode():
         objective.resized(objective.batch_size, 1).evaluate(reading)  # prepares everything

@@ -150,6 +150,13 @@ def test_it_learns_and_resumes_bit_for_bit(corpus_dir, tmp_path):
     assert all(torch.equal(value, expected[name]) for name, value in ours.items())
 
 
+def test_a_run_of_minutes_is_planned_in_bf16_too(corpus_dir, tmp_path):
+    """The layers stay in fp32, also where a few rows are timed before the run."""
+    training = TrainingSettings(minutes=0.02, batch_size=4, threads=1, precision="bf16")
+    job = SystemJob("lstm", corpus_dir, RecurrentSettings("tiny", max_length=19), training)
+    assert pretrain_system(job, tmp_path / "lstm")["steps"] >= 1
+
+
 def test_the_lines_train_and_continue(corpus_dir, tmp_path, bertsmith, refused):
     out = tmp_path / "gru"
     printed = bertsmith(
