@@ -207,7 +207,7 @@ def main() -> None:
         known = everything.get(key, {}) if args.tasks else {}
         everything[key] = {
             **known,
-            **{key: value for key, value in found.items() if key not in ("flags", "scores")},
+            **found,
             "scores": {**known.get("scores", {}), **found["scores"]},
         }
         save(everything, TARGET, page)
