@@ -10,6 +10,7 @@ import torch
 import transformers
 from browser import find_faults
 from refusals import refuses
+from tiny_runs import FP32
 from tiny_tokenizers import tiny_wordpiece
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
@@ -339,3 +340,15 @@ def test_systems_that_cannot_be_looked_into_are_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
     with refuses(CheckpointError, f"'{name}'", "attention"):
         look(tmp_path, TEXT)
+
+
+def test_the_run_of_a_gpt_has_a_slider(bertsmith, corpus_dir, tmp_path):
+    run, page = tmp_path / "run", tmp_path / "page.html"
+    bertsmith("pretrain", "gpt", "--corpus", corpus_dir, "--preset", "tiny", "--max-length", "32",
+              "--steps", "2", "--checkpoint-every", "1", "--keep", "5", "--out", run,
+              *FP32)  # fmt: skip
+    bertsmith("look", run, "the river", "--checkpoints", "--out", page, *FP32[:2])
+    html = page.read_text(encoding="utf-8")
+    data = json.loads(html.split('id="data">')[1].split("</script>")[0])
+    assert [frame["step"] for frame in data["frames"]] == [1, 2, None]
+    assert data["frames"][1]["weights"] == data["frames"][2]["weights"]
