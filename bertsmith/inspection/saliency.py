@@ -44,7 +44,8 @@ latter."""
 SMALL_DIFFERENCE = 1e-3
 """A difference of logits below this counts as this, so that the error is not divided by zero."""
 TOKENS_PER_PASS = 640
-"""Tokens whose gradients are computed at once, five times 128: a base model keeps 0.8 MB for each."""
+"""Tokens whose gradients are computed at once: five points of 128 tokens. A base model keeps 0.8 MB
+for each token."""
 
 
 @dataclass(frozen=True)
