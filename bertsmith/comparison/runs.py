@@ -44,7 +44,7 @@ from bertsmith.training.run_progress import RunProgress
 MEASURED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
 
-IN_COMMON = ("mlm_", "lm_", "span_", "common_", "rtd_")
+IN_COMMON = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
 """Beginnings of the metrics for which the common rows or gaps stand, or another metric."""
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_character")
 

@@ -116,6 +116,8 @@ def test_figures_are_those_of_the_saved_model(lineage, corpus_dir, name):
 
 def test_tasks_are_scored_where_a_system_learns_them(lineage):
     figures = report_of(lineage)["figures"]
+    own_rows = {"lm_accuracy", "forward_accuracy", "backward_accuracy", "span_accuracy"}
+    assert not own_rows & figures.keys()  # each run has other rows, so these are not compared
     learned = {
         task: [name for name in LOADERS if None not in figures[task]["recipes"][name]["values"]]
         for task in ("words", "names")
