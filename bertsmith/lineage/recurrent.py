@@ -24,6 +24,8 @@ from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.system.bounds import check_choice
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+MOST_CELLS = 2
+"""Most cells of padded rows for each token."""
 State = Any
 """A layer's state after the earlier tokens: [1, sequences, hidden], or two of these for an LSTM."""
 
@@ -60,7 +62,10 @@ class RecurrentConfig:
 
 
 class TimeOrder:
-    """The tokens of a packed row, sorted by place in the sequence as recurrent layers read them.
+    """The tokens of a packed row by their place in the sequence, as recurrent layers read them.
+
+    Layers read padded rows, whose ends change no earlier output. torch computes a PackedSequence of
+    different lengths far slower, so it is used only where most cells would be padding.
 
     Args:
         is_backward: each sequence is read from its last token to its first.
@@ -69,19 +74,30 @@ class TimeOrder:
     def __init__(
         self, lengths: tuple[int, ...], device: torch.device, *, is_backward: bool = False
     ) -> None:
-        by_time, back, counts = _order_by_time(lengths, is_backward)
-        self._by_time, self._back = (
-            send(torch.from_numpy(index), device) for index in (by_time, back)
+        cells, by_time, back, counts = _order_by_time(lengths, is_backward)
+        self._cells, self._by_time, self._back = (
+            send(torch.from_numpy(index), device) for index in (cells, by_time, back)
         )
         self._counts = torch.from_numpy(counts)
+        self._shape = (len(counts), len(lengths))
+        self._is_padded = len(counts) * len(lengths) <= MOST_CELLS * sum(lengths)
 
-    def read(self, layer: nn.Module, hidden: Tensor) -> Tensor:
+    def read(self, layer: Any, hidden: Tensor) -> Tensor:
         """Compute a layer of torch in fp32, from a zero state for each sequence.
 
         Both tensors are [tokens, size] in the order of the packed row, and of one dtype.
         """
-        rows = PackedSequence(hidden.float().index_select(0, self._by_time), self._counts)
-        return layer(rows)[0].data.index_select(0, self._back).to(hidden.dtype)
+        vectors = hidden.float()
+        # Of a plain tensor torch warns that oneDNN has no projections.
+        if self._is_padded and not layer.proj_size:
+            places, sequences = self._shape
+            padded = vectors.new_zeros(places * sequences, vectors.shape[1])
+            padded = padded.index_copy(0, self._cells, vectors).view(places, sequences, -1)
+            output = layer(padded)[0].flatten(0, 1).index_select(0, self._cells)
+        else:
+            rows = PackedSequence(vectors.index_select(0, self._by_time), self._counts)
+            output = layer(rows)[0].data.index_select(0, self._back)
+        return output.to(hidden.dtype)
 
 
 class RecurrentLanguageModel(TrainableModel):
@@ -155,24 +171,28 @@ def select_sequences(state: State, index: Tensor) -> State:
 
 def _order_by_time(
     lengths: tuple[int, ...], is_backward: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the order of a row's tokens by their place in the sequence, and its inverse.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return where a row's tokens stand by their place in the sequence.
 
-    Both are int64 [tokens]. The third array, int64 [places], is the number of sequences that have a
-    token at each place. `lengths` must not increase. If `is_backward`, places count from the end of
-    a sequence.
+    `lengths` never rises. Backward, places count from a sequence's end.
+
+    Returns:
+        The cell of each token in a table [places, sequences], the tokens in the order of these
+        cells, and the way back, all int64 [tokens]; and the sequences that have a token at each
+        place, int64 [places].
 
     >>> [array.tolist() for array in _order_by_time((3, 1))]
-    [[0, 3, 1, 2], [0, 2, 3, 1], [2, 1, 1]]
+    [[0, 2, 4, 1], [0, 3, 1, 2], [0, 2, 3, 1], [2, 1, 1]]
     >>> _order_by_time((3, 1), is_backward=True)[0].tolist()
-    [2, 3, 1, 0]
+    [4, 2, 0, 1]
     """
     all_lengths = np.asarray(lengths, dtype=np.int64)
     starts = np.cumsum(all_lengths) - all_lengths
     places = np.arange(all_lengths.sum()) - np.repeat(starts, all_lengths)
     if is_backward:
         places = np.repeat(all_lengths, all_lengths) - 1 - places
-    by_time = np.argsort(places, kind="stable")
+    cells = places * len(lengths) + np.repeat(np.arange(len(lengths)), all_lengths)
+    by_time = np.argsort(cells)
     back = np.empty_like(by_time)
     back[by_time] = np.arange(len(by_time))
-    return by_time, back, np.bincount(places)
+    return cells, by_time, back, np.bincount(places)

@@ -50,8 +50,8 @@ class ElmoSettings(SystemSettings):
     """Settings of an ELMo, whose positions have no limit."""
 
     cell_size: Advanced[int | None] = None
-    """Units of each LSTM, whose outputs are projected to the model's width. By default twice the
-    width; the paper has eight times as many."""
+    """Units of each LSTM. By default as many as the model is wide; the outputs of more are
+    projected to the width. The paper has eight times as many, which train far slower."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def new_elmo_config(settings: ElmoSettings, tokenizer: Tokenizer) -> ElmoConfig:
     """
     size = PRESETS[settings.preset]
     width = size["hidden_size"]
-    cell_size = 2 * width if settings.cell_size is None else settings.cell_size
+    cell_size = width if settings.cell_size is None else settings.cell_size
     if cell_size < width:
         raise SettingError("model.cell_size", cell_size, f"at least the width, {width}")
     filters = tuple(

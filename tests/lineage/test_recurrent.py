@@ -14,7 +14,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
-from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel
+from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel, TimeOrder
 from bertsmith.lineage.recurrent_folder import load_recurrent, save_recurrent
 from bertsmith.lineage.settings import RecurrentSettings
 from bertsmith.model.dropout import dropout_seed
@@ -71,6 +71,25 @@ def test_layers_are_torchs_with_the_same_weights(model):
     )[0]
     found = model.layers[0].weight_hh_l0.grad
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("is_backward", [False, True])
+@pytest.mark.parametrize("lengths", [(29, 29, 29), (29, 23, 2), (29, 7, 1)], ids=str)
+def test_a_layer_reads_each_sequence_as_if_alone(model, lengths, is_backward):
+    """Of these lengths rows are padded, but for the last, of which torch makes packed rows."""
+    layer = model.layers[0]
+    hidden = torch.randn(sum(lengths), 37, generator=torch.Generator().manual_seed(0))
+    hidden.requires_grad_()
+    order = TimeOrder(lengths, torch.device("cpu"), is_backward=is_backward)
+    together = order.read(layer, hidden)
+    alone = [
+        layer(row.flip(0))[0].flip(0) if is_backward else layer(row)[0]
+        for row in hidden.split(lengths)
+    ]
+    torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
+    (found,) = torch.autograd.grad(together.square().sum(), hidden)
+    (expected,) = torch.autograd.grad(torch.cat(alone).square().sum(), hidden)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_dropout_of_a_sequence_does_not_depend_on_its_batch(model):
