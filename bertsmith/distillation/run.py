@@ -198,6 +198,7 @@ def _load_teacher(
         CheckpointError: the model was fine-tuned for another task, or for none.
     """
     folder = read_folder(path)
+    folder.check_encoder()
     path = folder.path
     teacher_task = task_of_folder(folder)
     model = build(folder)
@@ -250,6 +251,7 @@ def _load_student(
     teacher = _load_teacher(student.teacher, task_type, dataset.task)
     dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
     folder = read_folder(settings.model)
+    folder.check_encoder()
     task = dataset.task.with_model(folder, settings, dataset.train)
     dataset = replace(dataset, task=task)
     whole = build_for_task(folder, settings, dataset)

@@ -42,7 +42,11 @@ lower: SST-2 by 4 points, names by 5 and 8, STS-B by 1 and 2
 (`benchmarks/results/quality-screening.md`)."""
 TINY_HIDDEN_SIZE = 128
 RECURRENT_LEARNING_RATE = 1e-3
-"""Adam's own default (Kingma & Ba 2015, section 2), which is usual for LSTMs of all widths."""
+"""Adam's own default (Kingma & Ba 2015, section 2), for LSTMs and GRUs that are not tiny."""
+TINY_RECURRENT_LEARNING_RATE = 3e-3
+"""The rate of tiny LSTMs and GRUs. A new LSTM that learned from 2,000 sentences of SST-2 was right
+for 67.5 % after 125 steps and at most 72.4 %; with 1e-3 for 50.9 % and 72.0 %, with 1e-2 for 62.6 %
+and 71.7 % (one run each)."""
 
 MIN_EXAMPLES = 4
 """Fewest examples for each process of a step; with fewer, one more process is not worth it."""
@@ -146,11 +150,7 @@ def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOpt
     """Build the optimizer's complete settings for a model of this shape."""
     return LayerwiseOptim(
         learning_rate=settings.learning_rate
-        or (
-            RECURRENT_LEARNING_RATE
-            if shape.is_recurrent
-            else default_learning_rate(shape.hidden_size)
-        ),
+        or default_learning_rate(shape.hidden_size, is_recurrent=shape.is_recurrent),
         weight_decay=settings.weight_decay,
         warmup_fraction=settings.warmup_fraction,
         num_layers=shape.num_layers,
@@ -196,12 +196,15 @@ def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> Finetu
     return replace(settings, batch_size=batch_size, steps=steps)
 
 
-def default_learning_rate(hidden_size: int) -> float:
+def default_learning_rate(hidden_size: int, *, is_recurrent: bool = False) -> float:
     """Return the learning rate for a model of this width.
 
     >>> default_learning_rate(384), default_learning_rate(128)
     (0.0001, 0.001)
     """
+    if is_recurrent:
+        is_tiny = hidden_size <= TINY_HIDDEN_SIZE
+        return TINY_RECURRENT_LEARNING_RATE if is_tiny else RECURRENT_LEARNING_RATE
     rate = BASE_LEARNING_RATE * BASE_HIDDEN_SIZE / hidden_size
     return max(rate, TINY_LEARNING_RATE) if hidden_size <= TINY_HIDDEN_SIZE else rate
 

@@ -169,6 +169,11 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         # would measure them for itself later.
         attention_paths()
     if name == "int8":
+        if model.config.is_recurrent:
+            raise ConfigError(
+                "precision: int8 is not computed by an LSTM or GRU; allowed are auto, fp32 and "
+                "bf16."
+            )
         if device.type != "cpu" or not can_quantize():
             raise ConfigError(
                 f"precision: int8 is not computed here (device {device.type}); allowed are auto, "
@@ -176,7 +181,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
             )
         attention_precision = select_precision("auto", device)
         quantize(model, DTYPES[attention_precision])
-        model.is_batch_invariant = attention_precision == "fp32" and not model.config.is_recurrent
+        model.is_batch_invariant = attention_precision == "fp32"
         return "int8"
     if name not in ("auto", *DTYPES):
         raise SettingError("precision", name, ("auto", "fp32", "bf16", "int8"))

@@ -14,6 +14,7 @@ from torch import nn
 from bertsmith.data.batches import pack
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted, SettingError
 from bertsmith.estimators.texts import TextClassifier
+from bertsmith.finetuning.resolve import default_learning_rate
 from bertsmith.finetuning.run import finetune
 from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel
 from bertsmith.lineage.recurrent_classifier import RecurrentClassifierConfig
@@ -137,6 +138,8 @@ def test_layers_stay_in_fp32(remember):
     assert {each.name for each in model.parameter_specs() if not each.fp32_only} == {
         "embeddings.word.weight"
     }
+    with refuses(ConfigError, "int8", "bf16"):
+        set_precision(model, "int8", torch.device("cpu"))
     set_precision(model, "bf16", torch.device("cpu"))
     assert model.embeddings.word.weight.dtype == torch.bfloat16
     for found, before in zip(model.layers.parameters(), expected, strict=True):
@@ -164,6 +167,8 @@ def trained(settings):
 
 def test_a_new_one_learns_and_every_command_opens_the_folder(trained, settings, bertsmith, refused):
     assert trained.evaluation.accuracy > 0.8  # 0.5 is guessing
+    assert default_learning_rate(128, is_recurrent=True) == 3e-3
+    assert default_learning_rate(256, is_recurrent=True) == 1e-3
     line = ("--device", "cpu", "--precision", "fp32", "--json")
     predicted = json.loads(bertsmith("predict", trained.out, "a lovely film", *line))
     assert predicted["predictions"][0]["label"] == "pos"
@@ -181,6 +186,10 @@ def test_a_new_one_learns_and_every_command_opens_the_folder(trained, settings, 
     assert "transformers opens" not in card
     assert "no attention" in refused("look", trained.out, "a film", "--out", "a.html")
     assert "classifier.weight" in refused("generate", trained.out, "a film")
+    data = ("--train", settings.train, "--eval", settings.eval, "--out", "b")
+    line = ("finetune", "classify", "--teacher", trained.out, *data)
+    assert "'bertsmith generate'" in refused(*line)
+    assert "--teacher" in refused(*line, "--model", settings.model, "--cell", "gru")
 
 
 def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(settings, tmp_path):

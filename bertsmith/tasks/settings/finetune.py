@@ -61,8 +61,8 @@ class FinetuneSettings(Compute):
     """Batch size: examples per update."""
     learning_rate: float | None = None  # see finetuning/resolve.py
     """Peak learning rate: how far an update moves the weights. By default 5e-5 for a hidden size of
-    768 (base), more for smaller sizes in proportion, and at least 1e-3 up to 128 (tiny); 1e-3 for
-    an LSTM or GRU."""
+    768 (base), more for smaller sizes in proportion, and at least 1e-3 up to 128 (tiny). For an
+    LSTM or GRU 1e-3, and 3e-3 up to 128."""
     weight_decay: Advanced[float] = OptimSettings.weight_decay
     """Weight decay: how strongly weights are pulled towards zero; biases and LayerNorm never are.
     """
