@@ -69,14 +69,15 @@ class RecurrentClassifierConfig(BertConfig):
 
 
 class RecurrentLayer(nn.Module):
-    """A layer of torch's LSTM or GRU, in one direction or two, with dropout after it."""
+    """A layer of torch's LSTM or GRU, or one from each side, and dropout."""
 
     def __init__(self, config: RecurrentClassifierConfig) -> None:
         super().__init__()
-        size, num_directions = config.hidden_size, 2 if config.bidirectional else 1
-        self.cell = CELLS[config.cell](
-            size, size // num_directions, bidirectional=config.bidirectional
-        )
+        size, cell = config.hidden_size, CELLS[config.cell]
+        num_directions = 2 if config.bidirectional else 1
+        self.cell = cell(size, size // num_directions)
+        # A module of its own, since torch's would begin to read a padded row at its padding.
+        self.reverse = cell(size, size // num_directions) if config.bidirectional else None
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(
@@ -91,8 +92,11 @@ class RecurrentLayer(nn.Module):
         `hidden` may end in padding rows. There are no attention weights to record.
         """
         lengths = layout.row.lengths
-        order = TimeOrder(lengths, hidden.device)
-        computed = order.read(self.cell, hidden[: sum(lengths)])
+        vectors = hidden[: sum(lengths)]
+        computed = TimeOrder(lengths, hidden.device).read(self.cell, vectors)
+        if self.reverse is not None:
+            order = TimeOrder(lengths, hidden.device, is_backward=True)
+            computed = torch.cat([computed, order.read(self.reverse, vectors)], dim=-1)
         computed = dropout(computed, self.dropout_prob, self.training)
         return computed if picked is None else computed.index_select(0, picked.index)
 
@@ -149,7 +153,12 @@ KEYS: dict[str, str | None] = {
 FAMILY = Family(
     config=RecurrentClassifierConfig,
     heads=dict.fromkeys(CLASS_HEADS, ClassificationHead),
-    names={"embeddings.word": ("word",), "layers.{i}.cell": ("layers.{i}",), **TASK_HEAD_NAMES},
+    names={
+        "embeddings.word": ("word",),
+        "layers.{i}.cell": ("layers.{i}",),
+        "layers.{i}.reverse": ("layers.{i}.reverse",),
+        **TASK_HEAD_NAMES,
+    },
     architectures={
         frozenset(): "RecurrentModel",
         **{frozenset({name}): f"RecurrentModelFor_{name}" for name in TASK_HEADS},

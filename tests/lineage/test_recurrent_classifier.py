@@ -33,12 +33,13 @@ from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.auto import load_tokenizer
 
 LENGTHS = (1, 29, 7, 7, 13, 2)
+SIMILAR = (23, 29, 19)  # rows that are padded inside
 VOCAB = 101
 
 
-def draw_sequences():
+def draw_sequences(lengths=LENGTHS):
     rng = np.random.default_rng(0)
-    return [rng.integers(3, VOCAB, length) for length in LENGTHS]
+    return [rng.integers(3, VOCAB, length) for length in lengths]
 
 
 def make_model(cell="lstm", *, bidirectional=True, pooling="max"):
@@ -61,28 +62,28 @@ def torchs_layers(model):
     theirs = kind(
         38, 38 // directions, num_layers=2, batch_first=True, bidirectional=config.bidirectional
     )
-    theirs.load_state_dict(
-        {
-            name.replace("_l0", f"_l{number}"): tensor
-            for number, layer in enumerate(model.layers)
-            for name, tensor in layer.cell.state_dict().items()
-        }
-    )
+    weights = {}
+    for number, layer in enumerate(model.layers):
+        for cell, ending in ((layer.cell, ""), (layer.reverse, "_reverse")):
+            for name, tensor in () if cell is None else cell.state_dict().items():
+                weights[name.replace("_l0", f"_l{number}{ending}")] = tensor
+    theirs.load_state_dict(weights)
     return theirs
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("pooling", ["max", "last"])
-def test_vectors_logits_and_gradients_are_torchs(cell, bidirectional, pooling):
+@pytest.mark.parametrize("lengths", [LENGTHS, SIMILAR])
+def test_vectors_logits_and_gradients_are_torchs(lengths, cell, bidirectional, pooling):
     """The truth reads each sequence alone; `last` are the states with which torch ends."""
     model = make_model(cell, bidirectional=bidirectional, pooling=pooling)
     theirs = torchs_layers(model)
-    batch = pack(draw_sequences())
+    batch = pack(draw_sequences(lengths))
     found = sequence_logits(model, batch, "classify")
     expected = []
     for index in batch.order:
-        words = model.embeddings.word(torch.from_numpy(draw_sequences()[index])[None])
+        words = model.embeddings.word(torch.from_numpy(draw_sequences(lengths)[index])[None])
         outputs, state = theirs(words)
         ends = state[0] if cell == "lstm" else state
         last = torch.cat([*ends[-2:]] if bidirectional else [ends[-1]], dim=-1)
@@ -90,9 +91,12 @@ def test_vectors_logits_and_gradients_are_torchs(cell, bidirectional, pooling):
         expected.append(model.heads["classify"].dense(vector)[0])
     expected = torch.stack(expected)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-    wanted = torch.autograd.grad(expected.square().sum(), theirs.weight_hh_l0)[0]
+    wanted = [theirs.weight_hh_l0, *([theirs.weight_hh_l0_reverse] if bidirectional else [])]
+    wanted = torch.autograd.grad(expected.square().sum(), wanted)
     found.square().sum().backward()
-    torch.testing.assert_close(model.layers[0].cell.weight_hh_l0.grad, wanted, atol=1e-3, rtol=1e-4)
+    first = model.layers[0]
+    for cell, gradient in zip((first.cell, first.reverse), wanted, strict=False):
+        torch.testing.assert_close(cell.weight_hh_l0.grad, gradient, atol=1e-3, rtol=1e-4)
 
 
 def test_padded_equals_packed(pooling="last"):
