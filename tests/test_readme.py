@@ -279,6 +279,7 @@ bertsmith.TextClassifier("m", epochs="3")  # error
 
 SMALL = {
     '{"minutes": 10}': '{"steps": 3, "eval_rows": 16}',
+    '{"minutes": 1}': '{"steps": 3, "eval_rows": 16}',
     '{"epochs": 3}': '{"steps": 3}',
     '{"epochs": 1}': '{"steps": 3}',
 }

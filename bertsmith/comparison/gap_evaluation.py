@@ -15,6 +15,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.corpus_objective import bits_per_character
 from bertsmith.lineage.gaps import Gap, gap_log_probs, predicts_gaps
+from bertsmith.lineage.generation import reading
 from bertsmith.lineage.text_windows import TextWindows
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -100,13 +101,14 @@ def guess_words(
         return [[] for _ in gaps]
     special = sorted(tokenizer.special_ids)
     guesses = []
-    for log_probs in gap_log_probs(model, tokenizer, gaps):
-        own = log_probs[:, : tokenizer.vocab_size].cpu()
-        own[:, special] = -math.inf
-        values, ids = own.topk(NUM_GUESSES)
-        for row, tokens in zip((100 * values.exp()).tolist(), ids.tolist(), strict=True):
-            guesses.append([
-                GapGuess(tokenizer.decode([token]), percent)
-                for percent, token in zip(row, tokens, strict=True)
-            ])  # fmt: skip
+    with reading(model):
+        for log_probs in gap_log_probs(model, tokenizer, gaps):
+            own = log_probs[:, : tokenizer.vocab_size]
+            own[:, special] = -math.inf
+            values, ids = own.topk(NUM_GUESSES)
+            for row, tokens in zip((100 * values.exp()).tolist(), ids.tolist(), strict=True):
+                guesses.append([
+                    GapGuess(tokenizer.decode([token]), percent)
+                    for percent, token in zip(row, tokens, strict=True)
+                ])  # fmt: skip
     return guesses
