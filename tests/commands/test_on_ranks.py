@@ -138,6 +138,18 @@ def test_a_rank_that_does_not_notice_the_end_of_rank_0_ends_too(corpus_dir, tmp_
     assert "distributed.py" in errors  # the stack
 
 
+def test_a_rank_ends_even_if_nobody_reads_its_message(corpus_dir, tmp_path):
+    words = command(corpus_dir, tmp_path / "run", "--steps", 100_000)
+    deaf = at_start_of(1, DEAF, tmp_path / "deaf")
+    ranks = start_ranks(words, 2, front=deaf, BERTSMITH_RANK_SECONDS="2")
+    wait_for_steps(tmp_path / "run", 3, ranks)
+    ranks[1].stderr.close()
+    ranks[0].kill()
+    assert ranks[1].wait(timeout=600) == 1
+    ranks[1].stdout.close()
+    ranks[0].communicate()
+
+
 @pytest.mark.parametrize("change, parts", [
     ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set"]),
     ({"BERTSMITH_RANK_SECONDS": "soon"}, ["BERTSMITH_RANK_SECONDS is 'soon'"]),

@@ -228,14 +228,16 @@ class Watch:
 
     def _end(self, reason: str) -> None:
         """End this process, whose main thread may wait for ever, so that the launcher notices."""
-        print(
-            f"bertsmith: {reason}, so the run ends here. Earlier checkpoints are as they were. "
-            "This rank was waiting at:",
-            file=sys.__stderr__,  # as sys.stderr of all ranks but 0 goes nowhere
-            flush=True,
-        )
-        faulthandler.dump_traceback(file=sys.__stderr__ or 2)
-        os._exit(1)
+        try:
+            print(
+                f"bertsmith: {reason}, so the run ends here. Earlier checkpoints are as they were. "
+                "This rank was waiting at:",
+                file=sys.__stderr__,  # as sys.stderr of all ranks but 0 goes nowhere
+                flush=True,
+            )
+            faulthandler.dump_traceback(file=sys.__stderr__ or 2)
+        finally:  # also if nobody reads the message any more
+            os._exit(1)
 
 
 _joined: list[RankGroup] = []
