@@ -21,6 +21,7 @@ from bertsmith.finetuning.notes import notes_on
 from bertsmith.finetuning.recurrent_start import build_new, load_vocabulary, set_pooling
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.finetuning.results import FineTuningResult
+from bertsmith.lineage.elmo_classifier import ElmoClassifierConfig, read_mix
 from bertsmith.metrics.report import Report
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
@@ -73,6 +74,19 @@ class FineTuned(FineTuningResult):
     training: Summary
     noun: str = "text"
     """Noun for an example in messages."""
+    layer_shares: tuple[float, ...] = ()
+    """Shares of an ELMo's layers in the mix that is read: first the characters', then each LSTM's.
+    Empty for other models."""
+    layer_gamma: float | None = None
+    """Factor of that mix."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON; only that of an ELMo has `layer_shares` and `layer_gamma`."""
+        facts = super().to_json()
+        if self.layer_gamma is None:
+            facts.pop("layer_shares", None)
+            facts.pop("layer_gamma", None)
+        return facts
 
     def __str__(self) -> str:
         lines = self._lines()
@@ -111,6 +125,12 @@ class FineTuned(FineTuningResult):
             trained,
             f"model in {self.out} (curves.svg and journal.jsonl beside it)",
         ]
+        if self.layer_gamma is not None:
+            shares = ", ".join(f"{100 * share:.1f}" for share in self.layer_shares)
+            lines.append(
+                f"layers are mixed by {shares} % (characters first, then each LSTM), times "
+                f"{self.layer_gamma:.3f}"
+            )
         if self.best_step == 0:
             lines.append("training did not improve the model, so the initial weights were kept; a "
                          "lower learning rate may help")  # fmt: skip
@@ -390,7 +410,16 @@ def _score_saved(
         training=trained.summary,
         evaluation=evaluation,
         noun=dataset.task.noun,
+        **_mix_of(prepared, settings.out),
     )
+
+
+def _mix_of(prepared: PreparedRun, out: Path) -> dict[str, Any]:
+    """Return the fields of `FineTuned` about the mix of an ELMo; none for other models."""
+    if not isinstance(prepared.config.model, ElmoClassifierConfig):
+        return {}
+    mix = read_mix(out)
+    return {"layer_shares": tuple(mix.shares.tolist()), "layer_gamma": mix.scale.item()}
 
 
 def score_baselines(

@@ -30,6 +30,7 @@ PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 10
 PAPER_WIDTH = 512
 CARRY_BIAS = -2.0
 """Initial bias of a highway layer's gate: at first most of the input passes unchanged."""
+PIECES_AT_ONCE = 1024
 COLUMNS = 8
 """The characters of a batch's pieces are padded to a multiple of this, so that few different shapes
 occur."""
@@ -141,16 +142,19 @@ def _build_filters(size: int, count: int, width: int) -> nn.Conv1d:
     return filters
 
 
+def build_lstm(size: int, cells: int) -> nn.LSTM:
+    """Build an LSTM of `cells` units, whose outputs are projected to `size` if there are more."""
+    return nn.LSTM(size, cells, proj_size=size if cells > size else 0)
+
+
 class OneWayLstm(nn.Module):
     """The LSTMs of one direction; from the second one on, the input is added to the output."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
-        size, cells = config.hidden_size, config.cell_size
-        projected = size if cells > size else 0
         self.dropout_prob = config.dropout
         self.layers = nn.ModuleList(
-            nn.LSTM(size, cells, proj_size=projected) for _ in range(config.num_layers)
+            build_lstm(config.hidden_size, config.cell_size) for _ in range(config.num_layers)
         )
 
     def forward(self, hidden: Tensor, order: TimeOrder) -> list[Tensor]:
@@ -206,6 +210,12 @@ class Elmo(TrainableModel):
         pairs = [(tokens, tokens), *zip(forward, backward, strict=True)]
         return [torch.cat(pair, -1) for pair in pairs]
 
+    @torch.no_grad()
+    def compute_piece_vectors(self) -> Tensor:
+        """Compute the CNN's vector of each piece of the vocabulary, [vocabulary, hidden]."""
+        pieces = torch.arange(self.config.vocab_size, device=self.device)
+        return torch.cat([self._embed(part) for part in torch.split(pieces, PIECES_AT_ONCE)])
+
     def compute_logits(self, hidden: Tensor) -> Tensor:
         """Return the logits of the predicted token, [tokens, vocabulary]."""
         return self.softmax(hidden)
@@ -249,7 +259,8 @@ class LayerMix(nn.Module):
     def __init__(self, num_layers: int) -> None:
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(num_layers))
-        self.gamma = nn.Parameter(torch.ones(1))
+        self.scale = nn.Parameter(torch.ones(1))
+        """Gamma of the paper, by a name that old folders do not have for the weight of a norm."""
 
     @property
     def shares(self) -> Tensor:
@@ -259,4 +270,4 @@ class LayerMix(nn.Module):
     def forward(self, layers: Sequence[Tensor]) -> Tensor:
         """Return the mix of layers of one shape, in that shape."""
         mixed = sum(share * layer for share, layer in zip(self.shares, layers, strict=True))
-        return self.gamma * mixed
+        return self.scale * mixed

@@ -83,10 +83,11 @@ class TimeOrder:
         self._is_padded = len(counts) * len(lengths) <= MOST_CELLS * sum(lengths)
 
     def read(self, layer: Any, hidden: Tensor) -> Tensor:
-        """Compute a layer of torch in fp32, from a zero state for each sequence.
+        """Compute a layer of torch of one direction in fp32, from a zero state for each sequence.
 
         Both tensors are [tokens, size] in the order of the packed row, and of one dtype.
         """
+        assert not layer.bidirectional, "its other direction would begin at padding"
         vectors = hidden.float()
         # Of a plain tensor torch warns that oneDNN has no projections.
         if self._is_padded and not layer.proj_size:

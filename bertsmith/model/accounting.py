@@ -37,7 +37,7 @@ COMPONENTS = (
     (r"embeddings\.", PROJECTION),
     (r"layers\.\d+\..*norm\.", LAYER_NORMS),
     (r"final_norm\.", "final LayerNorm"),
-    (r"layers\.\d+\.(cell|reverse)\.", RECURRENT_LAYERS),
+    (r"layers\.\d+\.(cell|reverse|left_to_right|right_to_left)\.", RECURRENT_LAYERS),
     (r"layers\.\d+\.attention\.", ATTENTION),
     (r"layers\.\d+\.feed_forward\.", FEED_FORWARD),
     (r"heads\.(\w+)\.", r"\1 head"),

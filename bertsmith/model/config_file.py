@@ -90,8 +90,9 @@ OTHER_SYSTEMS = {
     "'bertsmith generate', or 'bertsmith finetune classify' to teach it classes; for hidden words, "
     "vectors and other tasks choose a BERT or another encoder.",
     "elmo": "an ELMo, two language models from the left and from the right. Use 'bertsmith "
-    "evaluate --minimal-pairs'; for hidden words, vectors and tasks choose a BERT or another "
-    "encoder, to continue texts a GPT or LSTM.",
+    "evaluate --minimal-pairs', or 'bertsmith finetune classify' to teach it classes; for hidden "
+    "words, vectors and other tasks choose a BERT or another encoder, to continue texts a GPT or "
+    "LSTM.",
     "t5": "a T5, which writes one text from another. Teach it a task with 'bertsmith finetune "
     "translate', then use 'bertsmith translate'; for hidden words, vectors and classifiers choose "
     "a BERT or another encoder.",

@@ -17,6 +17,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 HeadBuilder = Callable[[Any, int], nn.Module]
 """Builds a head from the family's config and the number of its outputs."""
 
+Tensors = Mapping[str, Tensor]
 Names = Mapping[str, tuple[str, ...]]
 
 
@@ -82,6 +83,9 @@ class Family:
     """Initializes a module's own parameters; it has been called for the submodules before."""
     read_tokenizer: Callable[[SmallFiles, bool], Tokenizer] = lambda files, _: read_tokenizer(files)
     """Reads the tokenizer of a folder, and is told whether its model has the head of a task."""
+    convert: Callable[[SmallFiles, Tensors], Tensors] = lambda _, tensors: tensors
+    """Converts weights by the names in the folder, such as those of a language model from which a
+    classifier starts."""
     new_model: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a new model that differ from those of other families."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)

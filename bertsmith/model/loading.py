@@ -161,7 +161,7 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
             f"{_advise_on_missing(model, needed, tensors)}"
         )
     model.load_state_dict(state, strict=False, assign=True)
-    if model.pooler is not None and "pooler.dense.weight" not in state:
+    if model.pooler is not None and not any(name.startswith("pooler.") for name in state):
         model.pooler.to_empty(device="cpu").apply(model.initialize)
     return list(dict.fromkeys(missing))
 

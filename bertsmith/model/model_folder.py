@@ -131,6 +131,7 @@ class ModelFolder:
 
     def _read_tensors(self) -> dict[str, Tensor]:
         stored = without_wrappers(self.path, read_weights(self.path))
+        stored = self.family.convert(self.files, stored)
         stored = without_common_prefix(self.path, stored, self.family)
         tensors = by_canonical_names(self.path, stored, self.family)
         tensors = {name: self.family.turn(name, tensor) for name, tensor in tensors.items()}

@@ -156,8 +156,8 @@ def load_with_gradients(
     folder = read_folder(Path(path))
     if folder.config.is_recurrent:
         raise CheckpointError(
-            f"{folder.path}: an LSTM or GRU has no attention to look at. Use 'bertsmith predict' "
-            "for what it answers, and 'bertsmith evaluate --errors' for where it errs."
+            f"{folder.path}: an LSTM, GRU or ELMo has no attention to look at. Use 'bertsmith "
+            "predict' for what it answers, and 'bertsmith evaluate --errors' for where it errs."
         )
     kind = task_of_folder(folder)
     loaded = load_for_inference(

@@ -132,7 +132,7 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     is_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
     library = "sentence-transformers" if is_encoder else "transformers"
-    is_recurrent = "cell" in run["config"].get("model", {})
+    is_recurrent = not {"cell", "cell_size"}.isdisjoint(run["config"].get("model", {}))
     if _has_linear_head(run) or is_recurrent or run["config"].get("system") in OURS_ALONE:
         library = "bertsmith"
     lines.append(f"library_name: {library}")
@@ -223,7 +223,7 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         "sentence-similarity": vectors,
     }.get(pipeline)
     model_type = config.get("model_type")
-    if model_type == "elmo":
+    if model_type == "elmo" and pipeline == "feature-extraction":
         return ELMO_LINE.replace("NAME", name)
     if pipeline in OTHER_COMMANDS:
         line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"

@@ -198,12 +198,12 @@ def test_the_mix_is_shares_of_layers_times_gamma():
     torch.testing.assert_close(mix(layers), torch.full((2, 4), 3.0))
     with torch.no_grad():
         mix.weights.copy_(torch.tensor([1.0, 2.0, 4.0]).log())
-        mix.gamma.fill_(0.5)
+        mix.scale.fill_(0.5)
     expected = 0.5 * (1 + 2 * 2 + 4 * 6) / 7
     mixed = mix(layers)
     torch.testing.assert_close(mixed, torch.full((2, 4), expected))
     mixed.sum().backward()
-    assert mix.gamma.grad.item() == pytest.approx(8 * 2 * expected)
+    assert mix.scale.grad.item() == pytest.approx(8 * 2 * expected)
     assert mix.weights.grad.sum().item() == pytest.approx(0.0, abs=1e-5)
     assert mix.weights.grad[2] > 0 > mix.weights.grad[0]
 

@@ -33,6 +33,7 @@ WITHOUT_LAYERS: dict[str, Family] = {"model2vec": STATIC_VECTORS}
 """Models that are counted, not pre-trained."""
 CLASSIFIERS = {
     "gpt2": "bertsmith.lineage.gpt_classifier",
+    "elmo": "bertsmith.lineage.elmo_classifier",
     "recurrent": "bertsmith.lineage.recurrent_classifier",
 }
 """Systems beside BERT that sort texts into classes: the module of each, which assigns its family to

@@ -1,0 +1,215 @@
+"""An ELMo as a classifier, which reads the learned mix of its layers.
+
+The two language models are in elmo.py. A classifier has their LSTMs, and in place of the CNN a
+table of the vectors that the CNN gives to each piece of the vocabulary. While the table is frozen,
+this is the same; fine-tuned, it is the table that changes, not the CNN. The vector of a text is the
+maximum of each dimension over its tokens. Source: Peters et al. 2018, section 3.3.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch, Queries
+from bertsmith.errors import ConfigError
+from bertsmith.lineage.elmo import LayerMix, build_lstm
+from bertsmith.lineage.elmo_folder import load_elmo
+from bertsmith.lineage.recurrent import TimeOrder
+from bertsmith.model.attention import RecordWeights
+from bertsmith.model.config import BertConfig
+from bertsmith.model.dropout import dropout
+from bertsmith.model.families.bert import TASK_HEAD_NAMES
+from bertsmith.model.family import Family, initialize
+from bertsmith.model.head_names import TASK_HEADS
+from bertsmith.model.heads import ClassificationHead
+from bertsmith.model.layers import Embeddings, Pooling
+from bertsmith.model.packed_row import PickedTokens
+from bertsmith.model.row_layout import RowLayout
+from bertsmith.model.weights import read_weights
+from bertsmith.system.small_files import SmallFiles
+
+CLASS_HEADS = ("classify", "multi_label")
+
+
+@dataclass(unsafe_hash=True)
+class ElmoClassifierConfig(BertConfig):
+    """The shape of an ELMo as a classifier; `KEYS` has the fields' names in config.json.
+
+    `hidden_size` is the width of a direction. A token's vector has twice as many numbers.
+    """
+
+    num_attention_heads: int = 1
+    intermediate_size: int = 0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 1_048_576
+    type_vocab_size: int = 0
+    pad_token_id: Any = None
+    pooling: Any = "max"
+    cell_size: int = 0
+    bos_token_id: int | None = None
+    eos_token_id: int | None = None
+
+    model_type: ClassVar[str] = "elmo"
+    sizes: ClassVar[tuple[str, ...]] = (
+        "vocab_size", "hidden_size", "num_hidden_layers", "cell_size",
+    )  # fmt: skip
+    has_pooler: ClassVar[bool] = False
+    has_position_embedding: ClassVar[bool] = False
+    poolings: ClassVar[tuple[str, ...]] = ("max",)
+    is_recurrent: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cell_size < self.hidden_size:
+            raise ConfigError(
+                f"cell_size is {self.cell_size}. It must be at least hidden_size, "
+                f"{self.hidden_size}."
+            )
+
+
+class PieceVectors(Embeddings):
+    """The CNN's vector of each piece, without position, segment and LayerNorm."""
+
+    def __init__(self, config: ElmoClassifierConfig) -> None:
+        super().__init__(config)
+        self.norm = nn.Identity()  # type: ignore[assignment]
+
+    def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
+        return self.word(batch.input_ids) if words is None else words
+
+
+class ElmoLayer(nn.Module):
+    """An LSTM of each direction, whose vectors stand behind those of the layers below."""
+
+    def __init__(self, config: ElmoClassifierConfig, number: int) -> None:
+        super().__init__()
+        self.is_first = number == 0
+        self.dropout_prob = config.hidden_dropout_prob
+        self.size = config.hidden_size
+        self.left_to_right = build_lstm(self.size, config.cell_size)
+        self.right_to_left = build_lstm(self.size, config.cell_size)
+
+    def forward(
+        self,
+        hidden: Tensor,
+        layout: RowLayout,
+        record_weights: RecordWeights | None = None,
+        picked: PickedTokens | None = None,
+    ) -> Tensor:
+        """Return the vectors of all layers up to this one, `[tokens, (number + 2) x 2 x size]`.
+
+        `hidden` are those of the layers below, or the pieces' vectors; it may end in padding rows.
+        With `picked`, only those of these tokens are returned. There are no attention weights.
+        """
+        lengths = layout.row.lengths
+        hidden = hidden[: sum(lengths)]
+        if self.is_first:
+            hidden = torch.cat([hidden, hidden], -1)
+        below = torch.split(hidden[:, -2 * self.size :], self.size, -1)
+        vectors = [hidden]
+        for lstm, its_input, is_backward in (
+            (self.left_to_right, below[0], False),
+            (self.right_to_left, below[1], True),
+        ):
+            order = TimeOrder(lengths, hidden.device, is_backward=is_backward)
+            dropped = dropout(its_input, self.dropout_prob, self.training)
+            read = order.read(lstm, dropped)
+            vectors.append(read if self.is_first else read + dropped)
+        output = torch.cat(vectors, -1)
+        return output if picked is None else output.index_select(0, picked.index)
+
+
+class MixPooling(Pooling):
+    """The mix of all layers, and its maximum over the tokens of each sequence."""
+
+    def __init__(self, config: ElmoClassifierConfig) -> None:
+        super().__init__(config)
+        self.mix = LayerMix(config.num_layers + 1)
+        self.width = 2 * config.hidden_size
+
+    @property
+    def queries(self) -> Queries:
+        return "all"
+
+    def read(self, hidden: Tensor, batch: Batch) -> Tensor:
+        mixed = self.mix(torch.split(hidden, self.width, -1))
+        return torch.stack([tokens.amax(0) for tokens in torch.split(mixed, list(batch.lengths))])
+
+
+class MixHead(ClassificationHead):
+    """Dropout and a linear layer over the vector of a text, which is as wide as both directions."""
+
+    def __init__(self, config: ElmoClassifierConfig, num_labels: int) -> None:
+        super().__init__(config, num_labels)
+        self.dense = nn.Linear(2 * config.hidden_size, num_labels)
+
+
+def read_mix(directory: Path) -> LayerMix:
+    """Read the mix of layers that a classifier has learned from its folder.
+
+    Raises:
+        CheckpointError: the folder is damaged.
+    """
+    tensors = read_weights(directory)
+    mix = LayerMix(len(tensors["mix.weights"]))
+    mix.load_state_dict({name: tensors[f"mix.{name}"].float() for name in ("weights", "scale")})
+    return mix
+
+
+def _from_language_models(files: SmallFiles, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Put the CNN's vectors of all pieces in place of the CNN, if the folder has one."""
+    if not any(name.startswith("cnn.") for name in tensors):
+        return tensors
+    vectors = load_elmo(files.directory).compute_piece_vectors()
+    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("cnn.")}
+    return {"word.weight": vectors, **kept}
+
+
+def _initialize(module: nn.Module, config: ElmoClassifierConfig) -> None:
+    """Draw embeddings and the head, and weight layers alike; LSTMs keep what torch has drawn."""
+    initialize(module, config)
+    if isinstance(module, LayerMix):
+        nn.init.zeros_(module.weights)
+        nn.init.ones_(module.scale)
+
+
+KEYS: dict[str, str | None] = {
+    "num_hidden_layers": "num_layers",
+    "hidden_dropout_prob": "dropout",
+    **dict.fromkeys(
+        (
+            "num_attention_heads", "intermediate_size", "hidden_act",
+            "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
+            "initializer_range", "layer_norm_eps", "classifier_dropout",
+        )
+    ),
+}  # fmt: skip
+
+FAMILY = Family(
+    config=ElmoClassifierConfig,
+    heads=dict.fromkeys(CLASS_HEADS, MixHead),
+    names={
+        "embeddings.word": ("word",),
+        "layers.{i}.left_to_right": ("left_to_right.layers.{i}",),
+        "layers.{i}.right_to_left": ("right_to_left.layers.{i}",),
+        "pooler.mix": ("mix",),
+        **TASK_HEAD_NAMES,
+    },
+    architectures={
+        frozenset(): "ElmoModel",
+        **{frozenset({name}): f"ElmoModelFor_{name}" for name in TASK_HEADS},
+        **{frozenset({name}): "ElmoForSequenceClassification" for name in CLASS_HEADS},
+    },
+    tied={},
+    absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
+    keys=KEYS,
+    build_embeddings=PieceVectors,
+    build_layers=lambda config: [ElmoLayer(config, i) for i in range(config.num_layers)],
+    build_pooler=MixPooling,
+    initialize=_initialize,
+    convert=_from_language_models,
+)
