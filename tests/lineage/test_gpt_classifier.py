@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from bertsmith.data.batches import pack
 from bertsmith.errors import CheckpointError, Interrupted
 from bertsmith.finetuning.run import finetune
+from bertsmith.inspection.look import look
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
 from bertsmith.model.families import family_named
@@ -215,6 +216,15 @@ def test_it_learns_and_every_command_opens_the_folder(trained, settings, bertsmi
     assert counts["formula"] + sum(counts["beyond_formula"].values()) == counts["encoder"]
     card = (trained.out / "README.md").read_text(encoding="utf-8")
     assert "transformers opens the folder" in card and "from `lm`" in card
+
+
+def test_a_look_shows_causal_attention_and_the_words_that_decide(trained):
+    shown = look(trained.out, "the dull film was very lovely", device="cpu")
+    for layer in shown.attentions:
+        assert np.triu(layer, 1).max() == 0
+        np.testing.assert_allclose(layer.sum(-1), 1, atol=1e-5)
+    assert shown.decided.decisions[0].label in ("neg", "pos")
+    assert len(shown.attributions) == 2 and shown.attributions[0] is not None
 
 
 def test_a_text_has_the_same_bytes_in_any_batch(trained):
