@@ -31,8 +31,8 @@ from bertsmith.training.run_config import build_identity, check_same, same_field
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
-LEARNED_TASKS: Mapping[str, tuple[str, ...]] = {"gpt": ("classify",), "lstm": ("classify",)}
-"""Tasks of `bertsmith finetune` that each system learns."""
+CLASSIFYING = ("gpt", "lstm", "elmo")
+"""Systems that `bertsmith finetune classify` trains; none of them learns another task."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SystemRecipe(Recipe[SystemJob]):
         return self.job.model.max_length
 
     def learns(self, task: str) -> bool:
-        return task in LEARNED_TASKS.get(self.job.system, ())
+        return task == "classify" and self.job.system in CLASSIFYING
 
     def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
         length = budget.known_length()
