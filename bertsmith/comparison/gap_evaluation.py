@@ -93,6 +93,20 @@ def read_sentence(tokenizer: Tokenizer, text: str) -> Gap:
     return Gap(tuple(tokenizer.encode_ids(before)), tuple(tokenizer.encode_ids(after)))
 
 
+def check_fits(gap: Gap, max_length: int) -> None:
+    """Refuse a sentence that has more than `max_length` tokens with [CLS] and [SEP].
+
+    Raises:
+        ConfigError: it has more.
+    """
+    length = len(gap.before) + 1 + len(gap.after) + NUM_SPECIAL_TOKENS
+    if length > max_length:
+        raise ConfigError(
+            f"sentences: found one of {length} tokens; allowed are {max_length}, the shortest "
+            "max_length of all recipes. Shorten it, or train on longer rows."
+        )
+
+
 def guess_words(
     model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
 ) -> list[list[GapGuess]]:

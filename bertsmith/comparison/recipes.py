@@ -14,7 +14,7 @@ from typing import Any
 
 from bertsmith.comparison.bert_recipe import BertRecipe
 from bertsmith.comparison.budget import BUDGET_UNITS, ComparisonBudget, Unit, budget_of
-from bertsmith.comparison.gap_evaluation import read_sentence
+from bertsmith.comparison.gap_evaluation import check_fits, read_sentence
 from bertsmith.comparison.recipe import Recipe
 from bertsmith.comparison.row_plan import RowPlan, plan_rows
 from bertsmith.comparison.settings import ComparisonSettings
@@ -149,15 +149,16 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     if settings.eval_rows is None:
         recipes = [_with_evaluations(recipe, plan) for recipe in recipes]
     num_seeds = _asked_seeds(path, file, settings)
+    comparison = Comparison(
+        settings, budget, num_seeds, tuple(recipes), tuple(tasks), plan, file.sentences
+    )
     tokenizer = Corpus.open(settings.corpus).tokenizer()
     for sentence in file.sentences:
         try:
-            read_sentence(tokenizer, sentence)
+            check_fits(read_sentence(tokenizer, sentence), comparison.max_length)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error.message}") from None
-    return Comparison(
-        settings, budget, num_seeds, tuple(recipes), tuple(tasks), plan, file.sentences
-    )
+    return comparison
 
 
 def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:

@@ -56,8 +56,7 @@ class ComparisonReport:
             "corpus": f"{settings.corpus}: {train.num_documents:,} documents, "
             f"{train.num_tokens:,} tokens, a vocabulary of {train.vocab_size:,} tokens",
             "common held-out rows": f"{comparison.final_rows:,} of at most {comparison.max_length} "
-            f"tokens ({comparison.eval_rows:,} while training); the same 15 % masked for all: 80 % "
-            "as [MASK], 10 % replaced, 10 % left",
+            f"tokens ({comparison.eval_rows:,} while training); {self._hidden_tokens()}",
             **{
                 f"task {task.name}": (
                     f"{task.task.name}, {task.settings.train.name} and {task.settings.eval.name}; "
@@ -68,6 +67,14 @@ class ComparisonReport:
                 for task in comparison.tasks
             },
         }
+
+    def _hidden_tokens(self) -> str:
+        """Describe the tokens that are predicted in the common held-out rows."""
+        masked = "the same 15 % masked for all: 80 % as [MASK], 10 % replaced, 10 % left"
+        if not self.comparison.has_other_systems:
+            return masked
+        gaps = "in each the same token is missing for all"
+        return f"{gaps}; for BERT and its relatives, on rows of their own, {masked}"
 
     def differing(self) -> list[Row]:
         return [

@@ -203,6 +203,9 @@ def _pretrain_one(
     measured = folder.read_run().get(MEASURED) if folder.run_path.exists() else None
     if measured is not None:
         work.tell(f"{name}: pre-trained already")
+        if measured.get("sentences", []) != list(comparison.sentences):
+            measured = {**measured, **_guess_anew(comparison, seeded, folder)}
+            folder.write_run({**folder.read_run(), MEASURED: measured})
     else:
         work.tell(f"{name}: pre-training")
         measured = _train_and_measure(work, seeded, folder)
@@ -243,16 +246,21 @@ def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder
     }
     scores |= objective_scores(summary["held_out"])
     measured = {"rows": _common_rows(work.comparison), "figures": scores, "cost": cost}
-    return {**measured, "guesses": to_jsonable(guesses)} if guesses else measured
+    return {**measured, **guesses} if guesses["sentences"] else measured
 
 
-def _guess(comparison: Comparison, model: TrainableModel) -> list[list[GapGuess]]:
-    """Return what a model proposes for the gaps of the comparison's sentences."""
-    if not comparison.sentences:
-        return []
+def _guess_anew(comparison: Comparison, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:
+    """Let a finished model fill the comparison's sentences, which have changed since."""
+    with compute_settings(recipe.training) as (device, _), torch.inference_mode():
+        return _guess(comparison, recipe.load(folder.path).to(device))
+
+
+def _guess(comparison: Comparison, model: TrainableModel) -> dict[str, Any]:
+    """Return the comparison's sentences, and what a model proposes for their gaps, as JSON."""
     tokenizer = Corpus.open(comparison.settings.corpus).tokenizer()
     gaps = [read_sentence(tokenizer, sentence) for sentence in comparison.sentences]
-    return guess_words(model, tokenizer, gaps)
+    guesses = guess_words(model, tokenizer, gaps)
+    return {"sentences": list(comparison.sentences), "guesses": to_jsonable(guesses)}
 
 
 def add_prefix(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
@@ -321,6 +329,15 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
             f"tokens, where {expected['final_rows']} of {expected['max_length']} are asked for "
             f"(the shortest max_length of all recipes counts). Choose another {option('out')}."
+        )
+    scores = folder.read_run().get(MEASURED, {}).get("figures", {})
+    has_gaps = "gap_accuracy" in scores
+    # Every model with this metric predicts gaps, too.
+    if "one_segment_loss" in scores and has_gaps != comparison.has_other_systems:
+        raise ConfigError(
+            f"{folder.run_path}: measured {'with' if has_gaps else 'without'} systems beside BERT, "
+            f"where this comparison has {'none' if has_gaps else 'some'}, so its curve "
+            f"has another unit. Choose another {option('out')}."
         )
 
 

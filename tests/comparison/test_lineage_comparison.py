@@ -136,6 +136,34 @@ def test_each_proposes_words_for_the_sentences(lineage):
     assert "bits per character over minutes" in page and "model.family" in page
 
 
+def test_other_sentences_are_filled_by_the_finished_models(lineage, tmp_path):
+    settings = replace(lineage, out=shutil.copytree(lineage.out, tmp_path / "out"))
+    path = tmp_path / "other.toml"
+    new = '"[MASK] guha", "bace [MASK] difo"'
+    path.write_text(FILE.replace('"bace [MASK] difo"', new))
+    compare(replace(settings, files=(path,)))
+    for run, before in zip(report_of(settings)["runs"], report_of(lineage)["runs"], strict=True):
+        assert len(run["guesses"]) == 2 and run["guesses"][1:] == before["guesses"]
+    path.write_text(FILE.replace("sentences", "# sentences", 1))
+    compare(replace(settings, files=(path,)))
+    assert not any("guesses" in run for run in report_of(settings)["runs"])
+
+
+def test_runs_that_were_measured_without_systems_are_not_mixed_with_systems(lineage, tmp_path):
+    settings = replace(lineage, out=shutil.copytree(lineage.out, tmp_path / "out"))
+    path = tmp_path / "berts.toml"
+    start = FILE.partition("[recipes.gpt]")[0]
+    bert = start[start.index("[recipes.bert]") :].replace("recipes.bert", "recipes.other")
+    path.write_text(start + bert)
+    with refuses(ConfigError, "/bert/seed-0", "with systems beside BERT", "--out"):
+        compare(replace(settings, files=(path,)))
+
+
+def test_the_page_tells_which_tokens_are_predicted(lineage):
+    rows = report_of(lineage)["equal"]["common held-out rows"]
+    assert "the same token is missing for all" in rows and "15 % masked" in rows
+
+
 def test_the_page_of_systems_in_a_browser(lineage, check_page):
     check_page(lineage.out / "comparison.html")
 
@@ -165,6 +193,7 @@ def test_an_earlier_run_of_a_system_with_other_settings_is_refused(lineage, tmp_
     ('system = "t5"', 'system = "t5"\npretraining.pairs = "none"', ["recipes.t5: ", "pretraining"]),
     ("bace [MASK] difo", "bace difo", ["lab.toml: sentences: ", "[MASK]"]),
     ("bace [MASK] difo", "bace [MASK] [MASK]", ["sentences: ", "one word"]),
+    ("bace [MASK] difo", "[MASK]" + 16 * " difo", ["sentences: ", "allowed are 16"]),
     ("steps = 4", "flops = 1e12", ["recipe 'gpt': ", "minutes, tokens or steps"]),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_system(settings, before, after, parts):
