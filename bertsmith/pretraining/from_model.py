@@ -169,6 +169,7 @@ def source_facts(
     Raises:
         CheckpointError: the folder is damaged, or its family cannot be pre-trained.
     """
+    folder.check_encoder()
     if "masked_lm" not in folder.family.heads:
         raise CheckpointError(
             f"{folder.path}: static vectors have no layers to pre-train. Leave out "

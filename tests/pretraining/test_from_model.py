@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from refusals import refuses
-from tiny_models import save_tiny, tiny_tokenizer
+from tiny_models import save_tiny, save_tiny_of, tiny_tokenizer
 from tiny_runs import small_corpus
 
 from bertsmith.errors import CheckpointError
@@ -87,3 +88,13 @@ def test_added_tokens_become_pieces_only_where_no_word_is_like_them():
     assert first_difference(marked, longer) is None
     with refuses(CheckpointError, "m: ", "'entity'"):
         check_extensible(changed(added_tokens=[*special, AddedToken("entity")]), Path("m"))
+
+
+@pytest.mark.parametrize("family, pooling, noun", [
+    ("gpt2", "last_token", "a GPT"), ("recurrent", "max", "an LSTM or GRU"),
+])  # fmt: skip
+def test_a_classifier_of_another_system_is_not_pretrained(tmp_path, family, pooling, noun):
+    shape = {"pooling": pooling, "type_vocab_size": 0}
+    save_tiny_of(tmp_path / "m", family, ["classify"], labels=["bad", "good"], **shape)
+    with refuses(CheckpointError, "m/config.json: ", noun):
+        continued(tmp_path / "run", tmp_path / "m", tiny_tokenizer())
