@@ -60,7 +60,9 @@ def new_config(settings: SystemSettings, tokenizer: Tokenizer) -> BigramConfig:
 
 
 def test_a_system_of_its_own_learns_and_comes_back(corpus_dir, tmp_path, monkeypatch):
-    bigram = system.System("bigram", new_config, Bigram, load, save, CausalLanguageModelling)
+    bigram = system.System(
+        "bigram", SystemSettings, new_config, Bigram, load, save, CausalLanguageModelling
+    )
     monkeypatch.setitem(system.SYSTEMS, "bigram", bigram)
     training = TrainingSettings(steps=20, batch_size=8, eval_rows=8, threads=1, precision="fp32")
     job = SystemJob("bigram", corpus_dir, SystemSettings("tiny", max_length=19), training)

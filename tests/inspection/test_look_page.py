@@ -160,6 +160,7 @@ def test_the_keyboard_reaches_single_numbers_of_a_head(open_page):
     assert page.inner_text("#neurons .readout").startswith("Number 1, “a”: ")
     page.locator("#neurons summary").click()
     rows = page.locator("#neurons tbody tr")
+    rows.first.wait_for()  # the table is written once it is opened
     assert rows.count() == 1 + 5 + 5
     assert rows.nth(0).locator("th").inner_text() == "query: film"
     assert rows.nth(0).locator("td").nth(3).inner_text().replace("−", "-") == query.lstrip("+")

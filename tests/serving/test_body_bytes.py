@@ -15,7 +15,7 @@ def test_bytes_are_taken_and_given_back():
     with pytest.raises(Problem) as caught:
         bodies.take(41)
     assert caught.value.status == 429
-    assert "60 bytes of other requests, and at most 100" in caught.value.message
+    assert "60 bytes of requests that are still arriving, of at most 100" in caught.value.message
     bodies.take(40)
     bodies.give_back(100)
     assert bodies.num_held == 0
