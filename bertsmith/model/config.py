@@ -55,6 +55,8 @@ class BertConfig:
     """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
     poolings: ClassVar[tuple[str, ...]] = ("first_token", "mean")
     """Allowed values of `pooling`."""
+    has_text_vectors: ClassVar[bool] = True
+    """Whether a text can be given one vector of `hidden_size` numbers, pooled from its tokens'."""
     is_recurrent: ClassVar[bool] = False
     """Whether layers read one token after another; they then compute in fp32 alone, and round
     differently in other batches."""

@@ -77,8 +77,11 @@ class TextVectors(InferenceTask[Example, TextVector]):
 
         Raises:
             ConfigError: no such pooling.
-            CheckpointError: the model has no pooler, or the folder asks for something unsupported.
+            CheckpointError: the model has no pooler or gives no vectors, or the folder asks for
+                something unsupported.
         """
+        if not loaded.model.config.has_text_vectors:
+            loaded.folder.check_encoder()
         if pooling == "pooler" and loaded.model.pooler is None:
             raise CheckpointError(
                 f"{loaded.folder.path}: the model has no pooler. Use {option('pooling', 'mean')}."

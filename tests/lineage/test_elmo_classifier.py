@@ -155,6 +155,13 @@ def test_other_commands_refuse_the_classifier(frozen, refused):
     assert "an ELMo" in refused("generate", frozen.out, "a film")
 
 
+def test_no_vectors_of_texts_are_written(frozen, refused, tmp_path):
+    (tmp_path / "texts.txt").write_text("good\nbad\n")
+    out = tmp_path / "vectors.npy"
+    assert "an ELMo" in refused("embed", frozen.out, tmp_path / "texts.txt", "--out", out)
+    assert not out.exists()
+
+
 def test_a_fine_tuned_elmo_resumes_bit_for_bit(settings, language_models, tmp_path):
     whole, stopped = (
         replace(settings, freeze_layers=0, steps=9, learning_rate=5e-3, out=tmp_path / name)
