@@ -47,6 +47,7 @@ class SystemRecipe(Recipe[SystemJob]):
         return task == "classify" and self.job.system in CLASSIFYING
 
     def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
+        objective = self.with_training(steps=1, minutes=None)._resolve().objective
         length = budget.known_length()
         if length is not None:
             return length
@@ -55,7 +56,6 @@ class SystemRecipe(Recipe[SystemJob]):
                 "floating-point operations are counted for BERT and its relatives alone. Give "
                 f"{option('minutes')}, {option('tokens')} or {option('steps')}."
             )
-        objective = self.with_training(steps=1, minutes=None)._resolve().objective
         return {
             "minutes": None,
             "steps": steps_for(budget.amount, partial(count_tokens, objective)),
