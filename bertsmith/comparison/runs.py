@@ -203,9 +203,6 @@ def _pretrain_one(
     measured = folder.read_run().get(MEASURED) if folder.run_path.exists() else None
     if measured is not None:
         work.tell(f"{name}: pre-trained already")
-        if measured.get("sentences", []) != list(comparison.sentences):
-            measured = {**measured, **_guess_anew(comparison, seeded, folder)}
-            folder.write_run({**folder.read_run(), MEASURED: measured})
     else:
         work.tell(f"{name}: pre-training")
         measured = _train_and_measure(work, seeded, folder)
@@ -214,10 +211,13 @@ def _pretrain_one(
         work.tell(f"{name}: {_format_scores(measured['figures'])}")
     result.scores.update(measured["figures"])
     result.cost.update(measured["cost"])
+    result.points.extend(_points_of(folder))
+    if measured.get("sentences", []) != list(comparison.sentences):
+        measured = {**measured, **_guess_anew(comparison, seeded, folder)}
+        folder.write_run({**folder.read_run(), MEASURED: measured})
     result.guesses.extend(
         [GapGuess(**each) for each in of_sentence] for of_sentence in measured.get("guesses", ())
     )
-    result.points.extend(_points_of(folder))
 
 
 def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:

@@ -147,6 +147,12 @@ def test_other_sentences_are_filled_by_the_finished_models(lineage, tmp_path):
     path.write_text(FILE.replace("sentences", "# sentences", 1))
     compare(replace(settings, files=(path,)))
     assert not any("guesses" in run for run in report_of(settings)["runs"])
+    (settings.out / "t5" / "seed-1" / "model.safetensors").unlink()
+    path.write_text(FILE.replace("bace", "difo", 1))
+    report = compare(replace(settings, files=(path,)))
+    assert [error.split(":")[0] for error in report.errors] == ["t5, seed 1"]
+    figures = report_of(lineage)["figures"]["gap_accuracy"]
+    assert report_of(settings)["figures"]["gap_accuracy"] == figures
 
 
 def test_runs_that_were_measured_without_systems_are_not_mixed_with_systems(lineage, tmp_path):
