@@ -3,7 +3,8 @@
 A comparison file (examples: `bertsmith/recipes/compare/`) has a budget, `seeds`, the tables
 [shared.*] (as in a recipe of `bertsmith pretrain`), [recipes.NAME] (the first is the baseline;
 `file` names a recipe of its own) and [tasks.NAME] (as in a recipe of `bertsmith finetune`, with
-paths within --data). Length and seed in a recipe are ignored.
+paths within --data). Length and seed in a recipe are ignored. A recipe with `system` (see
+comparison/system_recipe.py) has only the shared tables [training] and [optim].
 """
 
 import re
@@ -35,6 +36,8 @@ OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", 
 """Keys that a task's table may not have, since the comparison sets them."""
 
 AnyRecipe = Recipe[Any]
+SHARED_WITH_SYSTEMS = ("training", "optim")
+"""Shared tables that systems beside BERT have, too."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +188,13 @@ def _recipes_of(
         changes = dict(table)
         base = changes.pop("file", None)
         own = {} if base is None else read_recipe(_path_of(base, f"{source}: file"), path.parent)
-        yield _recipe_of(
-            name, _merge_tables(_merge_tables(file.shared, own), changes), source, settings
-        )
+        is_system = "system" in own or "system" in changes
+        shared = {
+            key: table
+            for key, table in file.shared.items()
+            if not is_system or key in SHARED_WITH_SYSTEMS
+        }
+        yield _recipe_of(name, _merge_tables(_merge_tables(shared, own), changes), source, settings)
 
 
 def _recipe_of(

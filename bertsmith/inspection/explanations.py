@@ -93,5 +93,5 @@ def count_points(num_weights: int, num_tokens: int, num_targets: int) -> int:
     Args:
         num_weights: number of weights with which each token is multiplied.
     """
-    is_small = 2 * num_weights * num_tokens * num_targets * MOST_POINTS_OF_SMALL <= OPERATIONS
-    return MOST_POINTS_OF_SMALL if is_small else MOST_POINTS
+    affordable = OPERATIONS // (2 * num_weights * num_tokens * max(1, num_targets))
+    return int(min(MOST_POINTS_OF_SMALL, max(MOST_POINTS, affordable)))

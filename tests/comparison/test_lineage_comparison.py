@@ -211,6 +211,15 @@ def test_what_is_wrong_with_a_system(settings, before, after, parts):
     assert not settings.out.exists()
 
 
+def test_what_recipes_share_of_a_bert_does_not_reach_a_system(settings):
+    (path,) = settings.files
+    shared = '[shared.model]\nhidden_dropout_prob = 0.1\n[shared.pretraining]\npairs = "none"\n'
+    path.write_text(path.read_text().replace("[recipes.bert]", f"{shared}[recipes.bert]"))
+    bert, gpt, *_ = read_comparison(settings).recipes
+    assert bert.job.pretraining.pairs == "none"
+    assert gpt.training.batch_size == bert.training.batch_size == 4
+
+
 def test_a_budget_of_tokens_becomes_steps_of_each_system(settings):
     (path,) = settings.files
     path.write_text(path.read_text().replace("steps = 4", "tokens = 3000", 1))
