@@ -23,6 +23,8 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import check_sums, summed
 from bertsmith.tokenization.tokenizer import Tokenizer
 
+CLASSIFIER = "ForSequenceClassification"
+"""End of the names of transformers' classes that classify texts."""
 ModelT = TypeVar("ModelT", bound=TrainableModel)
 
 
@@ -183,6 +185,11 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
             )
         if stored in OTHER_SYSTEMS:
             raise CheckpointError(f"{file}: {OTHER_SYSTEMS[stored]}")
+    if any(str(each).endswith(CLASSIFIER) for each in settings.get("architectures") or ()):
+        raise CheckpointError(
+            f"{file}: a classifier of texts, which continues and scores none. Use 'bertsmith "
+            "predict' for it, or name the model from which it was fine-tuned."
+        )
     for key, allowed in folder_map.fixed.items():
         if settings.get(key, allowed) != allowed:
             raise CheckpointError(

@@ -317,7 +317,7 @@ def test_what_it_cannot_do_is_said_in_one_line(settings, trained, refused, tmp_p
         assert "finetune classify" in refused("finetune", "regress", "--model", folder, *line)
     line = refused("compress", trained.out, "--out", out, "--num-layers", "1")
     assert "'bertsmith generate'" in line
-    assert "score.weight" in refused("generate", trained.out, "a film")
+    assert "'bertsmith predict'" in refused("generate", trained.out, "a film")
     assert "--pooling" in refused(
         "finetune", "classify", "--model", model, *data, "--pooling", "max"
     )

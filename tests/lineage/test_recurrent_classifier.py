@@ -189,7 +189,7 @@ def test_a_new_one_learns_and_every_command_opens_the_folder(trained, settings, 
     assert "library_name: bertsmith" in card and "from random weights" in card
     assert "transformers opens" not in card
     assert "no attention" in refused("look", trained.out, "a film", "--out", "a.html")
-    assert "classifier.weight" in refused("generate", trained.out, "a film")
+    assert "'bertsmith predict'" in refused("generate", trained.out, "a film")
     data = ("--train", settings.train, "--eval", settings.eval, "--out", "b")
     line = ("finetune", "classify", "--teacher", trained.out, *data)
     assert "'bertsmith generate'" in refused(*line)
