@@ -143,7 +143,13 @@ def test_other_sentences_are_filled_by_the_finished_models(lineage, tmp_path):
     path.write_text(FILE.replace('"bace [MASK] difo"', new))
     compare(replace(settings, files=(path,)))
     for run, before in zip(report_of(settings)["runs"], report_of(lineage)["runs"], strict=True):
-        assert len(run["guesses"]) == 2 and run["guesses"][1:] == before["guesses"]
+        _, again = run["guesses"]
+        (once,) = before["guesses"]
+        assert [each["token"] for each in again] == [each["token"] for each in once]
+        # Two sentences in a batch may be rounded otherwise than one.
+        assert [each["percent"] for each in again] == pytest.approx(
+            [each["percent"] for each in once], rel=1e-4
+        )
     path.write_text(FILE.replace("sentences", "# sentences", 1))
     compare(replace(settings, files=(path,)))
     assert not any("guesses" in run for run in report_of(settings)["runs"])
