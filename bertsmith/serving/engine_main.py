@@ -6,6 +6,7 @@ Nothing here may import torch at the top, since threads and memory have to be se
 import contextlib
 import signal
 import threading
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -94,5 +95,7 @@ def _receive(connection: Connection, inbox: "SimpleQueue[Any]") -> None:
             inbox.put(connection.recv())
     except (EOFError, OSError):
         pass  # the HTTP process is gone
+    except Exception:
+        traceback.print_exc()  # here, since the process may end as soon as it has the `Stop`
     finally:
         inbox.put(Stop())
