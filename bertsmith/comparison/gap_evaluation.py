@@ -1,4 +1,4 @@
-"""What models predict at gaps that are the same for all: one missing token in each of some windows.
+"""Gaps that are the same for all models: each predicts one missing token in each of some windows.
 
 Unlike masked LM on common rows, this measures every system that predicts tokens, whatever it sees
 of the text: the left side, or both.

@@ -47,6 +47,7 @@ class SystemRecipe(Recipe[SystemJob]):
         return task == "classify" and self.job.system in CLASSIFYING
 
     def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
+        # Resolved for every budget, so that a wrong shape is found before anything runs.
         objective = self.with_training(steps=1, minutes=None)._resolve().objective
         length = budget.known_length()
         if length is not None:

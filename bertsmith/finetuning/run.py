@@ -25,6 +25,7 @@ from bertsmith.lineage.elmo_classifier import ElmoClassifierConfig, read_mix
 from bertsmith.metrics.report import Report
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
+from bertsmith.model.head_names import CLASS_HEADS
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
@@ -146,8 +147,6 @@ class FineTuned(FineTuningResult):
         return ["the cosine scores better: for pairs like these, try `bertsmith finetune embed`"]
 
 
-CLASS_HEADS = ("classify", "multi_label")
-"""Heads that other systems than BERT can also have."""
 TRAINED_HEAD = "training_state.head.safetensors"
 """File of a checkpoint with the weights of the head in training, if the model folder stores the
 head in another form."""

@@ -19,12 +19,13 @@ from bertsmith.errors import ConfigError
 from bertsmith.lineage.elmo import LayerMix, build_lstm
 from bertsmith.lineage.elmo_folder import load_elmo
 from bertsmith.lineage.recurrent import TimeOrder
+from bertsmith.lineage.recurrent_entries import RECURRENT_KEYS, own_architectures
 from bertsmith.model.attention import RecordWeights
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import dropout
 from bertsmith.model.families.bert import TASK_HEAD_NAMES
 from bertsmith.model.family import Family, initialize
-from bertsmith.model.head_names import TASK_HEADS
+from bertsmith.model.head_names import CLASS_HEADS
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.model.layers import Embeddings, Pooling
 from bertsmith.model.packed_row import PickedTokens
@@ -32,12 +33,10 @@ from bertsmith.model.row_layout import RowLayout
 from bertsmith.model.weights import read_weights
 from bertsmith.system.small_files import SmallFiles
 
-CLASS_HEADS = ("classify", "multi_label")
-
 
 @dataclass(unsafe_hash=True)
 class ElmoClassifierConfig(BertConfig):
-    """The shape of an ELMo as a classifier; `KEYS` has the fields' names in config.json.
+    """The shape of an ELMo as a classifier; `RECURRENT_KEYS` has the fields' names in config.json.
 
     `hidden_size` is the width of a direction. A token's vector has twice as many numbers.
     """
@@ -178,18 +177,6 @@ def _initialize(module: nn.Module, config: ElmoClassifierConfig) -> None:
         nn.init.ones_(module.scale)
 
 
-KEYS: dict[str, str | None] = {
-    "num_hidden_layers": "num_layers",
-    "hidden_dropout_prob": "dropout",
-    **dict.fromkeys(
-        (
-            "num_attention_heads", "intermediate_size", "hidden_act",
-            "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
-            "initializer_range", "layer_norm_eps", "classifier_dropout",
-        )
-    ),
-}  # fmt: skip
-
 FAMILY = Family(
     config=ElmoClassifierConfig,
     heads=dict.fromkeys(CLASS_HEADS, MixHead),
@@ -200,14 +187,10 @@ FAMILY = Family(
         "pooler.mix": ("mix",),
         **TASK_HEAD_NAMES,
     },
-    architectures={
-        frozenset(): "ElmoModel",
-        **{frozenset({name}): f"ElmoModelFor_{name}" for name in TASK_HEADS},
-        **{frozenset({name}): "ElmoForSequenceClassification" for name in CLASS_HEADS},
-    },
+    architectures=own_architectures("Elmo"),
     tied={},
     absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
-    keys=KEYS,
+    keys=RECURRENT_KEYS,
     build_embeddings=PieceVectors,
     build_layers=lambda config: [ElmoLayer(config, i) for i in range(config.num_layers)],
     build_pooler=MixPooling,

@@ -18,14 +18,13 @@ from bertsmith.model.attention_pattern import CAUSAL
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.families.bert import TASK_HEAD_NAMES
 from bertsmith.model.family import Family, architectures, build_layers, initialize
+from bertsmith.model.head_names import CLASS_HEADS
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.model.layers import Embeddings, FeedForward, Pooling, TransformerLayer
 from bertsmith.model.packed_row import PickedTokens
 from bertsmith.model.row_layout import RowLayout
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
-
-CLASS_HEADS = ("classify", "multi_label")
 
 
 @dataclass(unsafe_hash=True)

@@ -114,10 +114,6 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         self.system.take_tokenizer(model, data.train.tokenizer())
         return model
 
-    def state_before_result(self) -> str:
-        is_one_of_several = self.measure is not None
-        return "trained, then stopped" if is_one_of_several else ""
-
     def build_run(
         self, resolved: ResolvedSystem[SplitCorpus], machine: Machine, notes: tuple[str, ...]
     ) -> BuiltRun:

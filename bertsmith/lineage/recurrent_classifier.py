@@ -13,25 +13,25 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch, Queries
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.recurrent import CELLS, TimeOrder
+from bertsmith.lineage.recurrent_entries import RECURRENT_KEYS, own_architectures
 from bertsmith.model.attention import RecordWeights
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import dropout
 from bertsmith.model.families.bert import TASK_HEAD_NAMES
 from bertsmith.model.family import Family, initialize
-from bertsmith.model.head_names import TASK_HEADS
+from bertsmith.model.head_names import CLASS_HEADS
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.model.layers import Embeddings, Pooling
 from bertsmith.model.packed_row import PickedTokens
 from bertsmith.model.row_layout import RowLayout
 from bertsmith.system.bounds import check_choice
 
-CLASS_HEADS = ("classify", "multi_label")
 POOLINGS = ("max", "last")
 
 
 @dataclass(unsafe_hash=True)
 class RecurrentClassifierConfig(BertConfig):
-    """The shape of a recurrent classifier; `KEYS` has the fields' names in config.json.
+    """The shape of a recurrent classifier; `RECURRENT_KEYS` has the fields' names in config.json.
 
     `hidden_size` is the width of a token's vector. Each of two directions has half of it.
     """
@@ -138,18 +138,6 @@ def _initialize(module: nn.Module, config: RecurrentClassifierConfig) -> None:
         nn.init.normal_(module.weight, std=config.hidden_size**-0.5)
 
 
-KEYS: dict[str, str | None] = {
-    "num_hidden_layers": "num_layers",
-    "hidden_dropout_prob": "dropout",
-    **dict.fromkeys(
-        (
-            "num_attention_heads", "intermediate_size", "hidden_act",
-            "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
-            "initializer_range", "layer_norm_eps", "classifier_dropout",
-        )
-    ),
-}  # fmt: skip
-
 FAMILY = Family(
     config=RecurrentClassifierConfig,
     heads=dict.fromkeys(CLASS_HEADS, ClassificationHead),
@@ -159,14 +147,10 @@ FAMILY = Family(
         "layers.{i}.reverse": ("layers.{i}.reverse",),
         **TASK_HEAD_NAMES,
     },
-    architectures={
-        frozenset(): "RecurrentModel",
-        **{frozenset({name}): f"RecurrentModelFor_{name}" for name in TASK_HEADS},
-        **{frozenset({name}): "RecurrentForSequenceClassification" for name in CLASS_HEADS},
-    },
+    architectures=own_architectures("Recurrent"),
     tied={},
     absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
-    keys=KEYS,
+    keys=RECURRENT_KEYS,
     build_embeddings=_build_embeddings,
     build_layers=lambda config: [RecurrentLayer(config) for _ in range(config.num_layers)],
     build_pooler=RecurrentPooling,

@@ -146,10 +146,6 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
             checkpoint=resolved.checkpoint,
         )
 
-    def state_before_result(self) -> str:
-        is_one_of_several = self.measure is not None
-        return "trained, then stopped" if is_one_of_several else ""
-
     def build_result(self, resolved: ResolvedPretraining, trained: Trained) -> dict[str, Any]:
         """Return the summary with the facts about the data and the findings from the journal."""
         entries, run = read_journal(self.folder.journal_path), self.folder.read_run()

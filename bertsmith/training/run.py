@@ -184,8 +184,11 @@ class Run(ABC, Generic[Resolved, Result]):
         draw_curves(entries, self.folder.curves_path, self.folder.read_run())
 
     def state_before_result(self) -> str:
-        """Describe where a stop after the last step ends the run; empty if the run continues."""
-        return ""
+        """Describe where a stop after the last step ends the run; empty if the run continues.
+
+        A run with further metrics is one of several, so a stop ends it even if it is complete.
+        """
+        return "" if self.measure is None else "trained, then stopped"
 
     @abstractmethod
     def build_result(self, resolved: Resolved, trained: Trained) -> Result:
