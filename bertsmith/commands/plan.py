@@ -78,6 +78,7 @@ def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
         "        This assumes machines like this one, a network that sends and receives at the "
         "same time, and that no rank computes meanwhile."
     )
+    yield "        Gradients and weights travel in fp32, also where the model computes in bf16."
 
 
 def _model_name(config: PretrainConfig) -> str:

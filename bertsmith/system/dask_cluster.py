@@ -1,8 +1,8 @@
 """Executor of the workers of a Dask scheduler, on one machine or many.
 
 Work and items travel to the workers, and small records back; data goes through files that all of
-them see. The scheduler gives the item of a worker that died to another one, until an item has been
-lost with several workers: then the work ends with an error.
+them see. The scheduler gives the item of a worker that died to another one, until `MAX_DEATHS`
+workers have died of it: then the work ends with an error.
 """
 
 import asyncio
@@ -27,6 +27,8 @@ WORKERS_SECONDS = 30
 """Seconds to wait for the first worker."""
 CHECK_SECONDS = 5
 """Seconds without a result after which the workers are looked at."""
+MAX_DEATHS = 3
+"""Workers that die while they work on an item, before the work is given up."""
 STUCK_SECONDS = 300
 """Seconds without a result after which the work is given up, if all workers are paused or gone."""
 
@@ -60,8 +62,8 @@ class DaskCluster:
         finished before those of earlier items.
 
         Raises:
-            ConfigError: an item was at work in several workers that died, the scheduler has ended,
-                or for `STUCK_SECONDS` all workers were paused or gone.
+            ConfigError: an item was at work in `MAX_DEATHS` workers that died, the scheduler has
+                ended, or for `STUCK_SECONDS` all workers were paused or gone.
         """
         same_version = _SameVersion(work, __version__)
         remaining = enumerate(items)
@@ -72,8 +74,11 @@ class DaskCluster:
             while True:
                 # No more items than threads: Dask blames an item that only waits at a worker for
                 # that worker's death, too.
+                started = []
                 for index, item in islice(remaining, max(0, self._num_threads() - len(pending))):
-                    pending[self._submit(partial(same_version, item))] = index, item
+                    started.append(self._submit(partial(same_version, item)))
+                    pending[started[-1]] = index, item
+                self._limit_deaths([future.key for future in started])
                 if not pending:
                     return
                 for future in self._wait(list(pending)):
@@ -94,6 +99,11 @@ class DaskCluster:
         """Submit work that has its arguments: Dask would search them for other futures."""
         with self._reached():
             return self._client.submit(work, pure=False)
+
+    def _limit_deaths(self, keys: Sequence[str]) -> None:
+        if keys:
+            with self._reached():
+                self._client.run_on_scheduler(_allow_deaths, keys, MAX_DEATHS)
 
     def _wait(self, futures: Sequence[Any]) -> Sequence[Any]:
         """Return the futures that have ended, once there are any; report workers that pause."""
@@ -146,7 +156,7 @@ class DaskCluster:
         try:
             return future.result()
         except distributed.scheduler.KilledWorker as error:
-            times = count_noun(error.allowed_failures + 1, "time")
+            times = count_noun(MAX_DEATHS, "time")
             raise ConfigError(
                 f"{item}: its worker died {times} while it worked on this, the last one at "
                 f"{error.last_worker.address}. Look at what that worker printed. If its memory was "
@@ -166,7 +176,9 @@ class DaskCluster:
 
         try:
             yield
-        except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError) as error:
+        except TimeoutError:  # of a wait with a limit
+            raise
+        except (OSError, distributed.client.FutureCancelledError) as error:
             raise self._scheduler_ended() from error
 
     def _scheduler_ended(self) -> ConfigError:
@@ -204,6 +216,21 @@ def connect(address: str) -> Iterator[DaskCluster]:
     with client, _quiet("distributed.client"):
         _check_workers(client, address)
         yield DaskCluster(client, address)
+
+
+async def _allow_deaths(keys: Sequence[str], num_deaths: int, dask_scheduler: Any) -> None:
+    """Let each of these tasks fail once `num_deaths` workers have died of it.
+
+    This runs in the scheduler, which has one limit for the tasks of all users, `allowed_failures`.
+    It stays as it is: these tasks begin with another number of deaths than 0.
+    """
+    end = time.monotonic() + CONNECT_SECONDS
+    for key in keys:
+        while key not in dask_scheduler.tasks and time.monotonic() < end:  # it is on its way
+            await asyncio.sleep(0.01)
+        if key in dask_scheduler.tasks:
+            task = dask_scheduler.tasks[key]
+            task.suspicious += dask_scheduler.allowed_failures + 1 - num_deaths
 
 
 async def _try(address: str) -> None:

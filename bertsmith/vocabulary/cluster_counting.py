@@ -84,6 +84,9 @@ class FilesToMerge:
     paths: tuple[Path, ...]
     merged: Path
 
+    def __str__(self) -> str:
+        return f"the merging of {len(self.paths)} files of word counts into {self.merged}"
+
 
 def merge_files(files: FilesToMerge) -> Path:
     """Merge files of counts, in any process that sees them."""

@@ -42,6 +42,7 @@ def test_several_machines_are_planned_by_what_must_travel(bertsmith, corpus_dir)
     assert ranks["efficiency"] == pytest.approx(alone / 8 / ranks["step_seconds"])
     page = bertsmith(*words, *several)
     assert "ranks   8: " in page and "at 100Mbit; efficiency" in page and "This assumes" in page
+    assert "travel in fp32" in page
     assert "ranks   " not in bertsmith(*words)
 
 

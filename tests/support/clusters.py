@@ -10,7 +10,7 @@ from bertsmith.system.dask_cluster import connect
 
 @contextmanager
 def local_cluster():
-    """Start a scheduler and two workers of one thread; yield its address and an executor."""
+    """Start a scheduler and two workers of one thread; yield its address, an executor and it."""
     import distributed
 
     with (
@@ -22,20 +22,9 @@ def local_cluster():
             dashboard_address=None,
             silence_logs="CRITICAL",
         ) as cluster,
-        _allowing(cluster.scheduler, 1),
         connect(cluster.scheduler_address) as executor,
     ):
-        yield cluster.scheduler_address, executor
-
-
-@contextmanager
-def _allowing(scheduler, failures):
-    """Let an item fail as soon as it has ended more than `failures` workers.
-
-    Dask's default is three; each end of a worker takes time.
-    """
-    scheduler.allowed_failures = failures
-    yield
+        yield cluster.scheduler_address, executor, cluster.scheduler
 
 
 def square(number):
@@ -47,10 +36,14 @@ def process_of(item):
     return os.getpid()
 
 
-def end_the_process(number):
-    if number == 3:
+def end_the_process(path):
+    """End this process if a file is there, to which it first adds a line."""
+    if path.exists():
+        with path.open("a") as file:
+            file.write("ended\n")
+        time.sleep(0.5)
         os._exit(1)
-    return number
+    return path.name
 
 
 def refuse(path):
