@@ -18,7 +18,9 @@ from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
 from bertsmith.serving.contracts.open_inference.routes import open_inference_routes
 from bertsmith.serving.contracts.openai import is_openai_path, openai_routes, problem_json
-from bertsmith.serving.contracts.tei.routes import tei_routes
+from bertsmith.serving.contracts.text_embeddings_inference.routes import (
+    text_embeddings_inference_routes,
+)
 from bertsmith.serving.heads import is_reranker
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.open_paths import needs_key
@@ -47,7 +49,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
 
     routes = [
         *own_routes(service),
-        *tei_routes(service),
+        *text_embeddings_inference_routes(service),
         *openai_routes(service),
         *open_inference_routes(service),
         *hugging_face_routes(service),

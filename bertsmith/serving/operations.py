@@ -30,10 +30,10 @@ from bertsmith.serving.contracts.open_inference.infer import InferBody
 from bertsmith.serving.contracts.open_inference.instances import InstancesBody
 from bertsmith.serving.contracts.openai import EmbeddingsBody
 from bertsmith.serving.contracts.similarities import SimilarityBody
-from bertsmith.serving.contracts.tei.embed import EmbedAllBody, EmbedBody
-from bertsmith.serving.contracts.tei.predict import PredictBody
-from bertsmith.serving.contracts.tei.rerank import RerankBody
-from bertsmith.serving.contracts.tei.tokenize import DecodeBody, TokenizeBody
+from bertsmith.serving.contracts.text_embeddings_inference.embed import EmbedAllBody, EmbedBody
+from bertsmith.serving.contracts.text_embeddings_inference.predict import PredictBody
+from bertsmith.serving.contracts.text_embeddings_inference.rerank import RerankBody
+from bertsmith.serving.contracts.text_embeddings_inference.tokenize import DecodeBody, TokenizeBody
 
 ERRORS: Mapping[int, str] = {
     400: "The body is not JSON, or has no text.",

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from bertsmith.serving.call import Call
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.text_embeddings_inference.truncation import TruncationDirection
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.contracts.vectors import compute_vectors, stack_vectors
 from bertsmith.serving.messages import ModelInfo

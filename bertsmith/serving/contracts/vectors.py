@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics.retrieval import unit_length
 from bertsmith.serving.call import Call
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.text_embeddings_inference.truncation import TruncationDirection
 from bertsmith.serving.messages import Answers, ModelInfo
 from bertsmith.serving.problems import invalid
 from bertsmith.serving.service import with_prompt

@@ -3,15 +3,19 @@
 from starlette.routing import Route
 
 from bertsmith.serving.call import endpoint
-from bertsmith.serving.contracts.tei.embed import answer_embed, answer_embed_all, answer_similarity
-from bertsmith.serving.contracts.tei.predict import predict
-from bertsmith.serving.contracts.tei.rerank import rerank
-from bertsmith.serving.contracts.tei.tokenize import decode, tokenize
+from bertsmith.serving.contracts.text_embeddings_inference.embed import (
+    answer_embed,
+    answer_embed_all,
+    answer_similarity,
+)
+from bertsmith.serving.contracts.text_embeddings_inference.predict import predict
+from bertsmith.serving.contracts.text_embeddings_inference.rerank import rerank
+from bertsmith.serving.contracts.text_embeddings_inference.tokenize import decode, tokenize
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
 
 
-def tei_routes(service: Service) -> list[Route]:
+def text_embeddings_inference_routes(service: Service) -> list[Route]:
     """Return the routes, for the first model and for a model that the path names."""
     handlers = {
         "embed": answer_embed,

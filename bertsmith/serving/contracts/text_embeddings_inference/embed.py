@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from bertsmith.serving.call import Call, answer_json, stream_arrays
 from bertsmith.serving.contracts.similarities import SimilarityBody, compute_similarities
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.text_embeddings_inference.truncation import TruncationDirection
 from bertsmith.serving.contracts.texts import Input, check_texts
 from bertsmith.serving.contracts.vectors import VectorOptions, embed_texts
 from bertsmith.serving.service import with_prompt

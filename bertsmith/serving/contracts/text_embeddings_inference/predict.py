@@ -8,7 +8,10 @@ from starlette.responses import Response
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.label_scores import label_scores
 from bertsmith.serving.contracts.pairs import check_pairs
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection, check_right
+from bertsmith.serving.contracts.text_embeddings_inference.truncation import (
+    TruncationDirection,
+    check_right,
+)
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
 from bertsmith.serving.text_field import TextField

@@ -6,7 +6,10 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from bertsmith.serving.call import Call, answer_json
-from bertsmith.serving.contracts.tei.truncation import TruncationDirection, check_right
+from bertsmith.serving.contracts.text_embeddings_inference.truncation import (
+    TruncationDirection,
+    check_right,
+)
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.heads import is_reranker
 from bertsmith.serving.messages import Answers
