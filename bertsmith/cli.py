@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith._version import __version__
-from bertsmith.commands.catalog import COMMANDS, name_of, settings_of, work_of
-from bertsmith.commands.help import HelpAsked
+from bertsmith.commands.catalog import COMMANDS, find_command, import_settings, import_work
+from bertsmith.commands.help import HelpRequested
 from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.page import made_by
 from bertsmith.system.escaping import command_streams
 from bertsmith.system.launch import Launch, is_first_rank, read_launch
-from bertsmith.system.memory import asked_bytes, lacks_memory
+from bertsmith.system.memory import lacks_memory, requested_bytes
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
 from bertsmith.system.stop_signal import (
@@ -69,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         try:
             run = _find(args)
             run()
-        except HelpAsked as asked:
-            asked.print(f"{PROG} {name_of(args)}")
+        except HelpRequested as request:
+            request.print(f"{PROG} {find_command(args)}")
         sys.stdout.flush()  # a closed pipe raises here, and not when Python exits
 
 
@@ -95,12 +95,12 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
     except BertsmithError as error:
         if debug:
             raise
-        message = as_flags_of(name_of(args), error.message)
+        message = as_flags_of(find_command(args), error.message)
         _tell(message)
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
-            _tell(f"{name_of(args)}: {_lack_of_memory(error)}")
+            _tell(f"{find_command(args)}: {_lack_of_memory(error)}")
             raise SystemExit(2) from None
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
@@ -126,7 +126,7 @@ def _take(args: list[str], *flags: str) -> bool:
 
 
 def _lack_of_memory(error: BaseException) -> str:
-    asked = asked_bytes(error)
+    asked = requested_bytes(error)
     amount = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
     return (
         f"not enough memory{amount}. Use a smaller --max-length, --batch-size or "
@@ -141,7 +141,7 @@ def _find(args: list[str]) -> Callable[[], None]:
         return partial(print, _overview())
     if args[0] in ("-V", "--version"):
         return partial(print, f"{PROG} {__version__}")
-    name = name_of(args)
+    name = find_command(args)
     if name is None:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             return partial(print, "\n".join(_table(_siblings(args[0]))))
@@ -152,7 +152,7 @@ def _find(args: list[str]) -> Callable[[], None]:
 def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     """Parse a command's line, then import the module that does its work."""
     prog = f"{PROG} {name}"
-    parse = settings_of(name).parse
+    parse = import_settings(name).parse
     settings = parse(args, prog)
     configure_process()
     launch = read_launch()
@@ -160,7 +160,7 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
         # The launcher repeats the line with which the run began.
         args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
         settings = parse(args, prog)
-    work = partial(_import_work(name), settings, [*prog.split(), *args])
+    work = partial(_import_main(name), settings, [*prog.split(), *args])
     return work if launch is None else partial(_run_on_ranks, launch, work)
 
 
@@ -182,18 +182,18 @@ def _tell(message: str) -> None:
         print(f"{PROG}: {message}", file=sys.stderr)
 
 
-def _import_work(name: str) -> Callable[[Any, Sequence[str]], None]:
+def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
     """Import a command's `main`."""
     if (
         "torch" in sys.modules
     ):  # called by a program that has imported torch: leave its garbage collection alone
-        return work_of(name).main
+        return import_work(name).main
     # torch makes half a million permanent objects. Searching them for garbage while they are made
     # takes 0.15 s, and later searches would take longer, too.
     gc.disable()
     try:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
-            main = work_of(name).main
+            main = import_work(name).main
     finally:
         gc.freeze()
         gc.enable()

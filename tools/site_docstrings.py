@@ -6,7 +6,7 @@ from typing import Any
 
 import griffe
 
-from bertsmith.commands.catalog import page_of
+from bertsmith.commands.catalog import help_page
 from bertsmith.commands.help import Option
 from bertsmith.estimators.estimator import NOT_PARAMETERS
 
@@ -48,7 +48,7 @@ def parameters_of(task: str) -> Iterator[str]:
     """Yield a table of the parameters of a task's estimator, those of `--help` first."""
     chosen = [
         option
-        for option in page_of(f"finetune {task}").options
+        for option in help_page(f"finetune {task}").options
         if option.panel == "options"
         and not option.is_required
         and name_of(option) not in {*NOT_PARAMETERS, *OF_COMMANDS_ALONE}

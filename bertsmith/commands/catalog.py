@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bertsmith.commands.help import HelpAsked, Page
+from bertsmith.commands.help import HelpRequested, Page
 
 
 class Command(NamedTuple):
@@ -82,27 +82,27 @@ COMMANDS = {
 }
 
 
-def name_of(words: Sequence[str]) -> str | None:
-    """Return the command that a line begins with; None if there is none."""
+def find_command(words: Sequence[str]) -> str | None:
+    """Return the name of the command that a line begins with; None if there is none."""
     return next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
 
 
-def settings_of(name: str) -> Any:
+def import_settings(name: str) -> Any:
     """Import the module that parses a command's line."""
     return importlib.import_module(f"bertsmith.commands.settings.{_module(name)}")
 
 
-def work_of(name: str) -> Any:
+def import_work(name: str) -> Any:
     """Import the module that does a command's work."""
     return importlib.import_module(f"bertsmith.commands.{_module(name)}")
 
 
-def page_of(name: str) -> Page:
+def help_page(name: str) -> Page:
     """Return a command's page of help, which is made from its settings."""
     try:
-        settings_of(name).parse(["--help"], f"bertsmith {name}")
-    except HelpAsked as asked:
-        return asked.page
+        import_settings(name).parse(["--help"], f"bertsmith {name}")
+    except HelpRequested as request:
+        return request.page
     raise AssertionError(f"{name} has no help")
 
 

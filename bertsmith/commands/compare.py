@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_report, tell
+from bertsmith.commands.flags import print_note, print_report
 from bertsmith.commands.settings.compare import Settings
 from bertsmith.comparison.job import NAME, compare
 from bertsmith.errors import TrainingError
@@ -18,9 +18,9 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     """
     same_command = shlex.join(line)
     with Display() as display:
-        report = compare(settings, [display], same_command, tell)
+        report = compare(settings, [display], same_command, print_note)
     print_report(report, settings.json)
-    tell(f"page in {settings.out / NAME}.html")
+    print_note(f"page in {settings.out / NAME}.html")
     if report.errors:
         raise TrainingError(
             f"runs: {len(report.errors)} failed (see above, and the page); all others are "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bertsmith.commands.catalog import COMMANDS, page_of
+from bertsmith.commands.catalog import COMMANDS, help_page
 from bertsmith.commands.help import Option
 from bertsmith.commands.recipes import recipe_kind
 from bertsmith.commands.settings.completion import Settings
@@ -29,7 +29,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 def cases() -> Iterator[str]:
     """Yield the shell's cases: the words after each beginning of a line, longest first."""
-    options = {name: page_of(name).options for name in COMMANDS}
+    options = {name: help_page(name).options for name in COMMANDS}
     follow: dict[str, list[str]] = {"": []}
     for name in COMMANDS:
         first, _, second = name.partition(" ")

@@ -36,7 +36,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
                 settings.corpus,
                 overwrite=settings.overwrite,
             )
-        print_built(
+        print_corpus(
             settings.out, settings.tokenizer, manifest, started_at=started_at, as_json=settings.json
         )
         return
@@ -52,15 +52,19 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         executor=executor,
         overwrite=settings.overwrite,
     )
-    print_built(
+    print_corpus(
         settings.out, settings.tokenizer, manifest, started_at=started_at, as_json=settings.json
     )
 
 
-def print_built(
+def print_corpus(
     out: Path, tokenizer: Path, manifest: Manifest, *, started_at: float, as_json: bool
 ) -> None:
-    """Print what a corpus holds that was begun at `started_at`, by `time.perf_counter`."""
+    """Print the contents of a new corpus, and the command to run next.
+
+    Args:
+        started_at: the value of `time.perf_counter` when the command began.
+    """
     elapsed_seconds = time.perf_counter() - started_at
     if manifest.unknown_rate > LOUD_RATE:  # a lower rate is only printed with the split
         tell_unknown(manifest.unknown_rate, out)

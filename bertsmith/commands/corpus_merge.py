@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from bertsmith.commands.corpus_build import print_built
+from bertsmith.commands.corpus_build import print_corpus
 from bertsmith.commands.settings.corpus_merge import Settings
 from bertsmith.data.sharded_build import merge_corpus
 from bertsmith.data.shards import TOKENIZER_DIR
@@ -13,6 +13,6 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     started_at = time.perf_counter()
     corpus = settings.corpus
     manifest = merge_corpus(corpus)
-    print_built(
+    print_corpus(
         corpus, corpus / TOKENIZER_DIR, manifest, started_at=started_at, as_json=settings.json
     )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.settings.demo import Settings
 from bertsmith.demo.job import run_demo
 from bertsmith.demo.page import METHODS, MORE_MINUTES, PRETRAINED, UNTRAINED, shortened
@@ -14,7 +14,7 @@ from bertsmith.training.display import Display
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     with Display() as display:
-        results = run_demo(settings, say=tell, callbacks=[display])
+        results = run_demo(settings, say=print_note, callbacks=[display])
     print(json.dumps(results) if settings.json else "\n".join(describe_demo(results)))
 
 

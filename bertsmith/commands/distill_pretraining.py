@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from bertsmith.commands.pretrain import describe_run
-from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.distill_pretraining import Settings
 from bertsmith.distillation.pretraining_run import DistillPretrainingJob, distill_pretraining
 from bertsmith.training.display import Display
@@ -19,7 +19,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         optim=settings.optim,
     )
     if settings.resume:
-        tell_where_it_resumes(settings.out)
+        print_resume_state(settings.out)
     with Display() as display:
         result = distill_pretraining(
             job,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.tables import check_delimiter
@@ -38,7 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             pooling=settings.pooling,
             normalize=settings.normalize,
         )
-        tell(encoder.loaded.precision_note)
+        print_note(encoder.loaded.precision_note)
         encoder.unknown_tokens.is_told = True  # the warning is printed below, after the result
         encoder.ranks = joined_ranks()
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
@@ -55,7 +55,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     tell_unknown(report["unknown_rate"], name_source(file))
     counts = ReadingCounts(num_truncated=report["num_truncated"], num_skipped=report["num_skipped"])
     for note in counts.notes("a text"):
-        tell(f"{note}.")
+        print_note(f"{note}.")
 
 
 def embed(encoder: Predictor[TextVectors], source: ExampleReader, out: Path) -> dict[str, Any]:

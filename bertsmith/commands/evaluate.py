@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.evaluate_flags import check_flags
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.pair_evaluation import evaluate_pairs
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.commands.system_scores import evaluate_system
-from bertsmith.commands.task_flags import load_as_told, parse_for_folder
+from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
 from bertsmith.config import to_jsonable
 from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
@@ -69,7 +69,7 @@ def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> 
         precision=settings.precision,
         max_length=settings.max_length,
     )
-    tell(scorer.loaded.precision_note)
+    print_note(scorer.loaded.precision_note)
     result = evaluate_pairs(settings, scorer, path)
     print_result(settings, scorer, result, path, {})
 
@@ -97,7 +97,7 @@ def print_result(
 
 def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     check_delimiter(settings.columns, data)
-    predictor = load_as_told(settings, model)
+    predictor = load_with_flags(settings, model)
     predictor = predictor.with_definition(
         with_separator(predictor.definition, settings.label_separator)
     )

@@ -9,8 +9,8 @@ LABEL_FLAGS = ("long_texts", "stride", "label_separator", "errors", "page")
 """Flags that apply to labelled data of an encoder alone."""
 
 
-def unfit_flags(settings: Settings, names: Iterable[str]) -> list[str]:
-    """Return those of `names` that the user has given."""
+def used_flags(settings: Settings, names: Iterable[str]) -> list[str]:
+    """Return the names of the settings that are not None."""
     return [name for name in names if getattr(settings, name) is not None]
 
 
@@ -41,7 +41,7 @@ def check_flags(settings: Settings) -> None:
     if are_pairs:
         flag = "--minimal-pairs"
         names = list(LABEL_FLAGS)
-    unfit = unfit_flags(settings, names)
+    unfit = used_flags(settings, names)
     if are_pairs and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")
     if unfit:

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import tell
-from bertsmith.commands.predict import as_characters
+from bertsmith.commands.flags import print_note
+from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.fill import Settings
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.system.counts import percent
@@ -17,13 +17,13 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     filler = Predictor.load(
         settings.model, FillMask, device=settings.device, precision=settings.precision
     )
-    tell(filler.loaded.precision_note)
+    print_note(filler.loaded.precision_note)
     filler.unknown_tokens.is_told = True  # the warning is printed with the result
-    text = as_characters(settings.text)
+    text = decode_argument(settings.text)
     prediction = filler.with_options(top=settings.top)(text)
     tell_unknown(filler.unknown_tokens.rate, "the text")
     if prediction.is_truncated:
-        tell("The text is longer than the model reads; its end was cut off.")
+        print_note("The text is longer than the model reads; its end was cut off.")
     if settings.json:
         print(json.dumps({"text": text, **prediction.to_json()}, ensure_ascii=False))
         return

@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import print_report, tell
-from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.commands.flags import print_note, print_report
+from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.data.tables import check_delimiter
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
@@ -34,16 +34,18 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     if student is None and not settings.is_series:
         train = partial(train, has_costly_baselines=True)
     if student is not None:
-        train = partial(distill, student, say=tell)
+        train = partial(distill, student, say=print_note)
     if settings.resume and not settings.is_series:
-        tell_where_it_resumes(settings.out)
+        print_resume_state(settings.out)
     with Display() as display:
         if settings.is_series:
-            result: Any = finetune_repeatedly(task, settings, [display], command, tell, train=train)
+            result: Any = finetune_repeatedly(
+                task, settings, [display], command, print_note, train=train
+            )
         else:
             result = train(task, settings, [display], command)
     if has_details() and isinstance(result, FineTuned):
-        tell(result.load_report)
+        print_note(result.load_report)
     print_report(result, settings.json)
     if not settings.json and not settings.folds:
         stored = own_settings(read_folder(settings.out).settings)

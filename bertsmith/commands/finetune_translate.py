@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertsmith.commands.flags import tell
-from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.commands.flags import print_note
+from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.finetune_translate import Settings
 from bertsmith.data.tables import check_delimiter
 from bertsmith.lineage.translation_run import learn_to_translate
@@ -17,7 +17,7 @@ from bertsmith.training.display import Display
 def main(settings: Settings, line: Sequence[str]) -> None:
     check_delimiter(settings.columns, settings.train, settings.eval)
     if settings.resume:
-        tell_where_it_resumes(settings.out)
+        print_resume_state(settings.out)
     with Display() as display:
         result = learn_to_translate(
             settings,
@@ -29,7 +29,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         )
     for name, what in (("num_skipped", "--train"), ("num_eval_skipped", "--eval")):
         if result[name]:
-            tell(f"{what}: {count_noun(result[name], 'row was', 'rows were')} left out")
+            print_note(f"{what}: {count_noun(result[name], 'row was', 'rows were')} left out")
     if settings.json:
         print(json.dumps(result))
         return

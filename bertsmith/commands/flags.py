@@ -20,7 +20,7 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
-from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Option, Page
+from bertsmith.commands.help import HELP_FLAGS, HelpRequested, Option, Page
 from bertsmith.commands.mistakes import find_mistake
 from bertsmith.commands.options import MAIN_PANEL, default_of, options_of
 from bertsmith.config import from_mapping, read_recipe, shipped_recipes, spelling
@@ -46,13 +46,13 @@ def parse_settings(
         more_options: options that help shows before those of the fields.
 
     Raises:
-        HelpAsked: the arguments ask for help.
+        HelpRequested: the arguments ask for help.
         ConfigError: an option is missing or unknown, or its value is not allowed.
     """
     description = description or inspect.getdoc(cls)
     if HELP_FLAGS & set(args):
         page = Page(description or "", (*more_options, *options_of(cls, default)))
-        raise HelpAsked(page, args)
+        raise HelpRequested(page, args)
     if "--out=" in args or ("--out", "") in pairwise(args):  # Path("") is the current folder
         raise ConfigError("--out is empty. Is the shell variable set?")
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
@@ -189,7 +189,7 @@ def print_report(report: Any, as_json: bool) -> None:
     print(json.dumps(report.to_json()) if as_json else report)
 
 
-def tell(line: str | None) -> None:
+def print_note(line: str | None) -> None:
     """Print a line on standard error, if there is one."""
     if line:
         print(line, file=sys.stderr, flush=True)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from bertsmith.commands.predict import as_characters
+from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.generate import Settings
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling
@@ -14,7 +14,7 @@ from bertsmith.lineage.text_generation import TextGenerator
 def main(settings: Settings, line: Sequence[str]) -> None:
     choice = choose_tokens_by(settings)
     generator = TextGenerator.load(settings.model, settings.device)
-    text = as_characters(settings.text)
+    text = decode_argument(settings.text)
     (result,) = generator([text], settings.max_new_tokens, choice)
     if settings.json:
         print(json.dumps({"prompt": text, **asdict(result)}, ensure_ascii=False))

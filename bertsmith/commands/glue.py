@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_report, tell
+from bertsmith.commands.flags import print_note, print_report
 from bertsmith.commands.settings.glue import Settings
 from bertsmith.finetuning.glue import run_glue
 from bertsmith.system.files import hold_folder
@@ -12,5 +12,5 @@ from bertsmith.training.display import Display
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     with hold_folder(settings.out), Display() as display:
-        report = run_glue(settings, [display], shlex.join(line), tell)
+        report = run_glue(settings, [display], shlex.join(line), print_note)
     print_report(report, settings.json)

@@ -125,7 +125,7 @@ class Page:
         }
 
 
-class HelpAsked(Exception):  # noqa: N818 - a request by the user, not an error
+class HelpRequested(Exception):  # noqa: N818 - a request by the user, not an error
     """Raised when a line asks for help instead of the command's work."""
 
     def __init__(self, page: Page, args: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.commands.predict import as_characters
+from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.look import Settings
 from bertsmith.data.tables import check_delimiter
 from bertsmith.errors import SettingError
@@ -19,8 +19,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     with hold_outputs({"--out": settings.out}, settings.data, settings.model):
         result = look(
             settings.model,
-            as_characters(settings.text),
-            pair=tuple(map(as_characters, settings.pair)),
+            decode_argument(settings.text),
+            pair=tuple(map(decode_argument, settings.pair)),
             data=settings.data,
             checkpoints=settings.checkpoints,
             without=settings.without,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bertsmith.commands.catalog import page_of
+from bertsmith.commands.catalog import help_page
 from bertsmith.commands.help import Option
 from bertsmith.config import shipped_recipes
 from bertsmith.errors import as_flags
@@ -26,7 +26,7 @@ def as_flags_of(command: str | None, message: str) -> str:
     """
     if command is None:
         return as_flags(message)
-    options = page_of(command).options
+    options = help_page(command).options
     flags = {option.name for option in options}
     words = {option.name.lower() for option in options if option.is_positional}
 

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.settings.predict import Settings
-from bertsmith.commands.task_flags import load_as_told, parse_for_folder
+from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
 from bertsmith.data.excel_files import import_openpyxl
 from bertsmith.data.reader import Reader
 from bertsmith.data.records import RecordReader
@@ -51,7 +51,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
 
 def _predict(settings: Settings, folder: ModelFolder | None) -> None:
-    predictor = load_as_told(settings, folder or settings.model)
+    predictor = load_with_flags(settings, folder or settings.model)
     task = predictor.definition
     if settings.out is not None:
         _check_ending(settings.out, task)
@@ -83,9 +83,9 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         whole = {**report, **asdict(totals), "unknown_rate": unknown_rate}
         print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))
     for note in totals.notes():
-        tell(f"{note}.")
+        print_note(f"{note}.")
     if totals.num_texts and totals.num_without_entity == totals.num_texts:
-        tell("The model found no entity in these texts.")
+        print_note("The model found no entity in these texts.")
 
 
 def _write_page(
@@ -188,7 +188,7 @@ def _output(
     """Write or print all predictions; return the first keys of the JSON report."""
     if settings.out is not None:
         note = write_predictions(settings.out, task, pairs, source_rows)
-        tell(note and f"{settings.out}: {note}")
+        print_note(note and f"{settings.out}: {note}")
         if not settings.json:
             print(f"{count_noun(totals.num_texts, 'text')} → {settings.out}")
         return {"out": str(settings.out)}
@@ -208,7 +208,7 @@ def _output(
     return {}
 
 
-def as_characters(word: str) -> str:
+def decode_argument(word: str) -> str:
     """Decode a command-line word; U+FFFD replaces bytes that are not UTF-8."""
     return os.fsencode(word).decode("utf-8", "replace")
 
@@ -216,13 +216,13 @@ def as_characters(word: str) -> str:
 def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[Any]:
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
-        return typed_examples(task, list(map(as_characters, settings.text)))
+        return examples_of_texts(task, list(map(decode_argument, settings.text)))
     check_delimiter(settings.columns, file)
     return task.reader(file, settings.columns, labelled=False)
 
 
-def typed_examples(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
-    """Build examples from the texts of the command line; one takes as many as the task needs.
+def examples_of_texts(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
+    """Build examples from the texts of a command line, of which each takes as many as it needs.
 
     Raises:
         InputError: a text is empty, or there are too few or too many.

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.pretrain import Settings
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.job import PretrainJob
@@ -38,7 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.resume:
         # Checked before the message, since a refused run is not resumed.
         RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
-        tell_where_it_resumes(settings.out)
+        print_resume_state(settings.out)
     with ExitStack() as stack:
         callbacks: list[Callback] = [stack.enter_context(Display())]
         if settings.page is not None:

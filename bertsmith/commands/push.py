@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.settings.push import Settings
 from bertsmith.model.hub import push_model
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     if _names_no_license(settings.model):
-        tell(f"{settings.model / 'README.md'}: names no license, so others may not use the model")
+        print_note(
+            f"{settings.model / 'README.md'}: names no license, so others may not use the model"
+        )
     pushed = push_model(settings.model, settings.name, private=settings.private)
     if settings.json:
         print(json.dumps(asdict(pushed)))

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder
 
@@ -15,7 +15,7 @@ def resume_command(line: Sequence[str]) -> str:
     return f"{shlex.join(words)} --resume"
 
 
-def tell_where_it_resumes(out: Path) -> None:
+def print_resume_state(out: Path) -> None:
     """Print on standard error the step that a run resumes from, if there is a run."""
     folder = RunFolder(out)
     if not folder.run_path.exists():
@@ -27,4 +27,4 @@ def tell_where_it_resumes(out: Path) -> None:
         state = f"resuming from {checkpoints[-1].name}"
     else:
         state = "no checkpoint yet, starting again"
-    tell(f"{out}: {state}")
+    print_note(f"{out}: {state}")

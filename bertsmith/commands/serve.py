@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.settings.serve import Settings
 from bertsmith.serving.bench import (
     TABLE_HEADING,
@@ -36,13 +36,13 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def _measure(url: str, settings: Settings) -> None:
     """Measure a server that runs already."""
     bodies = read_bodies(url, settings.texts)
-    tell(TABLE_HEADING)
+    print_note(TABLE_HEADING)
     result = measure_server(
         url,
         bodies,
         settings.seconds,
         api_key=settings.api_key,
-        on_load=lambda name, load: tell(table_row(name, load)),
+        on_load=lambda name, load: print_note(table_row(name, load)),
     )
     if settings.json:
         print(json.dumps(asdict(result)))
@@ -70,7 +70,7 @@ def _serve(settings: Settings) -> None:
             max_body_bytes=settings.max_body_bytes,
             timeout_seconds=settings.timeout,
         ),
-        tell,
+        print_note,
     )
     with bind(settings.host, settings.port) as listener:
         try:
@@ -82,7 +82,7 @@ def _serve(settings: Settings) -> None:
                 on_ready=partial(_tell_address, service, listener, settings.precision),
             )
         except KeyboardInterrupt:
-            tell(
+            print_note(
                 f"The server was stopped by {stopped_by()}. It has finished the requests that ran."
             )
             raise SystemExit(exit_code()) from None

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
 from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.training.display import Display
@@ -17,7 +17,7 @@ def run_system(system: str, settings: Any, line: Sequence[str]) -> Mapping[str, 
     if settings.resume:
         # Checked before the message, since a refused run is not resumed.
         RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
-        tell_where_it_resumes(settings.out)
+        print_resume_state(settings.out)
     with Display() as display:
         result = pretrain_system(
             job,

@@ -8,10 +8,10 @@ from bertsmith.commands.evaluate_flags import (
     LABEL_FLAGS,
     check_flags,
     spell_flags,
-    unfit_flags,
+    used_flags,
 )
 from bertsmith.commands.first_word import parse_with_columns
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.pair_evaluation import evaluate_pairs
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.data.columns import Columns, TranslationColumns
@@ -68,7 +68,7 @@ def _score_by_pairs(settings: Settings) -> None:
 
 def _score_writer(settings: Settings) -> None:
     """Score a model that writes one text from another on pairs of both."""
-    unfit = unfit_flags(settings, LABEL_FLAGS)
+    unfit = used_flags(settings, LABEL_FLAGS)
     if settings.data is None or unfit:
         flags = spell_flags(unfit) or "--minimal-pairs"
         raise ConfigError(
@@ -83,7 +83,7 @@ def _score_writer(settings: Settings) -> None:
     )
     if reader.num_skipped:
         rows = count_noun(reader.num_skipped, "incomplete row was", "incomplete rows were")
-        tell(f"{rows} left out")
+        print_note(f"{rows} left out")
     if settings.json:
         print(json.dumps(scores))
         return

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bertsmith.commands.first_word import find_model, parse_with_columns
-from bertsmith.commands.flags import tell
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.help import HELP_FLAGS
 from bertsmith.data.columns import Columns
 from bertsmith.errors import CheckpointError
@@ -39,14 +39,14 @@ def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, M
     return parse_with_columns(cls, columns, args, prog), folder
 
 
-def load_as_told(settings: Any, model: Path | ModelFolder) -> Predictor[Task[Any, Any]]:
-    """Load a fine-tuned model as the flags of a line say; tell of its precision.
+def load_with_flags(settings: Any, model: Path | ModelFolder) -> Predictor[Task[Any, Any]]:
+    """Load a fine-tuned model with the options of a command line; print the note on its precision.
 
     If a launcher started several ranks, they predict together.
     """
     names = ("device", "precision", "max_length", "long_texts", "stride")
     predictor = load_predictor(model, **{name: getattr(settings, name) for name in names})
-    tell(predictor.loaded.precision_note)
+    print_note(predictor.loaded.precision_note)
     predictor.unknown_tokens.is_told = True  # the warning is printed with the results
     predictor.ranks = joined_ranks()
     return predictor.with_definition(predictor.definition.with_columns(settings.columns))

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from bertsmith.commands.predict import as_characters
+from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.translate import Settings
 from bertsmith.data.text_files import iter_lines
 from bertsmith.lineage.beam_search import BeamSearch
@@ -15,7 +15,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.beams is not None:
         choice = BeamSearch(settings.beams, settings.length_penalty)
     if settings.file is None:
-        texts = list(map(as_characters, settings.texts))
+        texts = list(map(decode_argument, settings.texts))
     else:
         texts = [text.rstrip("\r\n") for text in iter_lines(settings.file)]
     writer = TextWriter.load(settings.model, settings.device)

@@ -13,7 +13,7 @@ from bertsmith.errors.kinds import (
     TrainingError,
     WriteError,
 )
-from bertsmith.errors.notices import BertsmithWarning, given_warnings, warn_once
+from bertsmith.errors.notices import BertsmithWarning, issued_warnings, warn_once
 from bertsmith.errors.option_names import as_arguments, as_fields, as_flags, option
 from bertsmith.errors.system_errors import advice_on, read_error
 
@@ -34,7 +34,7 @@ __all__ = [
     "as_arguments",
     "as_fields",
     "as_flags",
-    "given_warnings",
+    "issued_warnings",
     "option",
     "read_error",
     "warn_once",

@@ -23,14 +23,14 @@ class BertsmithWarning(UserWarning):
         return as_arguments(self.message)
 
 
-given_warnings: set[object] = set()
-"""Messages and states of the warnings that this process has shown."""
+issued_warnings: set[object] = set()
+"""Message and state of each warning that this process has shown."""
 
 
 def warn_once(message: str, state: object = None) -> None:
     """Warn once for each message and `state`, because a folder may be read several times."""
-    if (message, state) not in given_warnings:
-        given_warnings.add((message, state))
+    if (message, state) not in issued_warnings:
+        issued_warnings.add((message, state))
         warnings.warn(BertsmithWarning(message), stacklevel=1 + _levels_to_caller())
 
 

@@ -34,7 +34,7 @@ def lacks_memory(error: BaseException) -> bool:
     return any(sign in str(error) for sign in LACK_SIGNS)
 
 
-def asked_bytes(error: BaseException) -> int | None:
+def requested_bytes(error: BaseException) -> int | None:
     """Read from a `lacks_memory` error how many bytes were asked for; None if it has no number."""
     match = ASKED_PATTERN.search(str(error))
     if match is None:

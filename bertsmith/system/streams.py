@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from bertsmith.errors import BertsmithWarning, as_flags, given_warnings
+from bertsmith.errors import BertsmithWarning, as_flags, issued_warnings
 from bertsmith.system.escaping import escape_controls
 
 
@@ -71,7 +71,7 @@ def silenced() -> Iterator[None]:
 @contextlib.contextmanager
 def shown_warnings(program: str) -> Iterator[None]:
     """Print bertsmith's warnings as one line each, whatever Python's warning filters are."""
-    given_warnings.clear()
+    issued_warnings.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("always", BertsmithWarning)
         show_other = warnings.showwarning

@@ -9,7 +9,7 @@ from shutil import which
 import pytest
 
 from bertsmith.commands import flags
-from bertsmith.commands.catalog import COMMANDS, page_of, settings_of
+from bertsmith.commands.catalog import COMMANDS, help_page, import_settings
 
 MOST_LINES = 50
 
@@ -21,7 +21,7 @@ def test_help_is_short_and_points_to_the_rest(bertsmith, name):
     assert len(short.splitlines()) <= MOST_LINES
     assert max(map(len, short.splitlines())) <= 80
     whole = bertsmith(*name.split(), "--help-all")
-    for option in page_of(name).options:
+    for option in help_page(name).options:
         assert option.typed in whole
         assert option.help, f"{option.name} explains nothing"
         assert option.is_advanced or option.typed in short
@@ -30,10 +30,10 @@ def test_help_is_short_and_points_to_the_rest(bertsmith, name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_names_the_flags_that_are_parsed(monkeypatch, capsys, name):
     """The parser's own help, which nobody sees, names the same flags."""
-    shown = {each.name for each in page_of(name).options if not each.is_positional}
+    shown = {each.name for each in help_page(name).options if not each.is_positional}
     monkeypatch.setattr(flags, "HELP_FLAGS", set())
     with pytest.raises(SystemExit):
-        settings_of(name).parse(["--help"], name)
+        import_settings(name).parse(["--help"], name)
     parsed = set(re.findall(r"^[│ ] ?(--[a-z][a-z0-9-]+)", capsys.readouterr().out, re.M))
     assert shown - {"--recipe"} == parsed
 

@@ -11,9 +11,9 @@ from bertsmith.tasks.catalog import tasks
 def test_settings_import_neither_torch_nor_numpy():
     program = """
 import sys
-from bertsmith.commands.catalog import COMMANDS, settings_of
+from bertsmith.commands.catalog import COMMANDS, import_settings
 for name in COMMANDS:
-    settings_of(name)
+    import_settings(name)
     imported = sys.modules.keys() & {"torch", "transformers", "numpy", "pyarrow", "pydantic"}
     assert not imported, f"{name} imports {imported}"
 """

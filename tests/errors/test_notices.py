@@ -5,15 +5,15 @@ import warnings
 import pytest
 from tiny_models import save_tiny
 
-from bertsmith.errors import BertsmithWarning, given_warnings, warn_once
+from bertsmith.errors import BertsmithWarning, issued_warnings, warn_once
 from bertsmith.tasks.auto import load
 
 
 @pytest.fixture(autouse=True)
 def nothing_given():
-    given_warnings.clear()
+    issued_warnings.clear()
     yield
-    given_warnings.clear()
+    issued_warnings.clear()
 
 
 def caught(call):

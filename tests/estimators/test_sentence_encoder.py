@@ -17,7 +17,7 @@ from tiny_models import reviews, save_tiny
 
 import bertsmith
 from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError, InputError
-from bertsmith.errors.notices import given_warnings
+from bertsmith.errors.notices import issued_warnings
 
 QUICK = {"steps": 2, "threads": 1, "device": "cpu", "precision": "fp32", "batch_size": 4}
 EXAMPLES = reviews(16)
@@ -121,14 +121,14 @@ def test_what_is_neither_texts_nor_pairs_is_refused(encoder):
 
 
 def test_parameters_that_train_nothing_are_named(encoder, tmp_path):
-    given_warnings.clear()
+    issued_warnings.clear()
     before = encoder.transform(TEXTS)
     with pytest.warns(BertsmithWarning) as caught:
         encoder.set_params(**QUICK).fit(TEXTS)
     for part in ("no effect: steps=2, batch_size=4", "[(question, answer), …]"):
         assert part in str(caught[0].message)
     np.testing.assert_array_equal(encoder.transform(TEXTS), before)
-    given_warnings.clear()
+    issued_warnings.clear()
     pairs = list(zip(TEXTS, TEXTS[::-1], strict=True))
     encoder.fit(pairs, eval=None).save(tmp_path / "m")
     loaded = bertsmith.SentenceEncoder.load(tmp_path / "m", device="cpu", precision="fp32")

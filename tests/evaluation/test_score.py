@@ -13,7 +13,7 @@ from refusals import refuses
 
 from bertsmith.data.columns import TagColumns
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.errors.notices import BertsmithWarning, given_warnings
+from bertsmith.errors.notices import BertsmithWarning, issued_warnings
 from bertsmith.evaluation.score import (
     score_answer_files,
     score_choice_files,
@@ -26,7 +26,7 @@ from bertsmith.evaluation.settings import AnswerScoring, ClassColumns
 
 @pytest.fixture(autouse=True)
 def warnings_anew():
-    given_warnings.clear()
+    issued_warnings.clear()
 
 
 @contextmanager
@@ -367,7 +367,7 @@ def test_predictions_without_any_gold_label_bring_a_warning(tmp_path, prefix, cu
     gold = table(tmp_path / "gold.csv", [{"text": "a", "label": x} for x in (0, 1, 1)])
     path = table(tmp_path / "p.csv", [{"label": f"{prefix}{x}"} for x in (0, 1, 1)])
     for options in (None, MULTI):
-        given_warnings.clear()
+        issued_warnings.clear()
         with warns(f"{path}: none of its labels", f"{gold}: ", cure):
             assert score_class_files(gold, path, options).to_json()["macro_f1"] == 0
 

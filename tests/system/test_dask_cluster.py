@@ -13,7 +13,7 @@ import pytest
 from clusters import end_the_process, local_cluster, process_of, refuse, square
 from refusals import refuses
 
-from bertsmith.errors import BertsmithWarning, ConfigError, given_warnings
+from bertsmith.errors import BertsmithWarning, ConfigError, issued_warnings
 from bertsmith.system import dask_cluster
 from bertsmith.system.dask_cluster import connect
 
@@ -73,7 +73,7 @@ def test_paused_workers_are_told_and_given_up(executor, monkeypatch):
     monkeypatch.setattr(dask_cluster, "CHECK_SECONDS", 0.2)
     client = executor._client
     client.run(pause, status="paused")
-    given_warnings.clear()
+    issued_warnings.clear()
     timer = threading.Timer(1.0, client.run, (pause,), {"status": "running"})
     timer.start()
     with pytest.warns(BertsmithWarning) as told:

@@ -15,7 +15,7 @@ from tiny_models import save_tiny, write_reviews
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.shared import SharedFile
-from bertsmith.system.memory import asked_bytes, available_bytes, lacks_memory, resident_bytes
+from bertsmith.system.memory import available_bytes, lacks_memory, requested_bytes, resident_bytes
 
 MEGABYTE = 2**20
 
@@ -96,11 +96,11 @@ def test_what_libraries_say_of_it():
     with pytest.raises(RuntimeError) as torch_error:
         torch.empty(2**45)
     assert lacks_memory(torch_error.value)
-    assert asked_bytes(torch_error.value) == 2**47
+    assert requested_bytes(torch_error.value) == 2**47
     with pytest.raises(MemoryError) as numpy_error:
         np.empty(2**45)
-    assert asked_bytes(numpy_error.value) == 2**48
+    assert requested_bytes(numpy_error.value) == 2**48
     cuda = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ...")
-    assert lacks_memory(cuda) and asked_bytes(cuda) == 5 * 2**29
+    assert lacks_memory(cuda) and requested_bytes(cuda) == 5 * 2**29
     assert lacks_memory(SafetensorError("Cannot allocate memory (os error 12)"))
     assert not lacks_memory(RuntimeError("shape '[2]' is invalid for input of size 3"))

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
 from bertsmith.commands.compress import main as compress
-from bertsmith.errors import BertsmithWarning, CheckpointError, given_warnings
+from bertsmith.errors import BertsmithWarning, CheckpointError, issued_warnings
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
@@ -27,7 +27,7 @@ def write(folder, files):
 
 @pytest.fixture
 def folder(tmp_path):
-    given_warnings.clear()
+    issued_warnings.clear()
     folder = tmp_path / "s"
     save_tiny(folder / "0_Transformer", "masked_lm")
     kinds = {"0_Transformer": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
@@ -83,7 +83,7 @@ def test_who_names_the_inner_folder_is_told(folder):
         warnings.simplefilter("error")
         read(inner, pooling="mean")  # as it was asked for
         read(folder)
-    given_warnings.clear()
+    issued_warnings.clear()
     write(folder, {"modules.json": json.loads((folder / "modules.json").read_text())[:2]})
     write(folder, {"1_Pooling/config.json": {"pooling_mode_mean_tokens": True}})
     with warnings.catch_warnings():
@@ -115,7 +115,7 @@ def test_the_model_may_be_some_folders_deep(folder, name):
     expected = vectors_of(folder)
     move(folder, name)
     np.testing.assert_allclose(read(folder).encode(TEXTS), expected, atol=1e-6)
-    given_warnings.clear()
+    issued_warnings.clear()
     with pytest.warns(BertsmithWarning) as given:
         read(folder / name)
     assert f"Name {folder.resolve()}" in str(given[0].message)

@@ -21,13 +21,13 @@ from tiny_models import (
 from tiny_tokenizers import TINY
 
 import bertsmith
-from bertsmith.commands.predict import typed_examples
+from bertsmith.commands.predict import examples_of_texts
 from bertsmith.errors import (
     BertsmithWarning,
     CheckpointError,
     ConfigError,
     InputError,
-    given_warnings,
+    issued_warnings,
 )
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
@@ -72,7 +72,7 @@ def test_a_text_that_is_the_name_of_a_file_brings_a_warning(load, tmp_path):
     for path in (file, word):
         path.write_text("text\na film\n", encoding="utf-8")
     for call in (predictor, predictor.encode):
-        given_warnings.clear()
+        issued_warnings.clear()
         with pytest.warns(BertsmithWarning) as caught:
             answer = call(str(file))
         assert sum(str(file) in str(each.message) for each in caught) == 1
@@ -286,9 +286,9 @@ def test_options(load, tmp_path):
 ])  # fmt: skip
 def test_typed_texts_make_as_many_examples(load, head, texts, size, bad):
     task = load(head).definition
-    examples = typed_examples(task, texts)
+    examples = examples_of_texts(task, texts)
     assert [example.row for example in examples] == list(range(1, size + 1))
     for wrong in bad:
         place = f"text {len(wrong)}" if " " in wrong else f"{len(wrong)} text"
         with refuses(InputError, place):
-            typed_examples(task, wrong)
+            examples_of_texts(task, wrong)

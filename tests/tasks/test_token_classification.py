@@ -9,7 +9,7 @@ from refusals import refuses
 from samples import prepare
 from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_tokenizer
 
-from bertsmith.commands.predict import typed_examples
+from bertsmith.commands.predict import examples_of_texts
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.label_schemes import convert_labels, count_illegal
@@ -96,7 +96,7 @@ TEXT = "a 😀 good\u200bfilm,\u3000שלום the \u200b  story.\n中文 e\u0301t
 
 
 def test_predictions_can_be_read_again(tagger, tmp_path):
-    examples = typed_examples(tagger.definition, [TEXT, "a film"])
+    examples = examples_of_texts(tagger.definition, [TEXT, "a film"])
     predictions = tagger.predict(examples)
     path = tmp_path / "a.jsonl"
     pairs = list(zip(examples, predictions, strict=True))
@@ -133,7 +133,7 @@ def test_a_folder_remembers_how_text_was_cut(tmp_path):
     asked = settings(tmp_path, steps=1, columns=TagColumns(split="characters"))
     tagger = load(finetune(Tag, asked).out, **FP32)
     assert tagger("a film").words == ("a", "f", "i", "l", "m")
-    assert typed_examples(tagger.definition, ["a b"])[0].words == ("a", "b")
+    assert examples_of_texts(tagger.definition, ["a b"])[0].words == ("a", "b")
     assert tagger.with_options(split="words")("a film").words == ("a", "film")
 
 

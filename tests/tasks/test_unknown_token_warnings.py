@@ -6,14 +6,14 @@ import pytest
 from tiny_models import save_tiny
 
 import bertsmith
-from bertsmith.errors import BertsmithWarning, given_warnings
+from bertsmith.errors import BertsmithWarning, issued_warnings
 
 STRANGE, FAMILIAR = "zzz yyy xxx", "the film was very good"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    given_warnings.clear()
+    issued_warnings.clear()
     return save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
 
 

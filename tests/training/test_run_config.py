@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from bertsmith.commands.catalog import page_of
+from bertsmith.commands.catalog import help_page
 from bertsmith.distillation.objective import DistillationWeights
 from bertsmith.errors import as_flags
 from bertsmith.finetuning.resolve import FinetuneConfig
@@ -48,7 +48,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_setting_is_told_by_a_flag(command):
-    flags = {each.name.replace("--no-", "--") for each in page_of(command).options}
+    flags = {each.name.replace("--no-", "--") for each in help_page(command).options}
     for name in COMMANDS[command]:
         sentence = as_flags(describe_change(name, {name: 1}, {name: 2}))
         assert "." not in sentence and "_" not in sentence, name

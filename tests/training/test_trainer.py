@@ -22,7 +22,7 @@ from bertsmith.errors import (
     ConfigError,
     InputError,
     TrainingError,
-    given_warnings,
+    issued_warnings,
 )
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
@@ -147,7 +147,7 @@ def test_a_run_resumed_without_its_journal_says_so(corpus_dir, tmp_path, content
     journal = tmp_path / "journal.jsonl"
     journal.unlink() if content is None else journal.write_text(content)
     resumed = trainer(corpus_dir, tmp_path, model=load_model(newest))
-    given_warnings.clear()
+    issued_warnings.clear()
     with pytest.warns(BertsmithWarning) as caught:
         resumed.resume(load_checkpoint(newest))
     message = str(caught[0].message)
