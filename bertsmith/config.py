@@ -22,11 +22,11 @@ from bertsmith.errors import ConfigError, SettingError, option
 
 T = TypeVar("T")
 
-MOST_RECIPE_BYTES = 2**20
-MOST_KEY_PARTS = 100
+MAX_RECIPE_BYTES = 2**20
+MAX_KEY_PARTS = 100
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 DEEP_VALUE = re.compile(rf"(?:[\[{{]\s*+(?:{_PART}\s*+=\s*+)?+){{30}}")
-LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_KEY_PARTS},}}")
+LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_KEY_PARTS},}}")
 
 PYDANTIC_KINDS = {
     "a valid integer": "a whole number",
@@ -99,10 +99,10 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
         ConfigError: the file is missing or is not TOML (with line and column).
     """
     with find_recipe(path, folder, kind).open("rb") as file:
-        content = file.read(MOST_RECIPE_BYTES + 1)
-    if len(content) > MOST_RECIPE_BYTES:
+        content = file.read(MAX_RECIPE_BYTES + 1)
+    if len(content) > MAX_RECIPE_BYTES:
         raise ConfigError(
-            f"{path}: longer than {MOST_RECIPE_BYTES:,} bytes; a recipe is a short TOML file. Name "
+            f"{path}: longer than {MAX_RECIPE_BYTES:,} bytes; a recipe is a short TOML file. Name "
             "one."
         )
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -120,7 +120,7 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
     if key := LONG_KEY.search(text):
         line = text.count("\n", 0, key.start()) + 1
         raise ConfigError(
-            f"{path}: line {line} has a key of more than {MOST_KEY_PARTS} parts, "
+            f"{path}: line {line} has a key of more than {MAX_KEY_PARTS} parts, "
             f"{key[0][:40]}…; a recipe's have two or three. Mend that line."
         )
     try:

@@ -29,7 +29,7 @@ from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs
 from bertsmith.system.progress import only_bar
 from bertsmith.tasks.page import PredictionRow, write_predictions_page
-from bertsmith.tasks.prediction_files import KeptRows, endings, write_predictions
+from bertsmith.tasks.prediction_files import PendingRows, endings, write_predictions
 from bertsmith.tasks.task import Task
 
 MAX_ROWS = 1000
@@ -56,7 +56,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     if settings.out is not None:
         _check_ending(settings.out, task)
     source = _examples_to_predict(task, settings)
-    source_rows = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
+    source_rows = PendingRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
     rows: list[PredictionRow] = []
     with only_bar("predicting", partial(_count, source)) as advance:
@@ -183,7 +183,7 @@ def _output(
     settings: Settings,
     pairs: Iterator[tuple[Any, Any]],
     totals: _Totals,
-    source_rows: KeptRows | None,
+    source_rows: PendingRows | None,
 ) -> dict[str, Any]:
     """Write or print all predictions; return the first keys of the JSON report."""
     if settings.out is not None:

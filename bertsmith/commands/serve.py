@@ -95,10 +95,10 @@ def _tell_address(service: Service, listener: socket.socket, precision: str) -> 
     print(f"{address_of(listener)} serves {models}", flush=True)
 
 
-def describe_model(model: ModelInfo, asked_precision: str) -> str:
+def describe_model(model: ModelInfo, requested_precision: str) -> str:
     """Say what a model gives, and how it computes."""
     precision = model.precision
-    if asked_precision == "auto" and model.computes_on == "cpu":
+    if requested_precision == "auto" and model.computes_on == "cpu":
         reason = "bf16 is not clearly faster" if precision == "fp32" else "faster than fp32"
         precision += f" ({reason} here)"
     return f"{model.task}, {precision}, {_describe_threads(model)}"

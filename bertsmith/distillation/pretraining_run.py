@@ -25,7 +25,7 @@ from bertsmith.distillation.teacher import fingerprint
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
 from bertsmith.model.bert import BertModel
-from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.electra_pair import suggest_masked_lm_folder
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -242,7 +242,7 @@ def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     if "masked_lm" not in folder.heads:
         raise CheckpointError(
             f"{folder.path}: has no masked-LM head, so it cannot be a teacher here. "
-            f"{who_guesses(folder.path)}"
+            f"{suggest_masked_lm_folder(folder.path)}"
         )
     return build(folder, ["masked_lm"]), folder.tokenizer
 

@@ -208,7 +208,7 @@ class Estimator(ABC):
             for name, value in columns.items()
             if value != getattr(cls.task.columns(), name, value)
         }
-        estimator._note_model()
+        estimator._set_fitted_attributes()
         return estimator
 
     @classmethod
@@ -266,7 +266,7 @@ class Estimator(ABC):
         self._settings(columns)  # impossible settings are refused before anything is read
         verbosity = self._verbosity(show_progress)
         train = self._source(X, y, columns)
-        labels = self._look_at_labels(train, y, columns)
+        labels = self._describe_labels(train, y, columns)
         is_share = isinstance(eval, Real) and not isinstance(eval, bool)
         is_apart = eval is not None and not is_share
         held_out = self._held_out(eval, columns) if is_apart else train
@@ -310,11 +310,11 @@ class Estimator(ABC):
             view.show_report(
                 "\n".join(line for line in lines if folder is None or str(folder.path) not in line)
             )
-        self._take(folder, settings)
+        self._load_fitted(folder, settings)
         self.result_ = result
         self._columns = columns
-        self._note_labels(labels)
-        self._note_model()
+        self._set_label_fields(labels)
+        self._set_fitted_attributes()
         return self
 
     def _verbosity(self, show_progress: bool | None) -> int:
@@ -345,12 +345,12 @@ class Estimator(ABC):
             NotFittedError: the estimator is not fitted.
             InputError: an item cannot be read; the message names its position.
         """
-        return self._answers(
+        return self._convert_predictions(
             self._predictions(X, columns, batch_size=batch_size, show_progress=show_progress)
         )
 
     @abstractmethod
-    def _answers(self, predictions: Iterator[Any]) -> Any:
+    def _convert_predictions(self, predictions: Iterator[Any]) -> Any:
         """Convert predictions to the values that `predict` returns."""
 
     def score(self, X: Any, y: Any = None, **columns: Any) -> float:  # noqa: N803
@@ -428,10 +428,10 @@ class Estimator(ABC):
                 path = folder.path / "model" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            self._take(folder, self._settings({}, out=folder.path / "model"))
-            self._note_model()
+            self._load_fitted(folder, self._settings({}, out=folder.path / "model"))
+            self._set_fitted_attributes()
 
-    def _take(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
+    def _load_fitted(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
         """Load the model in `settings.out`; a temporary `folder` lives as long as the model."""
         self.predictor_ = self._open(settings.out, settings)
         # A finalizer keeps its arguments alive until it runs: here the temporary folder.
@@ -494,13 +494,13 @@ class Estimator(ABC):
         """Return the cells that a label adds to a table's row."""
         return {name: label}
 
-    def _look_at_labels(
+    def _describe_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return the fields of the task that describe the labels, such as their type."""
         return {}
 
-    def _note_labels(self, label_fields: Mapping[str, Any]) -> None:
+    def _set_label_fields(self, label_fields: Mapping[str, Any]) -> None:
         """Set the fields that describe the labels, in the fitted model and in its folder."""
         if label_fields:
             predictor = self._fitted
@@ -508,7 +508,7 @@ class Estimator(ABC):
             self.predictor_ = predictor.with_definition(definition)
             write_task_settings(predictor.loaded.folder.path, named_settings(definition))
 
-    def _note_model(self) -> None:  # noqa: B027 - most estimators have no such attributes
+    def _set_fitted_attributes(self) -> None:  # noqa: B027 - most estimators have no such attributes
         """Set the attributes that follow from the fitted model, such as `classes_`."""
 
     def _predictions(self, data: Any, columns: Mapping[str, Any], **options: Any) -> Iterator[Any]:

@@ -62,7 +62,7 @@ class QuestionAnswerer(Estimator):
         ]
         return {name: answers} if answers else {name: answers, "is_impossible": True}
 
-    def _answers(self, predictions: Iterator[Any]) -> list[str]:
+    def _convert_predictions(self, predictions: Iterator[Any]) -> list[str]:
         return [prediction.answer for prediction in predictions]
 
 
@@ -134,5 +134,5 @@ class MultipleChoice(Estimator):
             )
         return {"prompt": values[0], "choices": list(values[1]), "label": label}
 
-    def _answers(self, predictions: Iterator[Any]) -> NDArray[np.int64]:
+    def _convert_predictions(self, predictions: Iterator[Any]) -> NDArray[np.int64]:
         return np.fromiter((prediction.number for prediction in predictions), np.int64)

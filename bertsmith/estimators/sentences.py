@@ -237,7 +237,7 @@ class SentenceEncoder(Estimator):
             row["negatives"] = list(values[2:])
         return row if label is None else {**row, "score": label}
 
-    def _answers(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
+    def _convert_predictions(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
         return np.fromiter((prediction.cosine for prediction in predictions), np.float64)
 
 

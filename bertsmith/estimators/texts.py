@@ -123,7 +123,7 @@ class TextClassifier(TextEstimator):
         )
         return np.fromiter(rows, dtype=(np.float64, (len(labels),)))
 
-    def _answers(self, predictions: Iterator[Any]) -> Any:
+    def _convert_predictions(self, predictions: Iterator[Any]) -> Any:
         labels = self.classes_.tolist()
         if not self._is_multi_label:
             indices = {label: index for index, label in enumerate(labels)}
@@ -138,7 +138,7 @@ class TextClassifier(TextEstimator):
             label = sorted(label, key=str)  # the order of a set differs from run to run
         return super()._row(item, label)
 
-    def _look_at_labels(
+    def _describe_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return the type of the labels, or the names of the columns of a label matrix.
@@ -166,7 +166,7 @@ class TextClassifier(TextEstimator):
         names = ("threshold", "label_separator")
         return {"multi_label": True, **{name: getattr(definition, name) for name in names}}
 
-    def _note_model(self) -> None:
+    def _set_fitted_attributes(self) -> None:
         definition: Any = self._fitted.definition
         self._is_multi_label = isinstance(definition, MultiLabel)
         columns = definition.label_columns if self._is_multi_label else None
@@ -229,7 +229,7 @@ class TextRegressor(TextEstimator):
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[RegressOptions]) -> None:
         super().__init__(model, **settings)
 
-    def _answers(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
+    def _convert_predictions(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
         return np.fromiter((prediction.value for prediction in predictions), np.float64)
 
     def _row(self, item: Any, label: Any) -> Row:

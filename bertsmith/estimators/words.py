@@ -52,7 +52,7 @@ class TokenClassifier(Estimator):
             return {"text": item, "entities": labels}
         return {"words": list(item), "labels": labels}
 
-    def _look_at_labels(
+    def _describe_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return the type of the labels if all are numbers of one type."""
@@ -63,5 +63,5 @@ class TokenClassifier(Estimator):
         (kind, *others) = sorted(kinds) or [""]
         return {"label_kind": kind} if kind in LABEL_TYPES and not others else {}
 
-    def _answers(self, predictions: Iterator[Any]) -> list[list[Any]]:
+    def _convert_predictions(self, predictions: Iterator[Any]) -> list[list[Any]]:
         return [list(prediction.labels) for prediction in predictions]

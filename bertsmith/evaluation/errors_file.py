@@ -1,8 +1,8 @@
 """A file of wrong predictions, the most confident first.
 
-Predicted numbers are hardly ever exact; of these only the `FARTHEST` rows with the largest errors
-are written, the largest first. Rows are written to a temporary file and sorted at the end, so that
-only 16 bytes of each are in memory.
+Predicted numbers are hardly ever exact. Of these only the `MAX_NUMBER_ERRORS` rows with the largest
+errors are written, the largest first. Rows are written to a temporary file and sorted at the end,
+so that memory holds only 16 bytes of each.
 """
 
 import csv
@@ -21,9 +21,8 @@ from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write, writing
 from bertsmith.tasks.scoring import Outcome
 
-FARTHEST = 100
-"""Largest number of rows that are written where predictions are numbers, which are hardly ever
-exact."""
+MAX_NUMBER_ERRORS = 100
+"""Largest number of rows that are written if predictions are numbers."""
 
 FIELDS = ("line", "text", "gold", "predicted", "confidence", "score")
 
@@ -55,7 +54,7 @@ class Misses:
 
     def in_order(self) -> Iterator[bytes]:
         """Yield the lines, the most urgent first; lines of equal urgency in order of arrival."""
-        at_most = FARTHEST if self._are_distances else None
+        at_most = MAX_NUMBER_ERRORS if self._are_distances else None
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
         for index in order[:at_most].tolist():
             self._spool.seek(self._starts[index])
@@ -66,7 +65,7 @@ class Misses:
 def write_misses(path: Path) -> Iterator[Misses]:
     """Collect misses in the block; write `path` when it ends without error.
 
-    The file holds all misses; if answers are numbers, the `FARTHEST` most urgent ones.
+    The file holds all misses; if answers are numbers, the `MAX_NUMBER_ERRORS` most urgent ones.
 
     Raises:
         ConfigError: the name ends neither in .jsonl nor in .csv.

@@ -14,7 +14,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
-from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.electra_pair import suggest_masked_lm_folder
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.minimal_pairs import MinimalPairs
@@ -98,7 +98,7 @@ def load_pair_scorer(
             head_names = "an ELECTRA discriminator's, 'replaced_token'"
         raise CheckpointError(
             f"{folder.path}: head found: {head_names}; sentences are scored by a masked-LM head. "
-            f"{who_guesses(folder.path)}"
+            f"{suggest_masked_lm_folder(folder.path)}"
         )
     return Predictor.load(
         folder, MinimalPairs, device=device, precision=precision, max_length=max_length

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bertsmith.data.reader import count_chars
 from bertsmith.evaluation.word_influence import MAX_WORDS, mark_influential
 from bertsmith.metrics.answer_report import AnswerReport
-from bertsmith.metrics.answers import ENDLESS
+from bertsmith.metrics.answers import INFINITE_SCORE
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
@@ -266,7 +266,7 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
 
 
 def _shown(name: str, value: float, max_score: float) -> str:
-    is_plain = name in PLAIN or abs(value) >= ENDLESS
+    is_plain = name in PLAIN or abs(value) >= INFINITE_SCORE
     return format_score(name, value, 3) if is_plain else unbroken_percent(value / max_score)
 
 

@@ -45,7 +45,7 @@ from bertsmith.evaluation.settings import AnswerScoring, ClassColumns
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
-    ENDLESS,
+    INFINITE_SCORE,
     QuestionScores,
     find_language,
 )
@@ -106,7 +106,7 @@ def score_answer_files(
         order = [indices[id_] for id_ in probs if id_ in indices]
         default = DEFAULT_THRESHOLD
         if question_format(probs_file) != "squad":  # differences of logits
-            default, lowest = ENDLESS, -ENDLESS
+            default, lowest = INFINITE_SCORE, -INFINITE_SCORE
         threshold = default if threshold is None else threshold
     report = summarize_answers(
         questions,

@@ -139,7 +139,7 @@ def compare_side_by_side(
         InputError: the data cannot be read, or holds a label that a model does not know.
     """
     first, second = (_load(folder, inputs) for folder in (before, after))
-    timed = timed_things(first, inputs)
+    timed = choose_timed_inputs(first, inputs)
     runs = [partial(_run, predictor, timed) for predictor in (first, second)]
     seconds, num_rounds = alternate(runs)
     scores, num_skipped = _score(first, inputs)
@@ -194,7 +194,7 @@ def _figures(
     return Figures(parameters_of(build(folder)), size, texts_per_second, scores)
 
 
-def timed_things(predictor: Predictor[Any], inputs: ComparisonInput) -> list[Any]:
+def choose_timed_inputs(predictor: Predictor[Any], inputs: ComparisonInput) -> list[Any]:
     if inputs.data is not None:
         reader = predictor.definition.reader(inputs.data, inputs.columns, labelled=True)
         return first_of(reader.first(inputs.limit), lambda example: count_chars(example.content))

@@ -20,7 +20,7 @@ MAX_WORDS = 80
 """Largest number of words of a text that are masked, from the first: each is one more text to
 predict."""
 NUM_MARKED = 3
-MOST_ODDS_LEFT = 0.75
+MAX_ODDS_LEFT = 0.75
 """A word is marked if masking it leaves at most this share of the answer's odds. Odds are compared
 since hardly any single word changes a probability of 99 % by much."""
 AROUND = 100
@@ -56,7 +56,7 @@ def _marked(
     ]
     whole, *others = predictor.predict([example, *masked])
     left = [other.probabilities[whole.label] for other in others]
-    most = MOST_ODDS_LEFT * _odds(whole.probability)
+    most = MAX_ODDS_LEFT * _odds(whole.probability)
     ranked = sorted(zip(left, spans, strict=True))[:NUM_MARKED]
     marks = [
         Mark(*span, unbroken_percent(one), WRONG) for one, span in ranked if _odds(one) <= most

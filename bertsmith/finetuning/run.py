@@ -435,9 +435,9 @@ def score_baselines(
     task, train, held_out = dataset.task, dataset.train, dataset.held_out
     if not (train and held_out):
         return ()
-    baselines = task.baselines.cheap(task, train, held_out, before)
+    baselines = task.baselines.score_cheap(task, train, held_out, before)
     if costly:
-        baselines += task.baselines.costly(task, train, held_out, settings.model, settings)
+        baselines += task.baselines.score_costly(task, train, held_out, settings.model, settings)
     return tuple(baselines)
 
 

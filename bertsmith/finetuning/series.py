@@ -27,7 +27,7 @@ from bertsmith.finetuning.run import (
     file_sums,
     finetune,
 )
-from bertsmith.metrics.answers import ENDLESS
+from bertsmith.metrics.answers import INFINITE_SCORE
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.hub import CARD_FILE, find_checkpoint
 from bertsmith.system.counts import count_noun
@@ -522,7 +522,9 @@ def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
     names = [
         name
         for name in evaluations[0]
-        if all(isinstance(e.get(name), float) and abs(e[name]) < ENDLESS for e in evaluations)
+        if all(
+            isinstance(e.get(name), float) and abs(e[name]) < INFINITE_SCORE for e in evaluations
+        )
     ]
     columns = {name: [evaluation[name] for evaluation in evaluations] for name in names}
     return {

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from bertsmith.data.windowing import LongTexts
 from bertsmith.metrics.answers import (
-    ENDLESS,
+    INFINITE_SCORE,
     AnswerScores,
     BestThreshold,
     Language,
@@ -30,7 +30,7 @@ CUT: dict[LongTexts, tuple[str, str]] = {
 TOO_LONG = (
     "longer than {} tokens and cannot be given ('bertsmith finetune answer --max-answer-length')"
 )
-LIMITS = {ENDLESS: "none", -ENDLESS: "below all"}
+LIMITS = {INFINITE_SCORE: "none", -INFINITE_SCORE: "below all"}
 COMPARING_RULES = {
     "en": "words, as SQuAD {protocol} compares them",
     "zh": "characters, as CMRC 2018 does",
@@ -167,9 +167,9 @@ class AnswerReport(Report):
 
 def which_answers(best: BestThreshold) -> str:
     """Describe the answers that a threshold keeps."""
-    if best.threshold >= ENDLESS:
+    if best.threshold >= INFINITE_SCORE:
         return "all answers"
-    if best.threshold <= -ENDLESS:
+    if best.threshold <= -INFINITE_SCORE:
         return "no answers"
     return f"answers with a no-answer score up to {best.threshold:.6g}"
 
@@ -183,8 +183,10 @@ def with_margin(threshold: float, scores: Iterable[float]) -> float:
     >>> with_margin(0.5, [0.5, 0.7, 0.9, 0.1]), with_margin(0.5, [0.5, 0.1])
     (0.6, 0.5)
     """
-    above = min((score for score in scores if threshold < score < ENDLESS), default=threshold)
-    return (threshold + above) / 2 if threshold > -ENDLESS else threshold
+    above = min(
+        (score for score in scores if threshold < score < INFINITE_SCORE), default=threshold
+    )
+    return (threshold + above) / 2 if threshold > -INFINITE_SCORE else threshold
 
 
 def summarize_answers(

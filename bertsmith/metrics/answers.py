@@ -26,7 +26,7 @@ Protocol = Literal["1.1", "2.0"]
 DEFAULT_THRESHOLD = 1.0
 """Default of the official scorer: no probability is above 1, so every answer is kept."""
 
-ENDLESS = 2.0**128 - 2.0**104
+INFINITE_SCORE = 2.0**128 - 2.0**104
 """No-answer score of a passage without a word: the largest float32, as JSON has no infinity."""
 
 RECENT_TEXTS = 512

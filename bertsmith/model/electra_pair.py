@@ -27,7 +27,7 @@ SHARED_EMBEDDINGS = ("word", "position", "token_type", "norm")
 """Parts of the embeddings that both models share."""
 
 
-def who_guesses(folder: Path) -> str:
+def suggest_masked_lm_folder(folder: Path) -> str:
     """Suggest a model that has a masked-LM head."""
     if (folder / GENERATOR).is_dir():
         return f"Use its generator, which does: {folder / GENERATOR}."

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
 from bertsmith.data.squad import Question
-from bertsmith.metrics.answers import ENDLESS
+from bertsmith.metrics.answers import INFINITE_SCORE
 from bertsmith.system.notebook import html_table
 from bertsmith.tasks.marks import RIGHT, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.probabilities import softmax64
@@ -260,7 +260,7 @@ class AnswerPrediction:
     @property
     def no_answer_score(self) -> float:
         """The no-answer score minus the best span's, in logits; always finite."""
-        return min(self.spans.no_answer_score, ENDLESS)
+        return min(self.spans.no_answer_score, INFINITE_SCORE)
 
     def candidates(self, count: int = NUM_SHOWN) -> list[Candidate]:
         """Return the likeliest answers, best first."""

@@ -19,7 +19,7 @@ from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
 from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
-from bertsmith.tasks.multi_label_classification import LEAST, MultiLabel
+from bertsmith.tasks.multi_label_classification import MIN_PROBABILITY, MultiLabel
 from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.texts import LabelTask
@@ -108,7 +108,7 @@ class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        kept = probabilities.clip(LEAST, 1 - LEAST)
+        kept = probabilities.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         logits: NDArray[np.float64] = np.log(kept) - np.log1p(-kept)
         return logits
 
@@ -128,8 +128,8 @@ def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> Bert
         read_folder(loaded.folder.path / MEMBERS_FOLDER / name),
         heads=heads,
         device=str(loaded.device),
-        precision=loaded.asked_precision,
-        max_length=loaded.asked_length,
+        precision=loaded.requested_precision,
+        max_length=loaded.requested_length,
     )
     if other.labels != loaded.labels:
         raise CheckpointError(

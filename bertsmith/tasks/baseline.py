@@ -62,7 +62,7 @@ class Baselines:
         accuracy = gold.get(answer, 0) / sum(gold.values())
         return Baseline("majority", f"always {answer}", {"accuracy": accuracy}, answer)
 
-    def cheap(
+    def score_cheap(
         self,
         task: Any,
         train: Sequence[Any],
@@ -79,7 +79,7 @@ class Baselines:
         answer = most_frequent(Counter(self.gold_keys(task, train)))
         return [self.score_constant(task, answer, gold)]
 
-    def costly(
+    def score_costly(
         self,
         task: Any,
         train: Sequence[Any],

@@ -46,7 +46,7 @@ class ClassBaselines(Baselines):
         scores = {"accuracy": report.accuracy, "macro_f1": report.macro_f1}
         return Baseline("majority", f"always {answer!r}", scores, answer)
 
-    def costly(
+    def score_costly(
         self,
         task: Any,
         train: Sequence[Example],
@@ -77,7 +77,7 @@ class MultiLabelBaselines(Baselines):
         method = f"always {list_names(names)}" if names else "always no label"
         return Baseline("majority", method, multi_label_scores(report), answer)
 
-    def costly(
+    def score_costly(
         self,
         task: Any,
         train: Sequence[Example],
@@ -111,7 +111,7 @@ class NumberBaselines(Baselines):
     The mean is scored by RMSE alone, since a constant has no correlation with anything.
     """
 
-    def cheap(
+    def score_cheap(
         self,
         task: Any,
         train: Sequence[Example],
@@ -123,7 +123,7 @@ class NumberBaselines(Baselines):
         method = f"always {format_number(mean)}, the mean of training"
         return [Baseline("mean", method, {"rmse": rmse(gold, np.full(len(gold), mean))})]
 
-    def costly(
+    def score_costly(
         self,
         task: Any,
         train: Sequence[Example],
@@ -140,7 +140,7 @@ class NumberBaselines(Baselines):
 class WordBaselines(Baselines):
     """The label that each word most often has in training; for a new word, the commonest label."""
 
-    def cheap(
+    def score_cheap(
         self,
         task: Any,
         train: Sequence[TaggedSentence],
@@ -175,7 +175,7 @@ class AnswerBaselines(Baselines):
     whose better methods need a parser.
     """
 
-    def cheap(
+    def score_cheap(
         self,
         task: Any,
         train: Sequence[Question],
@@ -216,7 +216,7 @@ def _score_answers(
 class VectorBaselines(Baselines):
     """The vectors before fine-tuning."""
 
-    def cheap(
+    def score_cheap(
         self,
         task: Any,
         train: Sequence[Any],

@@ -184,15 +184,15 @@ class FineTuning(Objective[BertModel, Batch]):
         encoded = self.train.encoded
         group = self._groups(step)[index]
         firsts = self._first_rows(step)
-        places = [firsts[i] + row for i in group for row in range(len(encoded.rows_of(i)))]
-        return collate(encoded, group).placed(places)
+        positions = [firsts[i] + row for i in group for row in range(len(encoded.rows_of(i)))]
+        return collate(encoded, group).placed(positions)
 
     def num_rows(self, step: int) -> int:
         """Count the rows of all examples of a step."""
         return sum(len(self.train.encoded.rows_of(i)) for i in self.chosen(step))
 
     def _first_rows(self, step: int) -> dict[int, int]:
-        """Return the place in the step of each example's first row."""
+        """Return the index, among all rows of the step, of each example's first row."""
         chosen = self.chosen(step)
         counts = [len(self.train.encoded.rows_of(i)) for i in chosen]
         return dict(zip(chosen, accumulate(counts, initial=0), strict=False))
@@ -280,8 +280,8 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     """Pack all rows of the examples at `indices` into one batch.
 
     The batch's `targets` hold those of the examples and: `example`, int64 `[sequences]`, the
-    example of each sequence, as an index into `indices`; `place`, int64 `[sequences]`, the number
-    of the sequence among that example's rows, from 0; and `num_examples`. Targets of examples have
+    example of each sequence, as an index into `indices`; `row_index`, int64 `[sequences]`, the
+    index of the sequence among that example's rows; and `num_examples`. Targets of examples have
     the order of `indices`, targets of rows and tokens the order of the packed row.
     """
     rows = [row for index in indices for row in encoded.rows_of(index)]
@@ -290,11 +290,11 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     packed = [rows[index] for index in batch.order]
     counts = [len(encoded.rows_of(index)) for index in indices]
     owners = np.repeat(np.arange(len(indices), dtype=np.int64), counts)
-    places = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
+    row_indices = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
     order = list(batch.order)
     targets = {
         "example": owners[order],
-        "place": places[order],
+        "row_index": row_indices[order],
         "num_examples": np.array(len(indices)),
         **{k: v[list(indices)] for k, v in encoded.example_targets.items()},
         **{k: v[packed] for k, v in encoded.row_targets.items()},

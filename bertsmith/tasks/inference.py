@@ -24,7 +24,7 @@ from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import PROBLEM_TYPES
-from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.electra_pair import suggest_masked_lm_folder
 from bertsmith.model.int8 import can_quantize, prepack, quantize, slower_note
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
@@ -75,9 +75,9 @@ class LoadedModel:
     tokenizer: Tokenizer
     max_length: int
     precision: InferencePrecision = "fp32"
-    asked_length: int | None = None
+    requested_length: int | None = None
     """The requested `max_length`; None if it was not given and the folder's length applies."""
-    asked_precision: str = "auto"
+    requested_precision: str = "auto"
 
     @property
     def device(self) -> torch.device:
@@ -93,8 +93,8 @@ class LoadedModel:
         """A hint to use fp32 if this machine computes it as fast as `precision`; otherwise None."""
         return slower_note(self.precision) if self.device.type == "cpu" else None
 
-    def again(self, heads: Sequence[str], device: str, precision: str) -> "LoadedModel":
-        """Load the same folder for another device or in another precision.
+    def reload(self, heads: Sequence[str], device: str, precision: str) -> "LoadedModel":
+        """Load the folder again, for another device or in another precision.
 
         Raises:
             CheckpointError: the folder is not there any more, or was changed.
@@ -105,7 +105,7 @@ class LoadedModel:
             heads=heads,
             device=device,
             precision=precision,
-            max_length=self.asked_length,
+            max_length=self.requested_length,
         )
 
 
@@ -136,7 +136,7 @@ def load_for_inference(
     if heads and not any(head in model.heads for head in heads):
         if heads[0] in PROBLEM_TYPES:
             folder.check_classifier(heads[0])
-        more = f" {who_guesses(path)}" if heads[0] == "masked_lm" else ""
+        more = f" {suggest_masked_lm_folder(path)}" if heads[0] == "masked_lm" else ""
         raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}{more}")
     if model.load_report is not None and (missing := model.load_report.missing):
         raise CheckpointError(

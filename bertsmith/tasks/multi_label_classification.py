@@ -36,7 +36,7 @@ from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
 
-LEAST = 2.0**-54
+MIN_PROBABILITY = 2.0**-54
 """Lower limit of a probability in the loss: fp64 cannot tell 1 minus a smaller one from 1."""
 
 
@@ -59,7 +59,7 @@ class MultiLabelAccumulator(PredictionCounts):
         self.decisions += LabelCounts.of(true, predicted)
         likely = np.array([list(row.probabilities.values()) for row in predictions])
         right = np.where(true, likely, 1 - likely)
-        self.loss -= float(np.log(np.maximum(right, LEAST)).mean(1).sum())
+        self.loss -= float(np.log(np.maximum(right, MIN_PROBABILITY)).mean(1).sum())
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> MultiLabelReport:
@@ -153,15 +153,15 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return LossTerm(self.loss.sum(logits, flags), is_right.sum(), len(logits))
 
     def compare_with_teacher(
-        self, logits: Tensor, taught: Tensor, temperature: float
+        self, logits: Tensor, teacher_logits: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of label probabilities, averaged over labels.
 
-        `logits` and `taught` are fp32 `[texts, labels]`. A text counts as agreement if student and
-        teacher decide alike on all labels.
+        `logits` and `teacher_logits` are fp32 `[texts, labels]`. A text counts as agreement if
+        student and teacher decide alike on all labels.
         """
         border = math.log(self.threshold / (1 - self.threshold))
-        return soft_binary_loss(logits, taught, temperature, border)
+        return soft_binary_loss(logits, teacher_logits, temperature, border)
 
     def prediction(
         self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int

@@ -42,8 +42,8 @@ from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
-HARDLY = 0.01
-"""Least probability at which something that was observed may be due to chance."""
+CHANCE_LIMIT = 0.01
+"""Probability below which an observation is not put down to chance."""
 
 
 class ChoiceAccumulator(PredictionCounts):
@@ -122,9 +122,9 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         return ChoiceExample(prompt, tuple(choices), row=record.get("row", 0))
 
     def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
-        """Warn if the first choice is never right and that is hardly due to chance."""
+        """Warn if the first choice is never right, which is unlikely by chance."""
         by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
-        if by_chance > HARDLY or any(example.label == 0 for example in examples):
+        if by_chance > CHANCE_LIMIT or any(example.label == 0 for example in examples):
             return []
         return [
             "the first choice is right in none of the rows; where labels are numbers, "
@@ -177,10 +177,12 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         )
 
     def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+        self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        logits, taught_logits = (choice_logits(values[:, 0], batch) for values in (outputs, taught))
-        return soft_class_loss(logits, taught_logits, temperature)
+        logits, teacher_logits = (
+            choice_logits(values[:, 0], batch) for values in (outputs, teacher_outputs)
+        )
+        return soft_class_loss(logits, teacher_logits, temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         return sequence_logits(model, batch, "choose")

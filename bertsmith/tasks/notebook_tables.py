@@ -7,9 +7,9 @@ from typing import Any
 from bertsmith.system.notebook import html_lines, html_table
 from bertsmith.tasks.protocols import PredictionT
 
-MOST_LABELS = 10
-MOST_PREDICTIONS = 20
-MOST_CHARACTERS = 200
+MAX_LABELS = 10
+MAX_PREDICTIONS = 20
+MAX_CELL_CHARACTERS = 200
 """Largest number of characters of a table's cell; longer texts are shortened."""
 
 
@@ -28,13 +28,13 @@ class Predictions(list[PredictionT]):
 
     def _note_first(self, pairs: Iterable[tuple[Any, PredictionT]]) -> Iterator[PredictionT]:
         for pair in pairs:
-            if len(self._first) < MOST_PREDICTIONS:
+            if len(self._first) < MAX_PREDICTIONS:
                 self._first.append(pair)
             yield pair[1]
 
     def _repr_html_(self) -> str | None:
         noted = [prediction for _, prediction in self._first]
-        are_first = len(noted) == min(len(self), MOST_PREDICTIONS) and all(map(is_, noted, self))
+        are_first = len(noted) == min(len(self), MAX_PREDICTIONS) and all(map(is_, noted, self))
         if not (noted and are_first):  # the list was changed: Jupyter then shows it as text
             return None
         rows = [str(prediction.line(example)).split("\t") for example, prediction in self._first]
@@ -45,9 +45,9 @@ class Predictions(list[PredictionT]):
 
 
 def likeliest(probabilities: Mapping[Any, float]) -> list[tuple[Any, float]]:
-    """Return the `MOST_LABELS` likeliest labels with their probabilities, the likeliest first."""
-    return sorted(probabilities.items(), key=lambda pair: -pair[1])[:MOST_LABELS]
+    """Return the `MAX_LABELS` likeliest labels with their probabilities, the likeliest first."""
+    return sorted(probabilities.items(), key=lambda pair: -pair[1])[:MAX_LABELS]
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+    return text if len(text) <= MAX_CELL_CHARACTERS else f"{text[: MAX_CELL_CHARACTERS - 1]}…"

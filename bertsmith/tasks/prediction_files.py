@@ -24,7 +24,7 @@ OTHER_LINE = "file_line"
 Pairs = Iterable[tuple[Any, Any]]
 
 
-class KeptRows:
+class PendingRows:
     """Examples of a table, and the row of each, which is kept until the example is predicted."""
 
     def __init__(self, reader: RecordReader[Any]) -> None:
@@ -52,7 +52,7 @@ def endings(task: Task[Any, Any]) -> list[str]:
 
 
 def write_predictions(
-    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: KeptRows | None
+    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows | None
 ) -> str | None:
     """Write a file of predictions, by the ending of its name; return a note about its cells.
 
@@ -77,7 +77,7 @@ def write_predictions(
 
 
 def _write_table(
-    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: KeptRows | None
+    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows | None
 ) -> str | None:
     first, pairs = _peek(pairs)
     if first is None:
@@ -122,7 +122,7 @@ def _is_table(row: SourceRow) -> bool:
     return isinstance(row.columns, list)
 
 
-def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: KeptRows) -> Iterator[str]:
+def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows) -> Iterator[str]:
     """Yield an object for each row: its columns, its line, and the prediction."""
     columns: list[str] = []
     added: dict[str, str] = {}

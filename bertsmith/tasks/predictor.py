@@ -468,7 +468,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             ConfigError: this machine has no such device.
             CheckpointError: the folder is not there any more.
         """
-        self.loaded = self.loaded.again(self.definition.heads, device, self.loaded.asked_precision)
+        self.loaded = self.loaded.reload(
+            self.definition.heads, device, self.loaded.requested_precision
+        )
         return self
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:

@@ -37,7 +37,7 @@ from bertsmith.data.windowing import LongTexts, Windowing
 from bertsmith.errors import ConfigError, ExamplesError, option
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
-    ENDLESS,
+    INFINITE_SCORE,
     Language,
     QuestionScores,
     answer_or_none_scores,
@@ -68,8 +68,8 @@ from bertsmith.training.objective import LossTerm
 
 MAX_ANSWER_LENGTH = 30
 """Largest number of tokens of an answer, as in the released code for SQuAD."""
-SHARE_WITHIN = 0.99
-"""Share of the training answers that are within `max_answer_length` where it is not given."""
+LENGTH_QUANTILE = 0.99
+"""Quantile of the lengths of training answers that `max_answer_length` is by default."""
 
 
 def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterator[str]:
@@ -147,7 +147,7 @@ class AnswerAccumulator(PredictionCounts):
             protocol="2.0" if has_both else "1.1",
             no_answer_probs=self.no_answer_scores if has_both or self.may_abstain else None,
             threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
-            lowest=-ENDLESS,  # no-answer scores are differences of logits
+            lowest=-INFINITE_SCORE,  # no-answer scores are differences of logits
         )
         return replace(
             report,
@@ -228,7 +228,7 @@ class Answer(Task[Question, AnswerPrediction]):
         if settings.max_answer_length is not None:
             return self
         lengths = list(answer_lengths(folder.tokenizer, train, MAX_ANSWER_LENGTH))
-        longest = int(np.quantile(lengths, SHARE_WITHIN, method="higher"))
+        longest = int(np.quantile(lengths, LENGTH_QUANTILE, method="higher"))
         return replace(self, max_answer_length=max(MAX_ANSWER_LENGTH, longest))
 
     @classmethod
@@ -348,19 +348,21 @@ class Answer(Task[Question, AnswerPrediction]):
         )
 
     def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+        self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the mean divergence of start and end probabilities, summed over windows.
 
-        `outputs` and `taught` are fp32 logits `[tokens, 2]`. A window agrees with the teacher if
-        student and teacher have the same likeliest start and the same likeliest end.
+        `outputs` and `teacher_outputs` are fp32 logits `[tokens, 2]`. A window agrees with the
+        teacher if student and teacher have the same likeliest start and the same likeliest end.
         """
-        logits, taught_logits = (padded_logits(values, batch) for values in (outputs, taught))
+        logits, teacher_logits = (
+            padded_logits(values, batch) for values in (outputs, teacher_outputs)
+        )
         starts, ends = (
-            soft_class_loss(logits[..., column], taught_logits[..., column], temperature)[0]
+            soft_class_loss(logits[..., column], teacher_logits[..., column], temperature)[0]
             for column in (0, 1)
         )
-        return (starts + ends) / 2, (logits.argmax(1) == taught_logits.argmax(1)).all(1).sum()
+        return (starts + ends) / 2, (logits.argmax(1) == teacher_logits.argmax(1)).all(1).sum()
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Compute logits of start and end in batch order, fp32 `[tokens, 2]`."""

@@ -211,16 +211,16 @@ class Regress(TextTask[NumberPrediction]):
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 
     def compare_with_teacher(
-        self, logits: Tensor, taught: Tensor, temperature: float
+        self, logits: Tensor, teacher_logits: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers.
 
-        `logits` and `taught` are fp32 `[texts, 1]`: `logits` are standardized numbers, `taught`
-        numbers in the labels' unit, or before a sigmoid if the teacher has one.
+        `logits` and `teacher_logits` are fp32 `[texts, 1]`: `logits` are standardized numbers,
+        `teacher_logits` numbers in the labels' unit, or before a sigmoid if the teacher has one.
         """
         if self.teacher_activation == "sigmoid":
-            taught = taught.sigmoid()
-        return self._compare(logits, (taught[:, 0] - self.mean) / self.deviation)
+            teacher_logits = teacher_logits.sigmoid()
+        return self._compare(logits, (teacher_logits[:, 0] - self.mean) / self.deviation)
 
     def prediction(
         self, outputs: NDArray[np.float32], is_truncated: bool, num_windows: int

@@ -333,7 +333,7 @@ class Embed(Task[RelatedTexts, Vectors]):
                 "task out."
             )
         text_vectors = TextVectors.restore(loaded, pooling=pooling)
-        length = loaded.asked_length or read_length(loaded.folder.files)
+        length = loaded.requested_length or read_length(loaded.folder.files)
         folder = SentenceFolder(text_vectors.pooling, text_vectors.normalize, length)
         settings.pop("folder", None)
         trained = TrainingColumns.from_json(settings.pop("columns", None))
@@ -431,11 +431,12 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Compare each anchor with the positives and negatives of all rows of the group."""
-        owners, places, texts = (batch.targets[name] for name in ("example", "place", "text"))
+        names = ("example", "row_index", "text")
+        owners, row_indices, texts = (batch.targets[name] for name in names)
         anchors, own = rows_at(batch, 0), rows_at(batch, 1)
-        others = (places > 0).nonzero()[:, 0]
+        others = (row_indices > 0).nonzero()[:, 0]
         right = torch.empty_like(anchors)
-        is_own = places[others] == 1
+        is_own = row_indices[others] == 1
         right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
         # No negatives are: the anchor's own text, and the positives of equal anchors in any row.
         is_itself = texts[others] == texts[anchors][:, None]
@@ -448,13 +449,13 @@ class Embed(Task[RelatedTexts, Vectors]):
         )
 
     def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+        self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Sum 1 - cosine of student and teacher vectors, and count the vectors that are close.
 
-        `outputs` and `taught` are `[sequences, hidden]`.
+        `outputs` and `teacher_outputs` are `[sequences, hidden]`.
         """
-        return soft_vector_loss(outputs, taught, CLOSE_COSINE)
+        return soft_vector_loss(outputs, teacher_outputs, CLOSE_COSINE)
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
         """Count the predictions: one per example, in the distillation loss one per text."""
@@ -495,7 +496,7 @@ class Embed(Task[RelatedTexts, Vectors]):
 
 def rows_at(batch: Batch, number: int) -> Tensor:
     """Return the index of row `number` of each example, int64 `[examples]`."""
-    rows = (batch.targets["place"] == number).nonzero()[:, 0]
+    rows = (batch.targets["row_index"] == number).nonzero()[:, 0]
     return rows[batch.targets["example"][rows].argsort()]
 
 

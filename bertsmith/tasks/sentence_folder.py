@@ -41,8 +41,8 @@ TAKE_POOLING = "'embed', 'finetune embed', SentenceEncoder"
 
 SETTINGS_FILE = "config_sentence_transformers.json"
 
-MOST_FOLDERS_DEEP = 3
-"""Number of parent folders in which a modules.json that names the model's folder is searched."""
+MAX_PARENTS = 3
+"""Number of parent folders that are searched for a modules.json that names the model's folder."""
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The modules that turn a text into a vector, and the folder with the settings of each."""
@@ -128,7 +128,9 @@ class SentenceFolder:
                 write_json(directory / name, content)
 
 
-def tell_outer_pooling(files: SmallFiles, inner: SentenceFolder, pooling: Pooling | None) -> None:
+def warn_of_outer_pooling(
+    files: SmallFiles, inner: SentenceFolder, pooling: Pooling | None
+) -> None:
     """Warn if a folder lies inside a sentence encoder's folder that pools in another way.
 
     `inner` are the settings of the inner folder itself. With a `pooling`, which was asked for,
@@ -138,7 +140,7 @@ def tell_outer_pooling(files: SmallFiles, inner: SentenceFolder, pooling: Poolin
     if files.outer is not None or files.has("modules.json") or pooling is not None:
         return
     try:
-        parents = islice(directory.parents, MOST_FOLDERS_DEEP)
+        parents = islice(directory.parents, MAX_PARENTS)
         outer = next((folder for folder in parents if inner_folder(folder) == directory), None)
         if outer is None:
             return

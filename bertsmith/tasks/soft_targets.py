@@ -10,42 +10,46 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def soft_class_loss(logits: Tensor, taught: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def soft_class_loss(
+    logits: Tensor, teacher_logits: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
     """Compute KL(teacher || student) of one class among several, summed, and the agreement.
 
     The loss is an fp32 scalar (Hinton et al. 2015, section 2); the second result counts equal
-    predictions. Shapes: `logits` and `taught` fp32 `[n, classes]`; a class that is minus infinity
-    in both is ignored.
+    predictions. Shapes: `logits` and `teacher_logits` fp32 `[n, classes]`; a class that is minus
+    infinity in both is ignored.
     """
-    teacher = F.log_softmax(taught / temperature, -1)
+    teacher = F.log_softmax(teacher_logits / temperature, -1)
     student = F.log_softmax(logits / temperature, -1)
     difference = (teacher - student).masked_fill(teacher == -torch.inf, 0.0)
     loss = temperature**2 * (teacher.exp() * difference).sum()
-    return loss, (logits.argmax(-1) == taught.argmax(-1)).sum()
+    return loss, (logits.argmax(-1) == teacher_logits.argmax(-1)).sum()
 
 
 def soft_binary_loss(
-    logits: Tensor, taught: Tensor, temperature: float, border: float = 0.0
+    logits: Tensor, teacher_logits: Tensor, temperature: float, border: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Compute the multi-label KL divergence, averaged over labels and summed over rows.
 
     The second result counts rows with equal decisions for all labels; a label is present if its
-    logit is at least `border`. Shapes: `logits` and `taught` fp32 `[n, labels]`.
+    logit is at least `border`. Shapes: `logits` and `teacher_logits` fp32 `[n, labels]`.
     """
-    soft = taught / temperature
+    soft = teacher_logits / temperature
     targets = soft.sigmoid()
     student = logits / temperature
     crossed = F.binary_cross_entropy_with_logits(student, targets, reduction="none")
     least = F.binary_cross_entropy_with_logits(soft, targets, reduction="none")
-    alike = ((logits >= border) == (taught >= border)).all(1)
+    alike = ((logits >= border) == (teacher_logits >= border)).all(1)
     return temperature**2 * (crossed - least).mean(1).sum(), alike.sum()
 
 
-def soft_vector_loss(vectors: Tensor, taught: Tensor, close: float) -> tuple[Tensor, Tensor]:
+def soft_vector_loss(
+    vectors: Tensor, teacher_vectors: Tensor, close: float
+) -> tuple[Tensor, Tensor]:
     """Sum 1 - cosine of student and teacher vectors (Sanh et al. 2019, section 2), in fp32.
 
-    The second result counts cosines of at least 1 - `close`. Shapes: `vectors` and `taught`
-    `[n, hidden]`.
+    The second result counts cosines of at least 1 - `close`. Shapes: `vectors` and
+    `teacher_vectors` `[n, hidden]`.
     """
-    cosines = F.cosine_similarity(vectors.float(), taught.float(), dim=-1)
+    cosines = F.cosine_similarity(vectors.float(), teacher_vectors.float(), dim=-1)
     return (1 - cosines).sum(), (cosines >= 1 - close).sum()

@@ -320,12 +320,12 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @abstractmethod
     def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+        self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the distillation loss, and how many predictions agree with the teacher's.
 
-        `outputs` are those of the student and `taught` those of the teacher, both in the shape that
-        the function `outputs` returns; both results are scalars. The loss is summed over
+        `outputs` are those of the student and `teacher_outputs` those of the teacher, both in the
+        shape that the function `outputs` returns; both results are scalars. The loss is summed over
         predictions. For predictions of one or several labels, it is the divergence of their
         probabilities at `temperature` (tasks/soft_targets.py).
         """

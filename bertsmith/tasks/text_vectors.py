@@ -35,7 +35,7 @@ from bertsmith.tasks.sentence_folder import (
     Similarity,
     check_case,
     find_length_file,
-    tell_outer_pooling,
+    warn_of_outer_pooling,
 )
 from bertsmith.tasks.vector_prediction import TextVector
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -88,12 +88,12 @@ class TextVectors(InferenceTask[Example, TextVector]):
             )
         files = loaded.folder.files
         folder = SentenceFolder.read(files, pooling=pooling)
-        tell_outer_pooling(files, folder, pooling)
+        warn_of_outer_pooling(files, folder, pooling)
         check_case(files, loaded.tokenizer)
         if folder.max_length is not None:
             location = f"{files.path(find_length_file(files))}: max_seq_length"
             check_stored_length(loaded.tokenizer, folder.max_length, location)
-        own_length = loaded.asked_length or folder.max_length or loaded.max_length
+        own_length = loaded.requested_length or folder.max_length or loaded.max_length
         return cls(
             min(loaded.max_length, own_length),
             folder.pooling or "mean",

@@ -113,11 +113,11 @@ class TextTask(Task[Example, PredictionT]):
 
     @abstractmethod
     def compare_with_teacher(
-        self, logits: Tensor, taught: Tensor, temperature: float
+        self, logits: Tensor, teacher_logits: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the distillation loss, summed over texts, and the number of agreeing predictions.
 
-        `logits` and `taught` are fp32 `[texts, outputs]`; both results are scalars.
+        `logits` and `teacher_logits` are fp32 `[texts, outputs]`; both results are scalars.
         """
 
     @staticmethod
@@ -146,10 +146,12 @@ class TextTask(Task[Example, PredictionT]):
         return sequence_logits(model, batch, self.head)
 
     def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+        self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        logits, taught_logits = (mean_over_rows(values, batch) for values in (outputs, taught))
-        return self.compare_with_teacher(logits, taught_logits, temperature)
+        logits, teacher_logits = (
+            mean_over_rows(values, batch) for values in (outputs, teacher_outputs)
+        )
+        return self.compare_with_teacher(logits, teacher_logits, temperature)
 
     def decode(
         self,

@@ -312,15 +312,15 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         return replace(same, loss=loss, label_kind=teacher.label_kind)
 
     def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+        self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of label probabilities, summed over words.
 
-        `outputs` and `taught` are fp32 logits `[tokens, labels]`; they are compared at the first
-        token of each word.
+        `outputs` and `teacher_outputs` are fp32 logits `[tokens, labels]`; they are compared at the
+        first token of each word.
         """
         first_tokens = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
-        return soft_class_loss(outputs[first_tokens], taught[first_tokens], temperature)
+        return soft_class_loss(outputs[first_tokens], teacher_outputs[first_tokens], temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         return token_logits(model, batch, "tag")

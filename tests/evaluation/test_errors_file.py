@@ -87,7 +87,7 @@ def test_many_misses_need_little_memory(tmp_path):
 
 
 def test_the_page_shows_what_the_figures_say(evaluate, place, monkeypatch):
-    monkeypatch.setattr(word_influence, "MOST_ODDS_LEFT", 0.9999)  # the tiny model is unsure
+    monkeypatch.setattr(word_influence, "MAX_ODDS_LEFT", 0.9999)  # the tiny model is unsure
     page = place / "report.html"
     report = evaluate("--page", page)
     text = page.read_text()
@@ -109,7 +109,7 @@ def test_the_page_shows_what_the_figures_say(evaluate, place, monkeypatch):
 
 
 def test_words_that_decide_are_marked_with_what_is_left(place, monkeypatch):
-    monkeypatch.setattr(word_influence, "MOST_ODDS_LEFT", 0.9999)  # the tiny model is unsure
+    monkeypatch.setattr(word_influence, "MAX_ODDS_LEFT", 0.9999)  # the tiny model is unsure
     classifier = load(place / "classifier", device="cpu", precision="fp32")
     example = Example("A gripping story, unbearably told.", "really good")
     (parts,) = word_influence.mark_influential(classifier, [example])

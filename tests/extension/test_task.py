@@ -91,8 +91,8 @@ class CountWords(TextTask):
         right = ((logits[:, 0] - targets).abs() < 0.5).sum()
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), right
 
-    def compare_with_teacher(self, logits, taught, temperature):
-        return self.compare(logits, taught[:, 0])
+    def compare_with_teacher(self, logits, teacher_logits, temperature):
+        return self.compare(logits, teacher_logits[:, 0])
 
     def prediction(self, outputs, is_truncated, num_windows):
         return Count(float(outputs[0]), is_truncated, num_windows)

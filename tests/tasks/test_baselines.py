@@ -29,7 +29,7 @@ COMPUTE = InferenceCompute(device="cpu", precision="fp32")
 
 
 def cheap(task, train, held_out, before=None):
-    return task.baselines.cheap(task, train, held_out, before or {})
+    return task.baselines.score_cheap(task, train, held_out, before or {})
 
 
 def only(baselines):
@@ -74,7 +74,7 @@ def test_tfidf_decides_on_each_of_several_labels():
     pytest.importorskip("sklearn", reason="needs scikit-learn")
 
     def costly(train):
-        return SEVERAL.baselines.costly(SEVERAL, train, held_out, None, COMPUTE)
+        return SEVERAL.baselines.score_costly(SEVERAL, train, held_out, None, COMPUTE)
 
     held_out = [Example("good", label="film,good"), Example("bad", label="bad")]
     assert only(costly(SETS)).scores == {"micro_f1": 1.0, "macro_f1": 1.0, "subset_accuracy": 1.0}
@@ -140,7 +140,7 @@ def test_vectors_are_scored_before_training():
 
 def test_pairs_have_the_cosine_of_the_model_before(tmp_path):
     def costly(train, held_out, model):
-        return task.baselines.costly(task, train, held_out, model, COMPUTE)
+        return task.baselines.score_costly(task, train, held_out, model, COMPUTE)
 
     task, model = Regress(), save_tiny(tmp_path / "model", "masked_lm")
     texts = ("good film", "bad film", "a lovely day")

@@ -109,7 +109,7 @@ def test_batches_are_a_function_of_seed_and_step(case):
 def test_rows_of_an_example_stay_together_and_losses_have_the_counts_foretold(case):
     objective, model = case.objective(batch_size=12, micro_batch_tokens=60), case.model()
     for batch in objective.micro_batches(1):
-        owners, places = batch.targets["example"].tolist(), batch.targets["place"].tolist()
+        owners, places = batch.targets["example"].tolist(), batch.targets["row_index"].tolist()
         assert len(set(zip(owners, places, strict=True))) == batch.num_sequences
         assert sorted(set(owners)) == list(range(int(batch.targets["num_examples"])))
         for owner in set(owners):

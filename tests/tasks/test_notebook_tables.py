@@ -12,7 +12,7 @@ from tiny_models import save_tiny
 import bertsmith
 from bertsmith.evaluation.minimal_pairs import load_pair_scorer
 from bertsmith.tasks.label_prediction import ClassPrediction
-from bertsmith.tasks.notebook_tables import MOST_CHARACTERS, MOST_LABELS, MOST_PREDICTIONS
+from bertsmith.tasks.notebook_tables import MAX_CELL_CHARACTERS, MAX_LABELS, MAX_PREDICTIONS
 
 MARKUP = "<script>alert('film')</script> & <b>a good film</b>"
 
@@ -44,7 +44,7 @@ def test_several_labels_say_which_are_predicted(load):  # noqa: F811
 def test_only_the_likeliest_of_many_labels_are_shown():
     shares = {number: number / 1000 for number in range(40)}
     _, rows = rows_of(ClassPrediction(39, shares))
-    assert len(rows) == MOST_LABELS
+    assert len(rows) == MAX_LABELS
     assert rows[0] == ["39", "0.0390"]
 
 
@@ -129,7 +129,7 @@ def test_several_predictions_are_a_table_with_their_texts(load, head):  # noqa: 
     titles, rows = rows_of(several)
     line = str(several[1].line(predictor.example(record))).split("\t")
     if head == "":
-        assert rows[1][0].startswith(line[0][:50]) and len(rows[1][0]) == MOST_CHARACTERS
+        assert rows[1][0].startswith(line[0][:50]) and len(rows[1][0]) == MAX_CELL_CHARACTERS
         line[0] = rows[1][0]
     assert rows[1] == line
     assert len(titles) == len(line) and all(titles)
@@ -141,10 +141,10 @@ def test_texts_are_no_markup(load):  # noqa: F811
 
 
 def test_the_first_of_many_are_shown_and_the_others_counted(load):  # noqa: F811
-    texts = [f"film {number}" for number in range(MOST_PREDICTIONS + 1500)]
+    texts = [f"film {number}" for number in range(MAX_PREDICTIONS + 1500)]
     predictions = load("classify")(texts)
     _, rows = rows_of(predictions)
-    assert [row[2] for row in rows] == texts[:MOST_PREDICTIONS]
+    assert [row[2] for row in rows] == texts[:MAX_PREDICTIONS]
     assert read_html(predictions._repr_html_()).lines == ["… and 1,500 more"]
 
 

@@ -206,7 +206,7 @@ def test_logits_are_means_over_windows_and_absent_choices_have_none():
     assert data.num_windows == [1, num_windows]
     assert data.num_windowed == 1
     # Each row's number in its example stands for its logit.
-    logits = choice_logits(batch.targets["place"].float(), batch)
+    logits = choice_logits(batch.targets["row_index"].float(), batch)
     expected = numbers[: 3 * num_windows].view(3, num_windows).mean(1)
     torch.testing.assert_close(logits[0], expected)
     assert logits[1].tolist() == [0.0, 1.0, -torch.inf]

@@ -44,7 +44,7 @@ class AnswerBody(Struct, forbid_unknown_fields=True):
     options: HubOptions | None = None
 
 
-async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+async def answer_questions(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     body = convert(content, AnswerBody)
     parameters = body.parameters
     rows, field = as_rows(body.inputs)

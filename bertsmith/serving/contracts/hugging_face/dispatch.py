@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertsmith.serving.call import Call
-from bertsmith.serving.contracts.hugging_face.answers import answers_in
+from bertsmith.serving.contracts.hugging_face.answers import answer_questions
 from bertsmith.serving.contracts.hugging_face.choices import choices
 from bertsmith.serving.contracts.hugging_face.classes import classes
 from bertsmith.serving.contracts.hugging_face.masks import filled
@@ -18,7 +18,7 @@ HANDLERS = {
     "feature-extraction": vectors,
     "text-classification": classes,
     "token-classification": tags,
-    "question-answering": answers_in,
+    "question-answering": answer_questions,
     "fill-mask": filled,
     "multiple-choice": choices,
 }

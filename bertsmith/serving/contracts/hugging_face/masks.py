@@ -19,9 +19,9 @@ from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.mask_prediction import spell_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-MOST_PROPOSED = 4_000
+MAX_PROPOSED = 4_000
 """Largest number of tokens in an answer."""
-MOST_SPELLED = 20_000_000
+MAX_SPELLED = 20_000_000
 """Largest number of characters in an answer; each token comes with its whole text."""
 
 
@@ -70,17 +70,17 @@ def _check_number(texts: Sequence[str], mask: str, top: int) -> None:
         Problem: 422 if it would have.
     """
     counts = [text.count(mask) for text in texts]
-    if sum(counts) * top > MOST_PROPOSED:
+    if sum(counts) * top > MAX_PROPOSED:
         raise invalid(
             f"parameters.top_k: found {top:,} tokens for each of {sum(counts):,} masks, and this "
-            f"server gives at most {MOST_PROPOSED:,} in one request. Ask for fewer, or divide the "
+            f"server gives at most {MAX_PROPOSED:,} in one request. Ask for fewer, or divide the "
             "request."
         )
     num_characters = sum(count * top * len(text) for count, text in zip(counts, texts, strict=True))
-    if num_characters > MOST_SPELLED:
+    if num_characters > MAX_SPELLED:
         raise invalid(
             f"inputs: the answer would have {num_characters:,} characters, since each token comes "
-            f"with its text, and this server writes at most {MOST_SPELLED:,}. Shorten the texts, "
+            f"with its text, and this server writes at most {MAX_SPELLED:,}. Shorten the texts, "
             "or ask for fewer tokens."
         )
 
@@ -94,10 +94,10 @@ def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> tuple[int, ..
     words = [targets] if isinstance(targets, str) else targets
     if not words:
         raise empty("parameters.targets: found none. Send at least one word, or leave it out.")
-    if len(words) > MOST_PROPOSED:
+    if len(words) > MAX_PROPOSED:
         raise invalid(
             f"parameters.targets: found {len(words):,} words, and this server takes at most "
-            f"{MOST_PROPOSED:,} in one request. Divide it."
+            f"{MAX_PROPOSED:,} in one request. Divide it."
         )
     return tuple(sorted({_target_id(tokenizer, word) for word in words}))
 

@@ -19,9 +19,9 @@ from bertsmith.serving.problems import invalid
 
 HEADER = "Inference-Header-Content-Length"
 """The header that says where the JSON ends and binary tensors begin."""
-MOST_DIGITS = 20
+MAX_DIGITS = 20
 """Limit on the digits of `HEADER`; Python refuses to read a number of several thousand digits."""
-MOST_DIMENSIONS = 8
+MAX_DIMENSIONS = 8
 """Limit on the dimensions of a tensor; the product of very many sizes would take minutes."""
 DATATYPES = {"FP32": "<f4", "FP64": "<f8"}
 
@@ -83,7 +83,7 @@ def split_body(body: bytes, header: str | None) -> tuple[bytes, bytes]:
     """
     if header is None:
         return body, b""
-    is_number = header.isascii() and header.isdecimal() and len(header) < MOST_DIGITS
+    is_number = header.isascii() and header.isdecimal() and len(header) < MAX_DIGITS
     if not is_number or int(header) > len(body):
         raise invalid(
             f"{HEADER}: found '{clip_text(header)}'; it is the number of bytes of the JSON, and "
@@ -134,8 +134,8 @@ def read_strings(tensors: Sequence[InputTensor], binary: bytes) -> dict[str, Str
 
 
 def _has_shape(count: int, shape: Sequence[int]) -> bool:
-    """Return whether `count` strings fill a shape, which has at most `MOST_DIMENSIONS`."""
-    is_possible = len(shape) <= MOST_DIMENSIONS and all(0 <= size <= count for size in shape)
+    """Return whether `count` strings fill a shape, which has at most `MAX_DIMENSIONS`."""
+    is_possible = len(shape) <= MAX_DIMENSIONS and all(0 <= size <= count for size in shape)
     return is_possible and math.prod(shape) == count
 
 
