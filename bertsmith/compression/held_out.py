@@ -11,8 +11,9 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError, option
 from bertsmith.evaluation.side_by_side import Measure
 from bertsmith.model.bert import BertModel
-from bertsmith.pretraining.objective import Pretraining, has_pairs
-from bertsmith.pretraining.settings import PairTask, PretrainingSettings
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.pair_tasks import PAIR_TASKS
+from bertsmith.pretraining.settings import PairTaskName, PretrainingSettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_ROW_TOKENS = 128
@@ -49,9 +50,12 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
         CheckpointError: the corpus was built with another tokenizer.
     """
     corpus = open_corpus(path, tokenizer)
-    tasks: list[PairTask] = ["next_sentence", "sentence_order"]
-    usable = (task for task in tasks if task in model.heads and has_pairs(corpus, task))
-    pairs: PairTask = next(usable, "none")
+    usable = (
+        task.name
+        for task in PAIR_TASKS.values()
+        if task.name in model.heads and task.has_pairs(corpus)
+    )
+    pairs: PairTaskName = next(usable, "none")
     length = min(MAX_ROW_TOKENS, model.config.max_length)
     return Pretraining(
         corpus,

@@ -15,7 +15,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import CLASSIFIERS, FAMILIES, WITHOUT_LAYERS, family_named
 from bertsmith.model.families.bert import BERT
 from bertsmith.model.family import Family
-from bertsmith.model.head_names import TASK_HEADS
+from bertsmith.model.head_names import PAIR_HEADS, TASK_HEADS
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.model.weights import ADAPTER_ALONE, ADAPTER_FILE
 from bertsmith.system.small_files import SmallFiles
@@ -257,8 +257,9 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
         if name in TASK_HEADS:
             settings |= _head_config(name, head, id2label, family)
     own = dict(model.task_settings)
-    if "sentence_order" in model.heads and "next_sentence" in family.heads:
-        own[PAIR_TASK] = "sentence_order"
+    pair_head = next((name for name in PAIR_HEADS if name in model.heads), "next_sentence")
+    if pair_head != "next_sentence" and "next_sentence" in family.heads:
+        own[PAIR_TASK] = pair_head
     if own:
         settings[TASK_SETTINGS] = own
     return settings

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.config import BertConfig
+from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.model.layers import Embeddings, Pooler, Pooling, TransformerLayer
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.auto import read_tokenizer
@@ -165,8 +166,8 @@ class Family:
     @property
     def pair_task(self) -> str:
         """The sentence-pair objective of the family's original paper, or "none"."""
-        tasks = ("next_sentence", "sentence_order")
-        return next((x for x in tasks if frozenset({"masked_lm", x}) in self.architectures), "none")
+        names = (x for x in PAIR_HEADS if frozenset({"masked_lm", x}) in self.architectures)
+        return next(names, "none")
 
     def turn(self, name: str, tensor: Tensor) -> Tensor:
         """Turn a tensor of this name, in Hugging Face's words, that is stored the other way.

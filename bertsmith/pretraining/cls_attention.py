@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertsmith.model.head_names import PAIR_HEADS
-from bertsmith.pretraining.objective import PAIR_TERMS
+from bertsmith.pretraining.pair_tasks import PAIR_TASKS
 
 GUESSING = math.log(2)
 """Loss (nats) of guessing whether B follows A."""
@@ -35,7 +35,7 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     was_untaught = config.get("source") == "" or mapping(run, "source").get("reason_to_reset")
     if run.get("command") != "pretrain" or not was_untaught:
         return ""
-    losses = [held_out.get(f"held_out_{PAIR_TERMS[pairs]}_loss") for pairs in PAIR_HEADS]
+    losses = [held_out.get(f"held_out_{PAIR_TASKS[head].term}_loss") for head in PAIR_HEADS]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
     if loss is not None and loss >= LEARNED:
         return (

@@ -1,21 +1,26 @@
-"""Contrastive pairs: two segments of one document against all others of a micro-batch.
+"""Contrastive pairs: the two halves of a text must have similar vectors.
 
-The vector of a segment is the mean of its tokens' vectors. It is trained to be nearer to the vector
-of the other half of its text than to those of all other rows (InfoNCE: van den Oord et al. 2018;
-with
-segments of a text as pairs: Giorgi et al. 2021, "DeCLUTR", section 3). Rows 2i and 2i + 1 are a
-pair. The loss needs no weights of its own, so the model is saved as a plain masked LM.
+The vector of a half is the mean of its tokens' vectors. It must be nearer to the vector of the
+other half of its text than to those of all other rows of the micro-batch (InfoNCE: van den Oord et
+al. 2018; with spans of a document as pairs: Giorgi et al. 2021, "DeCLUTR", section 3). Rows 2i and
+2i + 1 are a pair. The loss needs no weights of its own, so the model is saved as a plain masked LM.
 """
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, option
+from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
+from bertsmith.pretraining.pair_task import PairTask, TextLengths
+from bertsmith.pretraining.segments import Segments, halves_around
+from bertsmith.pretraining.settings import PairTaskName
+from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.training.objective import LossTerm
 
 TEMPERATURE = 0.05
@@ -28,39 +33,68 @@ MIN_COMPARED = 4
 """Fewest rows of a micro-batch that are compared: with two, the partner is the only choice."""
 
 
-def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Tensor]:
-    """Find, for every row in the batch's order, the place of its partner.
+class ContrastivePairs(PairTask):
+    """Which of the other rows is the other half of a row's text?"""
 
-    Args:
-        labels: IGNORE_INDEX for rows without a partner, int64 `[rows]`, in the batch's order.
+    name: PairTaskName = "contrastive"
+    term = "contrast"
+    rows_per_anchor = 2
+    min_rows = MIN_COMPARED
+    compares_rows = True
 
-    Returns:
-        `contrastive_rows`, the places of rows that have one, and `contrastive_labels`, their
-            partners'
-        places; both int64, of one length.
-    """
-    order = np.asarray(batch.order)
-    place_of_row = np.argsort(order)
-    rows = np.flatnonzero(labels != IGNORE_INDEX)
-    return {
-        "contrastive_rows": torch.from_numpy(rows),
-        "contrastive_labels": torch.from_numpy(place_of_row[order[rows] ^ 1]),
-    }
+    def check_batch_size(self, batch_size: int) -> None:
+        if batch_size % 2:
+            raise ConfigError(
+                f"{option('training.batch_size')}: found {batch_size} with pairs 'contrastive', "
+                f"where two rows are a pair. Pass an even number as {option('batch_size')}."
+            )
 
+    def check_micro_batch_size(self, micro_batch_size: int) -> None:
+        if micro_batch_size < MIN_COMPARED:
+            raise ConfigError(
+                f"{option('training.micro_batch_size')}: found {micro_batch_size} with pairs "
+                f"'contrastive', where a row is compared with others. Pass {MIN_COMPARED} or more "
+                f"as {option('batch_size')} and {option('micro_batch_size')}."
+            )
 
-def segment_pair_loss(hidden: Tensor, batch: Batch) -> LossTerm:
-    """Compute the loss of choosing the partner among all other rows, from [tokens, hidden].
+    def draw(
+        self,
+        corpus: Corpus,
+        anchors: np.ndarray,
+        lengths: TextLengths,
+        short_seq_prob: float,
+        rng: np.random.Generator,
+    ) -> Segments:
+        return halves_around(corpus, anchors, lengths.one_segment)
 
-    It is the summed InfoNCE (van den Oord et al. 2018, section 2.3) of cosines divided by
-    `TEMPERATURE`, an fp32 scalar, over rows with a partner. `batch.targets` are those of
-    `contrastive_targets`.
-    """
-    vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
-    rows = batch.targets["contrastive_rows"]
-    partners = batch.targets["contrastive_labels"]
-    likeness = vectors @ vectors.T / TEMPERATURE
-    likeness = likeness.masked_fill(
-        torch.eye(len(vectors), dtype=torch.bool, device=vectors.device), -torch.inf
-    ).index_select(0, rows)
-    loss = F.cross_entropy(likeness, partners, reduction="sum")
-    return LossTerm(loss, (likeness.argmax(-1) == partners).sum(), len(rows), WEIGHT)
+    def targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
+        """Find the position in the batch of every row's partner.
+
+        Returns:
+            `contrastive_rows`, the positions of rows that have a partner, and
+            `contrastive_labels`, the positions of their partners; int64, of one length.
+        """
+        order = np.asarray(batch.order)
+        position_of_row = np.argsort(order)
+        rows = np.flatnonzero(labels != IGNORE_INDEX)
+        return {
+            "contrastive_rows": torch.from_numpy(rows),
+            "contrastive_labels": torch.from_numpy(position_of_row[order[rows] ^ 1]),
+        }
+
+    def loss(self, model: BertModel, hidden: Tensor, batch: Batch) -> LossTerm:
+        """Compute the loss of choosing the partner among all other rows, from [tokens, hidden].
+
+        It is the summed InfoNCE (van den Oord et al. 2018, section 2.3) of cosines divided by
+        `TEMPERATURE`, over rows with a partner.
+        """
+        vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
+        rows = batch.targets["contrastive_rows"]
+        partners = batch.targets["contrastive_labels"]
+        similarity = vectors @ vectors.T / TEMPERATURE
+        similarity = similarity.masked_fill(
+            torch.eye(len(vectors), dtype=torch.bool, device=vectors.device), -torch.inf
+        ).index_select(0, rows)
+        loss = F.cross_entropy(similarity, partners, reduction="sum")
+        correct = (similarity.argmax(-1) == partners).sum()
+        return LossTerm(loss, correct, len(rows), WEIGHT)

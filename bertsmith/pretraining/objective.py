@@ -13,19 +13,18 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import torch.nn.functional as F
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import CorpusError, option
+from bertsmith.errors import CorpusError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.pretraining.contrastive import segment_pair_loss
+from bertsmith.pretraining.pair_tasks import pair_task_named
 from bertsmith.pretraining.row_source import RowSource, StepRows
 from bertsmith.pretraining.segments import single_sentence_share
-from bertsmith.pretraining.settings import PairTask, PretrainingSettings
+from bertsmith.pretraining.settings import PairTaskName, PretrainingSettings
 from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
 from bertsmith.pretraining.word_bounds import chinese_pieces
 from bertsmith.system.files import sha256_file
@@ -37,9 +36,6 @@ STATIC_STREAM = 2
 
 COMPARED_ROWS = "compared_rows"
 """Name in a run's identity: the rows among which a contrastive loss finds the partner."""
-
-PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop", "contrastive": "contrast"}
-"""Name of the loss term of each pair task."""
 
 
 class Pretraining(Objective[BertModel, Batch]):
@@ -73,7 +69,9 @@ class Pretraining(Objective[BertModel, Batch]):
         seed: int = 0,
         eval_rows: int = 512,
     ) -> None:
-        _check_pairs(train, settings.pair_task)
+        task = pair_task_named(settings.pair_task)
+        if task is not None and not task.has_pairs(train):
+            raise CorpusError(task.describe_missing_pairs(train))
         self.settings = settings
         self.batch_size = batch_size
         self.micro_batch_size = micro_batch_size or batch_size
@@ -85,8 +83,9 @@ class Pretraining(Objective[BertModel, Batch]):
             self.start = RowSource(train, settings.at_start(), seed)
         self.held_out: RowSource | None = None
         if held_out.num_documents:
-            task = settings.pair_task if has_pairs(held_out, settings.pair_task) else "none"
-            self.held_out = RowSource(held_out, settings.of_held_out(task), seed)
+            has_pairs = task is not None and task.has_pairs(held_out)
+            pairs = settings.pair_task if has_pairs else "none"
+            self.held_out = RowSource(held_out, settings.of_held_out(pairs), seed)
         self.eval_rows = eval_rows
         self._evaluation: list[Batch] | None = None
         self._latest: tuple[int, StepRows | None] = (0, None)
@@ -114,13 +113,13 @@ class Pretraining(Objective[BertModel, Batch]):
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count masked tokens, and rows with a pair label."""
         counts = {"mlm": len(batch.targets["masked_labels"])}
-        task = self.settings.pair_task
-        if task != "none":
-            counts[PAIR_TERMS[task]] = len(batch.targets[f"{task}_labels"])
+        task = self.train.pair_task
+        if task is not None:
+            counts[task.term] = task.count(batch)
         return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Compute `mlm` and, with pairs, `nsp`, `sop` or `contrast`.
+        """Compute `mlm` and the term of the pair task.
 
         `batch` comes from `StepRows`; see `pretraining_losses`.
         """
@@ -200,10 +199,11 @@ class Pretraining(Objective[BertModel, Batch]):
         """
         corpus = self.train.corpus
         words = self.settings.word_list
-        is_contrastive = self.settings.pair_task == "contrastive"
+        task = self.train.pair_task
+        compares_rows = task is not None and task.compares_rows
         return {
             "objective": "pretraining",
-            COMPARED_ROWS: self.micro_batch_size if is_contrastive else None,
+            COMPARED_ROWS: self.micro_batch_size if compares_rows else None,
             "corpus_sha256": sha256_file(corpus.directory / "manifest.json"),
             "tokenizer": corpus.tokenizer_fingerprint,
             "word_list_sha256": None if words is None else sha256_file(words),
@@ -269,41 +269,15 @@ class Pretraining(Objective[BertModel, Batch]):
         return self.settings.max_length // source.settings.max_length
 
 
-def _check_pairs(train: Corpus, task: PairTask) -> None:
-    if has_pairs(train, task):
-        return
-    if task == "next_sentence":
-        raise CorpusError(
-            f"{train.directory}: has {train.num_documents} document to learn from, and next "
-            "sentence prediction needs two or more to take random sentences from. Build the "
-            "corpus from more documents (an empty line separates them), or pass "
-            f"{option('pairs', 'none')}."
-        )
-    raise CorpusError(
-        f"{train.directory}: none of its documents to learn from ({train.num_documents:,}) has two "
-        f"sentences, which {option('pairs', task)} needs. Build the corpus from "
-        f"longer documents (an empty line separates them), or pass {option('pairs', 'none')}."
-    )
-
-
-def has_pairs(corpus: Corpus, task: PairTask) -> bool:
-    """Return whether a corpus has the pairs of a task.
-
-    NSP needs two documents; other tasks on pairs need a document of two sentences.
-    """
-    if task == "next_sentence":
-        return corpus.num_documents > 1
-    return task == "none" or corpus.num_sentences > corpus.num_documents
-
-
-def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
+def pretraining_losses(
+    model: BertModel, batch: Batch, pair_task: PairTaskName
+) -> dict[str, LossTerm]:
     """Compute the loss terms, with vocabulary logits at masked positions only.
 
-    `batch.targets` are those of `StepRows.batch`. Losses are in nats. The loss of pairs is the
-    cross entropy of two logits, or `segment_pair_loss`.
+    `batch.targets` are those of `StepRows.batch`. Losses are in nats.
 
     Raises:
-        ConfigError: the head of the task on pairs reads a pooler that the model lacks.
+        ConfigError: the head of the pair task reads a pooler that the model lacks.
     """
     hidden = model.encode(batch)
     labels = batch.targets["masked_labels"]
@@ -311,15 +285,9 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     loss, correct = head.loss(masked, model.embeddings.word.weight, labels)
     terms = {"mlm": LossTerm(loss, correct, len(labels))}
-    if pair_task == "contrastive":
-        terms["contrast"] = segment_pair_loss(hidden, batch)
-    elif pair_task != "none":
-        pooled = model.pool(hidden, batch).index_select(0, batch.targets[f"{pair_task}_rows"])
-        labels = batch.targets[f"{pair_task}_labels"]
-        logits = model.heads[pair_task](pooled).float()
-        loss = F.cross_entropy(logits, labels, reduction="sum")
-        correct = (logits.argmax(-1) == labels).sum()
-        terms[PAIR_TERMS[pair_task]] = LossTerm(loss, correct, len(labels))
+    task = pair_task_named(pair_task)
+    if task is not None:
+        terms[task.term] = task.loss(model, hidden, batch)
     return terms
 
 

@@ -19,16 +19,16 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.auto_size import NEEDED_TOKENS, Choice, choose_preset
 from bertsmith.pretraining.build import build_objective, objective_over
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
-from bertsmith.pretraining.contrastive import MIN_COMPARED
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
 from bertsmith.pretraining.model_settings import NEW_MODEL, SHAPE_SETTINGS, ModelSettings
 from bertsmith.pretraining.objective import COMPARED_ROWS
+from bertsmith.pretraining.pair_tasks import pair_task_named
 from bertsmith.pretraining.settings import (
     MIN_LENGTH,
     ObjectiveName,
-    PairTask,
+    PairTaskName,
     PretrainingSettings,
 )
 from bertsmith.pretraining.step_timer import seconds_per_row
@@ -116,12 +116,9 @@ def resolve_pretraining(
         shape = new_shape(job.model, preset, corpus)
         positions = positions if shape.has_position_embedding else ""
     _check_length(pretraining.max_length, shape.max_length, source)
-    if pretraining.pair_task == "contrastive" and training.batch_size % 2:
-        raise ConfigError(
-            f"{option('training.batch_size')}: found {training.batch_size} with pairs "
-            "'contrastive', where two rows are a pair. Pass an even number as "
-            f"{option('batch_size')}."
-        )
+    pair_task = pair_task_named(pretraining.pair_task)
+    if pair_task is not None:
+        pair_task.check_batch_size(training.batch_size)
 
     if machine is not None:
         machine.check_batch_size(training.batch_size)
@@ -159,12 +156,8 @@ def resolve_pretraining(
         keep=training.keep,
         notes=tuple(notes),
     )
-    if pretraining.pair_task == "contrastive" and config.micro_batch_size < MIN_COMPARED:
-        raise ConfigError(
-            f"{option('training.micro_batch_size')}: found {config.micro_batch_size} with pairs "
-            f"'contrastive', where a row is compared with others. Pass {MIN_COMPARED} or more as "
-            f"{option('batch_size')} and {option('micro_batch_size')}."
-        )
+    if pair_task is not None:
+        pair_task.check_micro_batch_size(config.micro_batch_size)
     if training.steps is not None or not pretraining.has_open_shares:
         config = replace(config, pretraining=pretraining.with_steps_of(training.steps or 0))
     if machine is None:
@@ -200,7 +193,7 @@ def _resolve_objective(
     resolved = replace(settings, objective=objective)
     pairs = resolved.pair_task
     if settings.pairs is None and pairs == "next_sentence":
-        pairs = cast(PairTask, family.pair_task)
+        pairs = cast(PairTaskName, family.pair_task)
     resolved = replace(resolved, pairs=pairs).with_shares()
     if resolved.replaces and not is_continued:
         size = resolved.generator_size or GENERATOR_SIZE

@@ -13,25 +13,21 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bertsmith.data.batches import Batch, pack
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
-from bertsmith.pretraining.contrastive import MIN_COMPARED, contrastive_targets
 from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.pair_task import PairTask, TextLengths
+from bertsmith.pretraining.pair_tasks import pair_task_named
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (
     Anchors,
     Segments,
-    draw_lengths,
-    draw_ordered_pairs,
-    draw_pairs,
-    halves_around,
     passages_around,
     windows_around,
 )
-from bertsmith.pretraining.settings import MaskingRule, PairTask, PretrainingSettings
+from bertsmith.pretraining.settings import MaskingRule, PretrainingSettings
 from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.pretraining.word_bounds import WordBounds
 
@@ -79,7 +75,7 @@ class MaskedRows:
             [row for part in parts for row in part.draws],
         )
 
-    def collate(self, pair_task: PairTask) -> Batch:
+    def collate(self, pair_task: PairTask | None) -> Batch:
         """Pack all rows into a batch with the targets that `StepRows.batch` documents."""
         batch = pack(self.ids, self.type_ids)
         labels = _in_order(self.masked_labels, batch)
@@ -88,8 +84,9 @@ class MaskedRows:
         targets = {
             "masked_positions": torch.from_numpy(positions),
             "masked_labels": torch.from_numpy(labels[positions]),
-            **_pair_targets(pair_task, pair_labels, batch),
         }
+        if pair_task is not None:
+            targets |= pair_task.targets(pair_labels, batch)
         if self.draws:
             targets["draws"] = torch.from_numpy(_in_order(self.draws, batch)[positions])
         return replace(batch, targets=targets)
@@ -97,18 +94,6 @@ class MaskedRows:
 
 def _in_order(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
     return np.concatenate([rows[i] for i in batch.order])
-
-
-def _pair_targets(task: PairTask, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
-    if task == "none":
-        return {}
-    if task == "contrastive":
-        return contrastive_targets(labels, batch)
-    rows = np.flatnonzero(labels != IGNORE_INDEX)
-    return {
-        f"{task}_rows": torch.from_numpy(rows),
-        f"{task}_labels": torch.from_numpy(labels[rows]),
-    }
 
 
 class RowSource:
@@ -127,7 +112,8 @@ class RowSource:
         tokenizer = corpus.tokenizer()
         self.corpus = corpus
         self.settings = settings
-        self._rows_per_anchor = 2 if settings.pair_task == "contrastive" else 1
+        self.pair_task = pair_task_named(settings.pair_task)
+        self._rows_per_anchor = self.pair_task.rows_per_anchor if self.pair_task else 1
         self.anchors = Anchors(
             corpus.num_tokens,
             settings.max_length * self._rows_per_anchor,
@@ -140,8 +126,9 @@ class RowSource:
         bounds = None
         if settings.masking != "piece":
             bounds = WordBounds(tokenizer, settings.load_segmenter())
-        self._room = [settings.max_length - tokenizer.num_special_tokens(n) for n in (1, 2)]
-        """Tokens of text in a row of one segment, and of two."""
+        self._lengths = TextLengths(
+            *(settings.max_length - tokenizer.num_special_tokens(count) for count in (1, 2))
+        )
         self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
 
     @property
@@ -152,18 +139,13 @@ class RowSource:
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
         """Sample the token ranges of `num_rows` rows from `first_row` on."""
         per_anchor = self._rows_per_anchor
-        settings = self.settings
-        alone, paired = self._room
         anchors = self.anchors.positions(first_row // per_anchor, -(-num_rows // per_anchor))
-        if settings.pair_task == "contrastive":
-            return halves_around(self.corpus, anchors, alone)
-        if settings.pair_task == "none":
-            if settings.rows == "across":
-                return passages_around(self.corpus, anchors, alone)
-            return windows_around(self.corpus, anchors, alone).segments()
-        lengths = draw_lengths(num_rows, paired, settings.short_seq_prob, rng)
-        draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
-        return draw(self.corpus, anchors, lengths, rng).segments()
+        if self.pair_task is not None:
+            short_seq_prob = self.settings.short_seq_prob
+            return self.pair_task.draw(self.corpus, anchors, self._lengths, short_seq_prob, rng)
+        if self.settings.rows == "across":
+            return passages_around(self.corpus, anchors, self._lengths.one_segment)
+        return windows_around(self.corpus, anchors, self._lengths.one_segment).segments()
 
     def mask(self, segments: Segments, rule: MaskingRule, rng: np.random.Generator) -> MaskedRows:
         """Read the text of rows and mask it."""
@@ -186,14 +168,13 @@ class RowSource:
     def divide(self, num_rows: int, rows_each: int) -> list[range]:
         """Divide the numbers of rows into ranges of `rows_each`, one for each batch.
 
-        Contrastive rows come in pairs, so odd numbers are rounded up. If fewer than `MIN_COMPARED`
-        of them are left at the end, the batch before takes them.
+        Rows of one anchor, such as a contrastive pair, are in one batch, so both numbers are
+        rounded up. If fewer rows are left at the end than the pair task can use, the batch before
+        takes them.
         """
-        least = 1
-        if self.settings.pair_task == "contrastive":
-            num_rows += num_rows % 2
-            least = MIN_COMPARED
-            rows_each = max(least, rows_each + rows_each % 2)  # a pair is in one batch
+        least = self.pair_task.min_rows if self.pair_task else 1
+        num_rows += -num_rows % self._rows_per_anchor
+        rows_each = max(least, rows_each + -rows_each % self._rows_per_anchor)
         cuts = [*range(0, max(1, num_rows + 1 - least), rows_each), num_rows]
         return [range(first, end) for first, end in pairwise(cuts)]
 
@@ -230,15 +211,14 @@ class StepRows:
         """Build the batch of the rows `chosen`, which are consecutive.
 
         Its `targets` are `masked_positions` in the packed row and `masked_labels`, int64
-        `[masked]`. Pair tasks add `TASK_rows` and `TASK_labels`, int64 `[rows with a label]`, or
-        the targets of `contrastive_targets`. Replaced tokens add `draws`, fp32 `[masked]` in [0,
-        1).
+        `[masked]`, and those of `PairTask.targets`. Replaced tokens add `draws`, fp32 `[masked]`
+        in [0, 1).
         """
         first_group = chosen.start // GROUP_ROWS
         end_group = -(-chosen.stop // GROUP_ROWS)
         rows = MaskedRows.joined([self._group(group) for group in range(first_group, end_group)])
         start = chosen.start - first_group * GROUP_ROWS
-        batch = rows[start : start + len(chosen)].collate(self.source.settings.pair_task)
+        batch = rows[start : start + len(chosen)].collate(self.source.pair_task)
         return batch.placed(chosen)
 
     def segments(self) -> list[Segments]:

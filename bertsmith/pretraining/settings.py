@@ -15,7 +15,7 @@ from bertsmith.pretraining.chinese_words import Segmenter, load_segmenter, read_
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import FREE, Advanced
 
-PairTask = Literal["next_sentence", "sentence_order", "contrastive", "none"]
+PairTaskName = Literal["next_sentence", "sentence_order", "contrastive", "none"]
 Masking = Literal["piece", "word", "span", "ngram"]
 Rows = Literal["document", "across"]
 ObjectiveName = Literal["masked_lm", "replaced_token"]
@@ -101,7 +101,7 @@ class PretrainingSettings:
     duplicates: Advanced[int] = 0
     """Number of static masks per row: with N, the masks of the first N epochs are repeated (BERT's
     released code has 10). 0 draws new masks each time (dynamic masking)."""
-    pairs: PairTask | None = None
+    pairs: PairTaskName | None = None
     """Task on two segments: next_sentence (does the second follow the first in the text?);
     sentence_order (which of the two comes first?); contrastive, where two rows of a document must
     have vectors nearer to each other than to those of other rows; or none, where a row is one text.
@@ -236,7 +236,7 @@ class PretrainingSettings:
             )
 
     @property
-    def pair_task(self) -> PairTask:
+    def pair_task(self) -> PairTaskName:
         """The task on pairs, from `pairs`, or by `objective` and `rows` where it is open."""
         if self.replaces:
             return "none"
@@ -327,7 +327,7 @@ class PretrainingSettings:
         """Return the settings with the row length of the first steps."""
         return replace(self, max_length=self.start_length)
 
-    def of_held_out(self, pairs: PairTask) -> "PretrainingSettings":
+    def of_held_out(self, pairs: PairTaskName) -> "PretrainingSettings":
         """Return the settings of eval rows, whose masking is equal in all runs."""
         usual: dict[str, Any] = {**HELD_OUT_MASKING, "duplicates": 0, "pairs": pairs}
         if pairs in WHOLE_ROWS:

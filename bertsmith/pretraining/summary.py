@@ -5,7 +5,7 @@ from typing import Any
 
 from bertsmith.errors import option
 from bertsmith.pretraining.from_model import describe_start
-from bertsmith.pretraining.objective import PAIR_TERMS
+from bertsmith.pretraining.pair_tasks import PAIR_TASKS
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
@@ -71,10 +71,11 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
         lines += _describe_both_ways(before, result)
     if "held_out_span_loss" in result:
         lines.append(f"eval       missing spans {_figures('span', before, result)}")
-    for term in PAIR_TERMS.values():
-        if f"held_out_{term}_loss" in result:
-            chance = "" if term == "contrast" else " (chance 50.0 %)"
-            lines.append(f"           {TERM_NAMES[term]} {_figures(term, before, result)}{chance}")
+    for task in PAIR_TASKS.values():
+        if f"held_out_{task.term}_loss" in result:
+            name = TERM_NAMES.get(task.term, task.term)
+            chance = "" if task.chance is None else f" (chance {percent(task.chance)})"
+            lines.append(f"           {name} {_figures(task.term, before, result)}{chance}")
     if "held_out_rtd_loss" in result:
         lines += _describe_detection(before, result)
     return lines

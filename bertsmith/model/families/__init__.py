@@ -1,6 +1,6 @@
 """The families of models, by their `model_type`.
 
-To add a family, write a file here, and add its name to `FAMILIES` and to `ModelSettings.family`.
+docs/architecture.md, "A new family", says how to add one.
 """
 
 import importlib

@@ -9,8 +9,7 @@ from bertsmith.model.heads import ClassificationHead, MaskedLMHead, TwoLogitHead
 
 BERT_HEADS: Mapping[str, HeadBuilder] = {
     "masked_lm": lambda config, _: MaskedLMHead(config),
-    "next_sentence": lambda config, _: TwoLogitHead(config),
-    "sentence_order": lambda config, _: TwoLogitHead(config),
+    **dict.fromkeys(PAIR_HEADS, lambda config, _: TwoLogitHead(config)),
     **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), ClassificationHead),
     "answer": lambda config, _: TwoLogitHead(config),
 }
