@@ -13,7 +13,7 @@ import numpy as np
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.lineage.corpus_objective import bits_per_character
+from bertsmith.lineage.corpus_objective import bits_per_byte
 from bertsmith.lineage.gaps import Gap, gap_log_probs, predicts_gaps
 from bertsmith.lineage.generation import reading
 from bertsmith.lineage.text_windows import TextWindows
@@ -37,10 +37,10 @@ class GapEvaluation:
     num_rows: int
 
     def __call__(self, model: TrainableModel) -> dict[str, float]:
-        """Compute `gap_bits_per_character` and `gap_accuracy`.
+        """Compute `gap_bits_per_byte` and `gap_accuracy`.
 
         The bits are those of the mean log-probability of the missing tokens, for all tokens of the
-        held-out text, divided by its characters. The result is empty for a model that predicts no
+        held-out text, divided by its bytes. The result is empty for a model that predicts no
         tokens, or without a held-out document.
         """
         if not self.held_out.num_documents or not predicts_gaps(model):
@@ -55,7 +55,7 @@ class GapEvaluation:
             num_right += int((log_probs.argmax(-1).cpu().numpy() == labels).sum())
         count = len(self._gaps)
         return {
-            "gap_bits_per_character": bits_per_character(nats / count, self.held_out),
+            "gap_bits_per_byte": bits_per_byte(nats / count, self.held_out),
             "gap_accuracy": num_right / count,
         }
 

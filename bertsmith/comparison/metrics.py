@@ -18,11 +18,11 @@ COMMON_TITLES = {
     "one_segment_accuracy": "masked LM, one segment: accuracy",
     "two_segments_loss": "masked LM, two segments: loss",
     "two_segments_accuracy": "masked LM, two segments: accuracy",
-    "gap_bits_per_character": "a missing word: bits per character",
+    "gap_bits_per_byte": "a missing word: bits per byte",
     "gap_accuracy": "a missing word: accuracy",
 }
 """Titles of the metrics on the eval rows that are the same for all recipes."""
-COMMON_LOSSES = ("one_segment_loss", "two_segments_loss", "gap_bits_per_character")
+COMMON_LOSSES = ("one_segment_loss", "two_segments_loss", "gap_bits_per_byte")
 """Those of which lower is better."""
 
 METHOD = (

@@ -97,9 +97,7 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], floa
     losses = [y for each in series for _, y in each.points]
     step = round_step(max(losses) - min(losses))
     has_gaps = report.comparison.has_other_systems
-    measured = (
-        "A missing word: bits per character" if has_gaps else "Masked LM on the common rows: loss"
-    )
+    measured = "A missing word: bits per byte" if has_gaps else "Masked LM on the common rows: loss"
     return Chart(
         title=f"{measured} over {label}",
         x_label=label,

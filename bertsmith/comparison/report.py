@@ -38,11 +38,12 @@ class ComparisonReport:
         return [error for result in self.results for error in result.errors]
 
     def cost(self, recipe: str) -> dict[str, float]:
-        """Average a recipe's cost over seeds; empty if all runs failed."""
-        costs = [each.cost for each in self.results if each.recipe == recipe and each.cost]
-        if not costs:
-            return {}
-        return {name: spread([cost[name] for cost in costs])["mean"] for name in costs[0]}
+        """Average a recipe's cost over the seeds that have it; empty if all runs failed."""
+        costs = [each.cost for each in self.results if each.recipe == recipe]
+        names = dict.fromkeys(name for cost in costs for name in cost)
+        return {
+            name: spread([cost[name] for cost in costs if name in cost])["mean"] for name in names
+        }
 
     def equal(self) -> dict[str, str]:
         """Describe the conditions that were the same for all recipes."""
@@ -116,6 +117,7 @@ class ComparisonReport:
             "M tokens": ".2f",
             "minutes": ".2f",
             "tokens/s": ",.0f",
+            "peak memory (MB)": ",.0f",
         }
         rows: list[Row] = [("recipe", *formats)]
         for name in self.names:
@@ -123,7 +125,9 @@ class ComparisonReport:
             if cost:
                 cost["M tokens"] = cost["tokens"] / 1e6
                 cost["tokens/s"] = cost["tokens"] / (60 * cost["minutes"])
-            cells = (f"{cost[key]:{spec}}" if cost else "–" for key, spec in formats.items())
+            if "peak_memory_bytes" in cost:
+                cost["peak memory (MB)"] = cost["peak_memory_bytes"] / 1e6
+            cells = (f"{cost[key]:{spec}}" if key in cost else "–" for key, spec in formats.items())
             rows.append((name, *cells))
         return rows
 

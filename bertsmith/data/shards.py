@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from bertsmith.system.cores import available_cores
 from bertsmith.system.files import sha256_file
 from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.piece_bytes import continuation_bytes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 TOKENIZER_DIR = "tokenizer"
@@ -244,6 +246,19 @@ class Corpus:
                     )
                 counts += block_counts
         return counts
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """The length of the split's documents in UTF-8.
+
+        A character has one byte, and up to three that continue it. The manifest counts the
+        characters of the texts, and the tokens tell the bytes that continue them. So the number is
+        exact if the tokens hold all characters that are not ASCII. One that the tokenizer does not
+        know, or puts an ASCII letter for (as e for é), counts as one byte. In 100 MB of English
+        Wikipedia, without upper case and accents, the number is 0.1 % too small.
+        """
+        characters = self.manifest.splits[self.split].characters
+        return characters + int(self.count_tokens() @ continuation_bytes(self.tokenizer()))
 
     def tokenizer(self) -> Tokenizer:
         """Load the tokenizer of the ids, from the copy in the folder.

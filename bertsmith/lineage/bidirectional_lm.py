@@ -18,7 +18,7 @@ from bertsmith.data.batches import Batch, pack
 from bertsmith.data.shards import Corpus
 from bertsmith.lineage.corpus_objective import (
     CorpusObjective,
-    bits_per_character,
+    bits_per_byte,
     predictions_per_token,
 )
 from bertsmith.lineage.elmo import Elmo
@@ -91,7 +91,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute the figures of each direction and of their mean loss on the eval rows.
 
-        Each direction has loss (nats), accuracy, perplexity, and bits per character.
+        Each direction has loss (nats), accuracy, perplexity, and bits per byte.
         `held_out_perplexity` is that of the mean loss.
         """
         figures = super().combine(results)
@@ -103,9 +103,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
             loss = figures[f"{name}_loss"]
             per_token = predictions_per_token([_labels(row, direction) for row in rows], end_id)
             figures[f"{name}_perplexity"] = math.exp(loss)
-            figures[f"{name}_bits_per_character"] = bits_per_character(
-                loss * per_token, self.held_out.corpus
-            )
+            figures[f"{name}_bits_per_byte"] = bits_per_byte(loss * per_token, self.held_out.corpus)
         figures["held_out_perplexity"] = math.exp(figures["held_out_loss"])
         return figures
 

@@ -16,7 +16,7 @@ from bertsmith.data.batches import Batch, pack
 from bertsmith.data.shards import Corpus
 from bertsmith.lineage.corpus_objective import (
     CorpusObjective,
-    bits_per_character,
+    bits_per_byte,
     predictions_per_token,
 )
 from bertsmith.lineage.gpt import Gpt
@@ -75,12 +75,12 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
         return {self.term: LossTerm(loss, correct, len(labels))}
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
-        """Compute loss (nats), accuracy and bits per character on the eval rows."""
+        """Compute loss (nats), accuracy and bits per byte on the eval rows."""
         figures = super().combine(results)
         if self.held_out is not None:
             labels = [batch.targets["labels"] for batch in self.held_out_rows()]
             per_token = predictions_per_token(labels, self._last_id)
-            figures["held_out_lm_bits_per_character"] = bits_per_character(
+            figures["held_out_lm_bits_per_byte"] = bits_per_byte(
                 figures["held_out_lm_loss"] * per_token, self.held_out.corpus
             )
         return figures

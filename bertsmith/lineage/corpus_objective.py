@@ -171,14 +171,13 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         return facts
 
 
-def bits_per_character(nats_per_token: float, corpus: Corpus) -> float:
-    """Convert the loss per token of a corpus to bits per character of its documents.
+def bits_per_byte(nats_per_token: float, corpus: Corpus) -> float:
+    """Convert the loss per token of a corpus to bits per byte of its documents in UTF-8.
 
-    The characters are those of the texts before tokenization, so models with different vocabularies
-    can be compared.
+    The bytes are those of the texts before tokenization, so models with different vocabularies can
+    be compared.
     """
-    split = corpus.manifest.splits[corpus.split]
-    return nats_per_token / math.log(2) * split.tokens / max(1, split.characters)
+    return nats_per_token / math.log(2) * corpus.num_tokens / max(1, corpus.num_bytes)
 
 
 def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:

@@ -8,9 +8,8 @@ the two tokens around a text is one character of its own.
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.tokenization.byte_bpe import CHARACTER_BYTES, ByteBpeTokenizer
+from bertsmith.tokenization.piece_bytes import bytes_of_pieces
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.unigram import SPACE, UnigramTokenizer
 
 NUM_CHARACTERS = 262
 TEXT_BEGIN, TEXT_END, PIECE_BEGIN, PIECE_END, PADDING = range(257, NUM_CHARACTERS)
@@ -25,20 +24,8 @@ def spell_pieces(tokenizer: Tokenizer, length: int) -> NDArray[np.int16]:
     """
     table = np.full((tokenizer.vocab_size, length), PADDING, dtype=np.int16)
     alone = {tokenizer.cls_id: TEXT_BEGIN, tokenizer.sep_id: TEXT_END}
-    added = {token.content for token in tokenizer.added_tokens}
-    for id_, piece in enumerate(tokenizer.vocab):
-        spelled = piece.encode("utf-8", "surrogatepass")
-        if piece not in added:
-            spelled = _bytes_in_text(tokenizer, piece)
+    for id_, spelled in enumerate(bytes_of_pieces(tokenizer)):
         inner = [alone[id_]] if id_ in alone else [byte + 1 for byte in spelled[: length - 2]]
         row = [PIECE_BEGIN, *inner, PIECE_END]
         table[id_, : len(row)] = row
     return table
-
-
-def _bytes_in_text(tokenizer: Tokenizer, piece: str) -> bytes:
-    if isinstance(tokenizer, ByteBpeTokenizer):
-        return bytes(CHARACTER_BYTES[character] for character in piece)
-    if isinstance(tokenizer, UnigramTokenizer):
-        piece = piece.replace(SPACE, " ")
-    return piece.encode("utf-8", "surrogatepass")

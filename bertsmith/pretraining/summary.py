@@ -64,7 +64,7 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
     if "held_out_lm_loss" in result:
         lines.append(
             f"eval       next token {_figures('lm', before, result)}, "
-            f"{result['held_out_lm_bits_per_character']:.3f} bits per character "
+            f"{result['held_out_lm_bits_per_byte']:.3f} bits per byte "
             f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
     if "held_out_backward_loss" in result:
@@ -85,7 +85,7 @@ def _describe_both_ways(before: Mapping[str, float], after: Mapping[str, float])
     forward, backward = (
         f"{TERM_NAMES[name]} {_figures(name, before, after)}, "
         f"perplexity {after[f'held_out_{name}_perplexity']:,.1f}, "
-        f"{after[f'held_out_{name}_bits_per_character']:.3f} bits per character"
+        f"{after[f'held_out_{name}_bits_per_byte']:.3f} bits per byte"
         for name in ("forward", "backward")
     )
     return [

@@ -21,6 +21,7 @@ from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.recurrent_folder import load_recurrent
 from bertsmith.lineage.t5_folder import load_t5
 from bertsmith.model.loading import load_model
+from bertsmith.system.memory import reset_peak
 
 FILE = """
 steps = 4
@@ -106,7 +107,7 @@ def test_figures_are_those_of_the_saved_model(lineage, corpus_dir, name):
     model = LOADERS[name](lineage.out / name / "seed-1").eval()
     with torch.inference_mode():
         expected = GapEvaluation(Corpus.open(corpus_dir, "held_out"), 16, 13)(model)
-    assert set(expected) == {"gap_bits_per_character", "gap_accuracy"}
+    assert set(expected) == {"gap_bits_per_byte", "gap_accuracy"}
     for metric, value in expected.items():
         assert figures[metric]["recipes"][name]["values"][1] == pytest.approx(value, rel=1e-5)
     assert (figures["one_segment_loss"]["recipes"][name]["values"] != [None, None]) == (
@@ -133,7 +134,17 @@ def test_each_proposes_words_for_the_sentences(lineage):
         assert 0 < first["percent"] <= 100 and len(others) == 2
     page = (lineage.out / "comparison.html").read_text()
     assert "What each predicts at the same gap" in page and "bace [MASK] difo" in page
-    assert "bits per character over minutes" in page and "model.family" in page
+    assert "bits per byte over minutes" in page and "model.family" in page
+
+
+def test_the_cost_of_each_run_is_told(lineage):
+    runs = report_of(lineage)["runs"]
+    for cost in (run["cost"] for run in runs):
+        assert cost["steps"] == 4 and cost["parameters"] > 10_000 and cost["minutes"] > 0
+        peak = cost.get("peak_memory_bytes")
+        assert (peak is not None) == reset_peak()
+        # More than torch alone takes.
+        assert peak is None or 50e6 < peak < 16e9
 
 
 def test_other_sentences_are_filled_by_the_finished_models(lineage, tmp_path):
@@ -188,6 +199,8 @@ def test_a_stopped_run_of_a_system_goes_on(lineage, tmp_path):
     told = []
     compare(settings, tell=told.append)
     assert sum("already" in line for line in told) == 9 + 9
+    of_gpt = [run["cost"] for run in report_of(settings)["runs"] if run["recipe"] == "gpt"]
+    assert ["peak_memory_bytes" in cost for cost in of_gpt] == [reset_peak(), False]
     assert report_of(settings)["figures"] == report_of(lineage)["figures"]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from folders import contents
 from refusals import refuses
+from tiny_tokenizers import tiny_byte_bpe, tiny_unigram, tiny_wordpiece
 
 from bertsmith.data import corpus as corpus_module
 from bertsmith.data import encoding
@@ -76,6 +77,29 @@ def test_the_corpus_holds_the_ids_of_the_texts(tmp_path, texts, tokenizer):
         part = manifest.splits[corpus.split]
         assert part.unknown_tokens == np.count_nonzero(ids == tokenizer.unk_id)
     assert sum(part.characters for part in manifest.splits.values()) == sum(map(len, TEXTS))
+    assert train.num_bytes + held_out.num_bytes == sum(len(text.encode()) for text in TEXTS)
+
+
+MULTIBYTE = [f"漢字 café {number} é ü, the sea." for number in range(30)]
+
+
+@pytest.mark.parametrize("tokenizer", [
+    tiny_wordpiece(strip_accents=False), tiny_byte_bpe(), tiny_unigram(steps=()),
+])  # fmt: skip
+def test_the_bytes_of_a_split_are_those_of_its_texts(tmp_path, tokenizer):
+    (tmp_path / "texts.txt").write_text("\n\n".join(MULTIBYTE), encoding="utf-8")
+    build_corpus([tmp_path / "texts.txt"], tokenizer, tmp_path / "out")
+    corpora = [Corpus.open(tmp_path / "out", split) for split in SPLITS]
+    assert all(corpus.num_bytes for corpus in corpora)
+    assert sum(corpus.num_bytes for corpus in corpora) == len("".join(MULTIBYTE).encode())
+
+
+def test_characters_that_the_tokens_do_not_hold_count_as_one_byte(tmp_path):
+    (tmp_path / "texts.txt").write_text("\n\n".join(MULTIBYTE), encoding="utf-8")
+    build_corpus([tmp_path / "texts.txt"], tiny_wordpiece(), tmp_path / "out")
+    total = sum(Corpus.open(tmp_path / "out", split).num_bytes for split in SPLITS)
+    plain = "".join(MULTIBYTE).replace("é", "e").replace("ü", "u")  # as the tokenizer reads them
+    assert total == len(plain.encode())
 
 
 def test_processes_and_the_order_of_paths_change_nothing(tmp_path, texts, tokenizer, monkeypatch):

@@ -148,8 +148,8 @@ def test_figures_of_both_ways_and_their_mean(objective, model):
         num_ends = int((labels == end_id).sum())
         assert 0 < num_ends < len(labels) / 4
         of_text = loss * len(labels) / (len(labels) - num_ends)
-        bits = of_text / math.log(2) * split.tokens / split.characters
-        assert figures[f"held_out_{name}_bits_per_character"] == pytest.approx(bits, rel=1e-5)
+        bits = of_text / math.log(2) * split.tokens / split.characters  # the text is ASCII
+        assert figures[f"held_out_{name}_bits_per_byte"] == pytest.approx(bits, rel=1e-5)
     mean = sum(losses.values()) / 2
     assert figures["held_out_loss"] == pytest.approx(mean, rel=1e-5)
     assert figures["held_out_perplexity"] == pytest.approx(math.exp(mean), rel=1e-4)

@@ -115,8 +115,8 @@ def test_figures_are_means_over_the_eval_rows(objective, model):
     num_ends = int((labels == objective.held_out.corpus.tokenizer().sep_id).sum())
     assert 0 < num_ends < len(labels) / 4
     loss_of_text = loss * len(labels) / (len(labels) - num_ends)
-    bits = loss_of_text / math.log(2) * split.tokens / split.characters
-    assert figures["held_out_lm_bits_per_character"] == pytest.approx(bits, rel=1e-5)
+    bits = loss_of_text / math.log(2) * split.tokens / split.characters  # the text is ASCII
+    assert figures["held_out_lm_bits_per_byte"] == pytest.approx(bits, rel=1e-5)
     parts = [objective.evaluate_part(model, part, 3) for part in range(3)]
     assert objective.combine(parts) == pytest.approx(figures)
 

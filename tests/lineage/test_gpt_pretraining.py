@@ -47,7 +47,7 @@ def test_it_learns(trained):
     first = losses(out)[0]["held_out_loss"]
     assert result["held_out_lm_loss"] < first - 0.3
     assert result["steps"] == 12 and result["real_tokens"] > 12 * 4 * 5
-    assert 0 < result["held_out_lm_bits_per_character"] < 20
+    assert 0 < result["held_out_lm_bits_per_byte"] < 20
 
 
 def test_transformers_opens_it_with_the_same_loss(trained, corpus_dir):
@@ -91,7 +91,7 @@ def test_the_line_trains_and_resumes(bertsmith, refused, corpus_dir, tmp_path):
     out = tmp_path / "gpt"
     line = ("pretrain", "gpt", "--corpus", corpus_dir, "--out", out, *SIZES, "--steps", "3")
     printed = bertsmith(*line)
-    assert "next token loss" in printed and "bits per character" in printed
+    assert "next token loss" in printed and "bits per byte" in printed
     assert f"bertsmith generate {out}" in printed
     assert "holds an earlier run" in refused(*line)
     assert "complete" in refused(*line, "--resume")

@@ -183,7 +183,7 @@ def test_the_lines_train_and_continue(corpus_dir, tmp_path, bertsmith, refused):
         "gru", "--max-length", "19", "--batch-size", "4", "--precision", "fp32", "--threads", "1",
         "--steps", "2",
     )  # fmt: skip
-    assert "bits per character" in printed and f"bertsmith generate {out}" in printed
+    assert "bits per byte" in printed and f"bertsmith generate {out}" in printed
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "library_name: bertsmith" in card and "transformers opens" not in card
     line = ("generate", out, "", "--device", "cpu", "--max-new-tokens", "4", "--json")

@@ -15,7 +15,7 @@ class Settings(PretrainSystem):
     The model reads each token by its characters. One language model reads a text from left to right
     and learns to predict the next token, another reads it from right to left and learns to predict
     the token before. It learns from the same corpus and with the same loop as a BERT of `bertsmith
-    pretrain`, and its bits per character can be compared with those of `bertsmith pretrain gpt`.
+    pretrain`, and its bits per byte can be compared with those of `bertsmith pretrain gpt`.
     """
 
     model: ElmoSettings = field(default_factory=ElmoSettings)

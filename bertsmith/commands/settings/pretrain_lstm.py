@@ -14,7 +14,7 @@ class Settings(PretrainSystem):
 
     The model reads one token after another, keeps a state of fixed size, and learns to predict the
     next token from it. It learns from the same corpus and with the same loop as a BERT of
-    `bertsmith pretrain`, and its bits per character can be compared with those of `bertsmith
+    `bertsmith pretrain`, and its bits per byte can be compared with those of `bertsmith
     pretrain gpt`. The result is a folder for `bertsmith generate`.
     """
 

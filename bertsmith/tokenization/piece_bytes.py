@@ -1,0 +1,36 @@
+"""Pieces of a vocabulary as the bytes of their UTF-8."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.tokenization.byte_bpe import CHARACTER_BYTES, ByteBpeTokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.unigram import SPACE, UnigramTokenizer
+
+
+def bytes_of_pieces(tokenizer: Tokenizer) -> Iterator[bytes]:
+    """Yield the bytes of each piece, in the order of ids.
+
+    A piece of WordPiece is spelled as in the vocabulary, with `##`. A piece of byte-level BPE or
+    unigram is spelled as in the text, with its space; one of byte-level BPE may hold a part of a
+    character.
+    """
+    added = {token.content for token in tokenizer.added_tokens}
+    for piece in tokenizer.vocab:
+        if isinstance(tokenizer, ByteBpeTokenizer) and piece not in added:
+            yield bytes(CHARACTER_BYTES[character] for character in piece)
+        elif isinstance(tokenizer, UnigramTokenizer) and piece not in added:
+            yield piece.replace(SPACE, " ").encode("utf-8", "surrogatepass")
+        else:
+            yield piece.encode("utf-8", "surrogatepass")
+
+
+def continuation_bytes(tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """Count in each piece the bytes that are not the first of a character, int64 [vocabulary]."""
+    counts = [
+        sum(byte & 0b1100_0000 == 0b1000_0000 for byte in spelled)
+        for spelled in bytes_of_pieces(tokenizer)
+    ]
+    return np.array(counts, dtype=np.int64)
