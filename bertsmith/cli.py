@@ -55,11 +55,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     if args[:1] == ["help"]:
         args = [*args[1:], "--help"]
-    debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
+    debug, quiet, verbose = (_remove_flag(args, *flags) for flags in GLOBAL_FLAGS)
     quiet |= not is_first_rank()
     with (
         command_streams(),
-        _problems_as_messages(args, debug=debug),
+        _report_errors(args, debug=debug),
         raising_on_signals(at_exit=argv is None),
         shown_warnings(PROG),
         silenced() if quiet else nullcontext(),
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         made_by(shlex.join([PROG, *args])),
     ):
         try:
-            run = _find(args)
+            run = _find_action(args)
             run()
         except HelpRequested as request:
             request.print(f"{PROG} {find_command(args)}")
@@ -79,12 +79,12 @@ def _check_folder() -> None:
     try:
         Path.cwd()
     except FileNotFoundError:
-        _tell("the folder that you are in no longer exists. Change to another one with cd.")
+        _print_error("the folder that you are in no longer exists. Change to another one with cd.")
         raise SystemExit(2) from None
 
 
 @contextmanager
-def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
+def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
     """End the process with a message for problems that the user can solve."""
     try:
         yield
@@ -96,11 +96,11 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
         if debug:
             raise
         message = as_flags_of(find_command(args), error.message)
-        _tell(message)
+        _print_error(message)
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
-            _tell(f"{find_command(args)}: {_lack_of_memory(error)}")
+            _print_error(f"{find_command(args)}: {_describe_lack_of_memory(error)}")
             raise SystemExit(2) from None
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
@@ -110,24 +110,24 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
             sys.stdout.flush()
         except OSError:
             discard(sys.stdout)
-        _tell(f"{subject}: {error.strerror}. {advice_on(error)}")
+        _print_error(f"{subject}: {error.strerror}. {advice_on(error)}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        _tell(f"stopped by {stopped_by()}. Earlier results are kept.")
+        _print_error(f"stopped by {stopped_by()}. Earlier results are kept.")
         raise SystemExit(exit_code()) from None
 
 
-def _take(args: list[str], *flags: str) -> bool:
-    """Remove a flag that every command has; return whether the line had it."""
+def _remove_flag(args: list[str], *flags: str) -> bool:
+    """Remove a flag from the line, under any of its spellings; return whether the line had it."""
     present = [word for word in args if word in flags]
     for word in present:
         args.remove(word)
     return bool(present)
 
 
-def _lack_of_memory(error: BaseException) -> str:
-    asked = requested_bytes(error)
-    amount = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
+def _describe_lack_of_memory(error: BaseException) -> str:
+    num_bytes = requested_bytes(error)
+    amount = "" if num_bytes is None else f" for another {max(1, round(num_bytes / 1e6)):,} MB"
     return (
         f"not enough memory{amount}. Use a smaller --max-length, --batch-size or "
         "--micro-batch-size, fewer --threads or --processes, a smaller model, or less text, "
@@ -135,17 +135,21 @@ def _lack_of_memory(error: BaseException) -> str:
     )
 
 
-def _find(args: list[str]) -> Callable[[], None]:
-    """Return a function that does what the line asks for."""
+def _find_action(args: list[str]) -> Callable[[], None]:
+    """Return a function that runs the command of a line, or prints help or the version.
+
+    Raises:
+        BertsmithError: the line names no command.
+    """
     if not args or args[0] in ("-h", "--help"):
-        return partial(print, _overview())
+        return partial(print, _format_overview())
     if args[0] in ("-V", "--version"):
         return partial(print, f"{PROG} {__version__}")
     name = find_command(args)
     if name is None:
-        if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
-            return partial(print, "\n".join(_table(_siblings(args[0]))))
-        raise BertsmithError(_unknown(args))
+        if args[1:] in (["-h"], ["--help"]) and _subcommands(args[0]):
+            return partial(print, "\n".join(_format_table(_subcommands(args[0]))))
+        raise BertsmithError(_describe_unknown(args))
     return _read_command(name, args[len(name.split()) :])
 
 
@@ -157,7 +161,7 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     configure_process()
     launch = read_launch()
     if launch is not None and launch.num_restarts and _has_begun(settings):
-        # The launcher repeats the line with which the run began.
+        # After a failure, the launcher runs the first line again.
         args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
         settings = parse(args, prog)
     work = partial(_import_main(name), settings, [*prog.split(), *args])
@@ -165,7 +169,7 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
 
 
 def _has_begun(settings: Any) -> bool:
-    """Return whether the command's folder has a run that can be resumed."""
+    """Return whether the folder of the command has a run that can be resumed."""
     if not hasattr(settings, "resume") or settings.out is None:
         return False
     return (settings.out / "run.json").exists()
@@ -176,20 +180,19 @@ def _run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
     import_module("bertsmith.commands.on_ranks").run_on_ranks(launch, work)
 
 
-def _tell(message: str) -> None:
-    """Print a problem; of several ranks only the first does."""
+def _print_error(message: str) -> None:
+    """Print an error; of several ranks, only the first prints it."""
     if is_first_rank():
         print(f"{PROG}: {message}", file=sys.stderr)
 
 
 def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
-    """Import a command's `main`."""
-    if (
-        "torch" in sys.modules
-    ):  # called by a program that has imported torch: leave its garbage collection alone
+    """Import the function `main` of a command."""
+    # A program that has imported torch itself keeps its garbage collection as it is.
+    if "torch" in sys.modules:
         return import_work(name).main
     # torch makes half a million permanent objects. Searching them for garbage while they are made
-    # takes 0.15 s, and later searches would take longer, too.
+    # takes 0.15 s, and each later search would take longer, too.
     gc.disable()
     try:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
@@ -202,7 +205,7 @@ def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
     return main
 
 
-def _overview() -> str:
+def _format_overview() -> str:
     lines = [
         "From raw text to a working BERT, on the hardware you have.",
         "",
@@ -214,7 +217,7 @@ def _overview() -> str:
     ]
     for step in dict.fromkeys(command.step for command in COMMANDS.values()):
         names = [name for name, command in COMMANDS.items() if command.step == step]
-        lines += ["", f"{step}:", *_table(names)]
+        lines += ["", f"{step}:", *_format_table(names)]
     lines += [
         "",
         f"New here? '{PROG} demo' goes the whole way in five minutes and needs no data.",
@@ -224,29 +227,29 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
-def _table(names: Sequence[str]) -> list[str]:
+def _format_table(names: Sequence[str]) -> list[str]:
     width = max(map(len, COMMANDS))
     return [f"  {name:<{width}}  {COMMANDS[name].summary}" for name in names]
 
 
-def _siblings(word: str) -> list[str]:
+def _subcommands(word: str) -> list[str]:
     return [name for name in COMMANDS if name.split()[0] == word and " " in name]
 
 
-def _unknown(args: list[str]) -> str:
+def _describe_unknown(args: list[str]) -> str:
     import difflib
 
-    siblings = [name.split()[1] for name in _siblings(args[0])]
-    if siblings and len(args) == 1:
-        return f"'{args[0]}' needs a second word: {', '.join(siblings)}."
+    subcommands = [name.split()[1] for name in _subcommands(args[0])]
+    if subcommands and len(args) == 1:
+        return f"'{args[0]}' needs a second word: {', '.join(subcommands)}."
     words = " ".join(args[:2])
-    candidates = [f"{args[0]} {name}" for name in siblings]
-    if not siblings:
+    candidates = [f"{args[0]} {name}" for name in subcommands]
+    if not subcommands:
         words = args[0]
         candidates = [name.split()[0] for name in COMMANDS]
     near = difflib.get_close_matches(words, candidates, n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
     others = f"'{PROG} --help' lists them."
-    if siblings:
-        others = f"After '{args[0]}': {', '.join(siblings)}."
+    if subcommands:
+        others = f"After '{args[0]}': {', '.join(subcommands)}."
     return f"'{words}' is not a command. {hint}{others}"

@@ -37,14 +37,15 @@ PYDANTIC_KINDS = {
     "a valid dictionary": "a table",
     "an object": "a table",
 }
-"""Words of pydantic for types of values, and ours."""
+"""Pydantic's names for types of values, and ours."""
 
 RECIPES = Path(__file__).parent / "recipes"
 NAMES_CODE = {"names code": True}
-"""Metadata of a field whose value is run: a recipe from elsewhere must not have it."""
+"""Metadata of a field whose value names code to run. A recipe must not set such a field, because
+recipes may come from anywhere."""
 OTHER_FORMS = "other forms"
-"""Key of the metadata of a field whose value may be written in other forms: a function that
-converts them to that of the field, or raises SettingError."""
+"""Metadata key of a field whose value may be written in several forms. The entry is a function that
+converts each form to the type of the field, or raises SettingError."""
 
 
 def shipped_recipes(kind: str = "*") -> dict[str, Path]:
@@ -53,20 +54,20 @@ def shipped_recipes(kind: str = "*") -> dict[str, Path]:
 
 
 def recipe_summary(path: Path) -> str:
-    """Return the first line of a recipe of the package, which says what it is for."""
+    """Return the first line of a recipe of the package: a comment that gives its purpose."""
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def find_recipe(recipe: Path, folder: Path = Path(), kind: str = "*") -> Path:
-    """Find a recipe's file: `recipe` within `folder`, otherwise the package's.
+    """Find the file of a recipe: a path within `folder`, or a recipe of the package by its name.
 
-    Names of the package's are such as "quarter-hour" or "pretrain/quarter-hour.toml".
+    The package's recipes have names such as "quarter-hour" or "pretrain/quarter-hour.toml".
 
     Args:
-        kind: the kind of the package's recipes that the command takes, such as "pretrain".
+        kind: the kind of recipes that the command takes, such as "pretrain".
 
     Raises:
-        ConfigError: neither exists.
+        ConfigError: there is no such file and no such recipe.
     """
     if (own := folder / recipe).exists() and not own.is_dir():
         return own
@@ -107,7 +108,7 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
         )
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ConfigError(
-            f"{path}: UTF-16 text, which TOML is not. Save it as UTF-8 "
+            f"{path}: UTF-16 text, but TOML is UTF-8. Save the file as UTF-8 "
             "(iconv -f UTF-16 -t UTF-8 OLD > NEW)."
         )
     try:
@@ -116,12 +117,12 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
         raise ConfigError(
             f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."
         ) from None
-    # The parser takes memory by the square of a key's parts.
+    # The parser's memory grows with the square of the number of parts of a key.
     if key := LONG_KEY.search(text):
         line = text.count("\n", 0, key.start()) + 1
         raise ConfigError(
             f"{path}: line {line} has a key of more than {MAX_KEY_PARTS} parts, "
-            f"{key[0][:40]}…; a recipe's have two or three. Mend that line."
+            f"{key[0][:40]}…; keys of a recipe have two or three. Correct that line."
         )
     try:
         return tomllib.loads(text)
@@ -129,27 +130,28 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
         deep = DEEP_VALUE.search(text)
         where = f"line {text.count(chr(10), 0, deep.start()) + 1}: " if deep else ""
         raise ConfigError(
-            f"{path}: {where}lists or tables stand in one another too deep. A value of a recipe is "
-            "a number, a text, true or false, or a list of them. Give one."
+            f"{path}: {where}lists or tables are nested too deeply. A value of a recipe is a "
+            "number, a text, true or false, or a list of them. Give one."
         ) from None
     except ValueError as error:  # of TOML, or its numbers
         raise ConfigError(f"{path}: not valid TOML: {error}. {_toml_advice(text, error)}") from None
 
 
 def _toml_advice(text: str, error: ValueError) -> str:
-    """Say how to mend what TOML's parser refuses: some of it cannot be seen."""
+    """Advise how to correct a file that TOML's parser refuses; name an invisible character."""
     if re.search(r"declare .* twice|overwrite a value", str(error)):
-        return "What is set there is set above it, too. Keep one of the two."
+        return "That key or table is already set above. Keep one of the two."
     number = re.search(r"at line (\d+)", str(error))
     if number is None:
-        return "Mend the end of the file." if "end of document" in str(error) else "Mend it."
+        is_end = "end of document" in str(error)
+        return "Correct the end of the file." if is_end else "Correct the file."
     for character in text.split("\n")[int(number[1]) - 1]:
         if unicodedata.category(character) in ("Cf", "Zs") and character != " ":
             name = unicodedata.name(character, "without a name")
             return (
                 f"That line has an invisible character, U+{ord(character):04X} ({name}). Remove it."
             )
-    return "Mend that line."
+    return "Correct that line."
 
 
 def from_mapping(
@@ -157,7 +159,7 @@ def from_mapping(
     values: Mapping[str, Any],
     source: str,
     default: T | None = None,
-    whole: type[Any] | None = None,
+    root: type[Any] | None = None,
 ) -> T:
     """Build the dataclass `cls` from nested tables, strictly.
 
@@ -165,12 +167,13 @@ def from_mapping(
         cls: a dataclass whose fields are dataclasses or plain annotated values.
         values: the tables; keys are field names in the spelling of `spelling`.
         source: what messages call the source of the tables.
-        default: values of fields absent from `values`; without it, their declared defaults.
-        whole: the dataclass of the whole tree, if `cls` is a table in it; hints name its keys.
+        default: values of the fields that `values` lacks; by default their declared defaults.
+        root: the dataclass of the whole recipe, if `cls` is one of its tables. "Did you mean" also
+            suggests its other keys.
 
     Raises:
-        ConfigError: an unknown key, a wrong type, a missing required value, code to run, or a
-            value that the dataclass's own check refuses.
+        ConfigError: a key is unknown, a required value is missing, a value has a wrong type or
+            names code to run, or the dataclass's own check refuses it.
     """
     hints = typing.get_type_hints(cls)
     fields = {spelling(field.name): field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -178,19 +181,19 @@ def from_mapping(
     for key, value in values.items():
         if key not in fields:
             raise ConfigError(
-                _unknown_key(source, key, list(fields), _places_of_keys(whole or cls, cls))
+                _unknown_key(source, key, list(fields), _key_locations(root or cls, cls))
             )
         if fields[key].metadata.get("names code"):
             raise ConfigError(
-                f"{source}: {key}: found {value!r}, code to run, which a file must not name, as it "
-                f"may come from anywhere. Leave it out, and pass {option(key)} to a command that "
-                "has it."
+                f"{source}: {key}: found {value!r}, which names code to run. A file must not name "
+                f"code, because it may come from anywhere. Leave it out, and pass {option(key)} to "
+                "the command instead."
             )
         to_own_form = fields[key].metadata.get(OTHER_FORMS)
         plain = value if to_own_form is None else _checked(source, partial(to_own_form, value))
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None
-        changes[name] = _convert(hints[name], plain, f"{source}: {key}", inner, whole or cls)
+        changes[name] = _convert(hints[name], plain, f"{source}: {key}", inner, root or cls)
     if default is not None:
         return _checked(source, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
     missing = [
@@ -227,16 +230,16 @@ def to_jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _convert(hint: Any, value: Any, location: str, default: Any, whole: type[Any]) -> Any:
+def _convert(hint: Any, value: Any, location: str, default: Any, root: type[Any]) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{location}: found {value!r}; allowed is a table.")
-        return from_mapping(hint, value, location, default, whole)
+        return from_mapping(hint, value, location, default, root)
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        # Through JSON, because strict JSON reading takes "runs/a" for a Path and a list for a
-        # tuple, yet still refuses "3" for 3 and 0.5 for an int.
+        # Validated as JSON: strict JSON allows "runs/a" for a Path and a list for a tuple, but
+        # refuses "3" for 3 and 0.5 for an int.
         return TypeAdapter(hint).validate_json(json.dumps(value, default=_plain), strict=True)
     except RecursionError:
         raise ConfigError(f"{location}: nested too deeply. Give a plain value.") from None
@@ -248,32 +251,32 @@ def _convert(hint: Any, value: Any, location: str, default: Any, whole: type[Any
 
 
 def _plain(value: Any) -> Any:
-    """Convert numbers of numpy to plain ones, and all else to text."""
+    """Convert numpy's numbers and arrays to Python's, and anything else to text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _unknown_key(source: str, key: str, known_keys: list[str], places: Mapping[str, str]) -> str:
-    names = {**places, **{name: repr(name) for name in known_keys}}
+def _unknown_key(source: str, key: str, known_keys: list[str], others: Mapping[str, str]) -> str:
+    names = {**others, **{name: repr(name) for name in known_keys}}
     near = difflib.get_close_matches(key, list(names), n=1)
     hint = f"Did you mean {names[near[0]]}? " if near else ""
     return f"{source}: unknown key '{key}'. {hint}Known keys: {', '.join(known_keys)}."
 
 
-def _places_of_keys(whole: type[Any], cls: type[Any]) -> dict[str, str]:
-    """Map keys that stand elsewhere than in `cls` to where they stand, for hints."""
+def _key_locations(root: type[Any], cls: type[Any]) -> dict[str, str]:
+    """Describe the location in a recipe of each key that belongs to another table than `cls`."""
     tables = {
         spelling(name): hint
-        for name, hint in typing.get_type_hints(whole).items()
+        for name, hint in typing.get_type_hints(root).items()
         if dataclasses.is_dataclass(hint)
     }
-    keys = [spelling(field.name) for field in dataclasses.fields(whole)]
+    keys = [spelling(field.name) for field in dataclasses.fields(root)]
     above = {key: f"'{key}', above the first [table]" for key in keys if key not in tables}
     in_tables = {
         spelling(field.name): f"'[{table}] {spelling(field.name)}'"
         for table, hint in tables.items()
         for field in dataclasses.fields(hint)
     }
-    return in_tables if whole is cls else above | in_tables
+    return in_tables if root is cls else above | in_tables
 
 
 def _checked(source: str, build: Callable[[], T]) -> T:
@@ -284,4 +287,4 @@ def _checked(source: str, build: Callable[[], T]) -> T:
             error.setting, error.found, error.allowed, error.advice, source
         ) from None
     except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None  # in the words of a recipe
+        raise ConfigError(f"{source}: {error}") from None  # str(error) spells options as recipes do

@@ -60,8 +60,8 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
     ("optim = 3", ["optim: found 3"], True),
     ("[optim]\nlearning_rate = -1", ["optim: learning_rate: found -1.0", "above 0"], True),
     ("steps =", ["TOML"], False),
-    ("steps = 3\nsteps = 4", ["above it, too"], False),
-    ("[optim]\n[optim]", ["line 2", "above it, too"], False),
+    ("steps = 3\nsteps = 4", ["already set above"], False),
+    ("[optim]\n[optim]", ["line 2", "already set above"], False),
 ])  # fmt: skip
 def test_strict_reading_names_file_and_key(tmp_path, text, parts, worded):
     """Pydantic and tomllib word some of it."""

@@ -24,5 +24,5 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if report.errors:
         raise TrainingError(
             f"runs: {len(report.errors)} failed (see above, and the page); all others are "
-            f"complete. Mend the cause, then repeat the failed ones with: {same_command}"
+            f"complete. Correct the cause, then repeat the failed ones with: {same_command}"
         )

@@ -28,24 +28,24 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def cases() -> Iterator[str]:
-    """Yield the shell's cases: the words after each beginning of a line, longest first."""
+    """Yield the shell's cases: the words that may follow each start of a line, longest first."""
     options = {name: help_page(name).options for name in COMMANDS}
-    follow: dict[str, list[str]] = {"": []}
+    next_words: dict[str, list[str]] = {"": []}
     for name in COMMANDS:
         first, _, second = name.partition(" ")
-        follow[""] += [] if first in follow[""] else [first]
+        next_words[""] += [] if first in next_words[""] else [first]
         if second:
-            follow.setdefault(f"{first} ", []).append(second)
+            next_words.setdefault(f"{first} ", []).append(second)
         flags = [option.name for option in options[name] if not option.is_positional]
         recipes = list(shipped_recipes("compare")) if name == "compare" else []
-        follow[f"{name} "] = [*flags, "--help", *recipes]
-    for start in sorted(follow, key=len, reverse=True):
+        next_words[f"{name} "] = [*flags, "--help", *recipes]
+    for start in sorted(next_words, key=len, reverse=True):
         for option in options.get(start.rstrip(), ()):
             values = _values(start, option)
             if values is not None:
                 yield f'        "{start}"*"{option.name} ") words=\'{" ".join(values)}\' ;;'
         pattern = f'"{start}"*' if start else "*"
-        yield f"        {pattern}) words='{' '.join(follow[start])}' ;;"
+        yield f"        {pattern}) words='{' '.join(next_words[start])}' ;;"
 
 
 def _values(command: str, option: Option) -> list[str] | None:

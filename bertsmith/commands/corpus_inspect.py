@@ -79,11 +79,14 @@ def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int
 
 
 def histogram(counts: Sequence[int]) -> list[tuple[str, int]]:
-    """Label counts with their ranges of lengths, such as "4 to 7", from the shortest on."""
-    shortest = next((digits for digits, count in enumerate(counts) if count), 0)
+    """Label counts with their ranges of lengths, such as "4 to 7", from the shortest on.
+
+    Entry i of `counts` counts the lengths from 2**i to 2**(i + 1) - 1.
+    """
+    shortest = next((exponent for exponent, count in enumerate(counts) if count), 0)
     rows = []
-    for digits, count in enumerate(counts[shortest:], shortest):
-        low, high = 1 << digits, (2 << digits) - 1
+    for exponent, count in enumerate(counts[shortest:], shortest):
+        low, high = 1 << exponent, (2 << exponent) - 1
         rows.append((f"{low:,}" if low == high else f"{low:,} to {high:,}", count))
     return rows
 

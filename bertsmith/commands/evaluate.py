@@ -37,10 +37,7 @@ from bertsmith.tasks.task import Task
 
 
 def main(words: Sequence[str], line: Sequence[str]) -> None:
-    """Score, print the scores, then write the page.
-
-    So the scores are printed even if the page cannot be written.
-    """
+    """Score a model and print its scores; write the page last, so that its errors lose nothing."""
     prog = " ".join(line[:2])
     try:
         settings, folder = parse_for_folder(Settings, words, prog)
@@ -79,12 +76,12 @@ def print_result(
     predictor: Predictor[Any],
     result: Evaluation,
     path: Path,
-    more: Mapping[str, float],
+    more_scores: Mapping[str, float],
     baselines: Sequence[Baseline] = (),
 ) -> None:
-    """Print the result; warn of many unknown tokens."""
+    """Print scores and baselines; warn of many unknown tokens."""
     unknown_rate = predictor.unknown_tokens.rate
-    report = {**result.to_json(), "unknown_rate": unknown_rate, **more}
+    report = {**result.to_json(), "unknown_rate": unknown_rate, **more_scores}
     tell_unknown(unknown_rate, name_source(path))
     if settings.json:
         if baselines:
@@ -110,10 +107,10 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
         result = evaluate(
             predictor, data, settings.columns, limit=settings.limit, callbacks=callbacks
         )
-    more = {}
+    more_scores = {}
     if survey.calibration.num_predictions:
-        more["expected_calibration_error"] = survey.calibration.error
-    print_result(settings, predictor, result, data, more, majority.baselines())
+        more_scores["expected_calibration_error"] = survey.calibration.error
+    print_result(settings, predictor, result, data, more_scores, majority.baselines())
     if settings.page is not None:
         write_evaluation_page(
             settings.page,

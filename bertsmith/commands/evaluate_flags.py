@@ -6,7 +6,7 @@ from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.errors import ConfigError
 
 LABEL_FLAGS = ("long_texts", "stride", "label_separator", "errors", "page")
-"""Flags that apply to labelled data of an encoder alone."""
+"""Flags that have an effect only for a fine-tuned model on labelled data."""
 
 
 def used_flags(settings: Settings, names: Iterable[str]) -> list[str]:
@@ -27,7 +27,7 @@ def check_flags(settings: Settings) -> None:
     """Check that either --data or --minimal-pairs is given, and that the other flags apply to it.
 
     Raises:
-        ConfigError: they are not, or do not.
+        ConfigError: both or neither is given, or another flag has no effect.
     """
     are_pairs = settings.minimal_pairs is not None
     if are_pairs == bool(settings.data):

@@ -27,9 +27,9 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             callbacks=[display],
             resume_command=resume_command(line),
         )
-    for name, what in (("num_skipped", "--train"), ("num_eval_skipped", "--eval")):
+    for name, flag in (("num_skipped", "--train"), ("num_eval_skipped", "--eval")):
         if result[name]:
-            print_note(f"{what}: {count_noun(result[name], 'row was', 'rows were')} left out")
+            print_note(f"{flag}: {count_noun(result[name], 'row was', 'rows were')} left out")
     if settings.json:
         print(json.dumps(result))
         return

@@ -1,4 +1,4 @@
-"""Command lines that name a model, on whose task some of their flags depend."""
+"""Parse command lines whose flags depend on the task of the model that they name."""
 
 import dataclasses
 import inspect
@@ -19,14 +19,19 @@ ALL_COLUMNS = (ChoiceColumns, Columns, QuestionColumns, RelatedColumns, TagColum
 
 
 def parse_unless_model(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
-    """Return a line that names a model unchanged; for another, report its mistake or show help."""
+    """Return a line unparsed if it names a model; otherwise raise its mistake, or its help.
+
+    Raises:
+        HelpRequested: the line names no model and asks for help.
+        ConfigError: the line names no model, or has another mistake.
+    """
     if find_model(cls, args) is None:
         parse_with_columns(cls, Columns, args, prog)
     return args
 
 
 def find_model(cls: type[Any], args: Sequence[str]) -> str | None:
-    """Return the first word of a line that is not a flag or its value, which names the model."""
+    """Return the name of the model: the first word that is neither a flag nor a flag's value."""
     return first_word(args, switches(cls, *ALL_COLUMNS))
 
 

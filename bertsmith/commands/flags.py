@@ -1,4 +1,4 @@
-"""Parse command lines into settings, with or without a recipe; print results and notes."""
+"""Parse command lines into settings, with or without a recipe; print reports and notes."""
 
 import contextlib
 import dataclasses
@@ -29,7 +29,7 @@ from bertsmith.errors import ConfigError
 T = TypeVar("T")
 RULES = ConstructorRegistry()
 NEEDED_OPTIONS = {"finetune": " (with --teacher and --unlabelled)"}
-"""Options that a kind of recipe needs beside it; the help of --recipe names them."""
+"""Options that recipes of a kind need in addition; the help of --recipe names them."""
 
 
 def parse_settings(
@@ -171,7 +171,7 @@ def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
 
 
 def changed_flags(settings: Any) -> list[str]:
-    """Return the words of a command line that give the settings that differ from the defaults."""
+    """Return the flags and values for the settings that differ from their defaults."""
     words: list[str] = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

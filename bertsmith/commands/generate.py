@@ -12,18 +12,18 @@ from bertsmith.lineage.text_generation import TextGenerator
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    choice = choose_tokens_by(settings)
+    decoding = build_decoding(settings)
     generator = TextGenerator.load(settings.model, settings.device)
     text = decode_argument(settings.text)
-    (result,) = generator([text], settings.max_new_tokens, choice)
+    (result,) = generator([text], settings.max_new_tokens, decoding)
     if settings.json:
         print(json.dumps({"prompt": text, **asdict(result)}, ensure_ascii=False))
     else:
         print(result.text)
 
 
-def choose_tokens_by(settings: Settings) -> Sampling | BeamSearch | None:
-    """Return how tokens are chosen; None for the likeliest one each time.
+def build_decoding(settings: Settings) -> Sampling | BeamSearch | None:
+    """Build the decoding strategy of the settings; None means greedy decoding.
 
     Raises:
         SettingError: a value is out of range.

@@ -12,8 +12,8 @@ from bertsmith.config import shipped_recipes
 from bertsmith.errors import as_flags
 from bertsmith.errors.option_names import NamedOption, flag_of
 
-FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
-"""Placeholders of values that are not checked here but by the command, and words for them."""
+UNCHECKED = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
+"""Placeholders of values that only the command itself checks, and their names in messages."""
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
@@ -67,10 +67,10 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
         wrong = next((f"'{value}'" for value in values if not _fits(value, placeholder)), None)
         if wrong or (placeholder and not values):
             return f"{flag}: found {wrong or 'no value'}; allowed is {_allowed(placeholder)}."
-    return _of_words(words, given_flags, options, prog)
+    return _find_word_mistake(words, given_flags, options, prog)
 
 
-def _of_words(
+def _find_word_mistake(
     words: Sequence[str], given_flags: set[str], options: Sequence[Option], prog: str
 ) -> str | None:
     """Describe an extra word, or the needed options that are missing."""
@@ -107,7 +107,7 @@ def _is_flag(word: str) -> bool:
 
 def _fits(value: str, placeholder: str) -> bool:
     kinds = placeholder.removesuffix(" ...").split("|")
-    if value == "None" or FREE.keys() & kinds or value in kinds:
+    if value == "None" or UNCHECKED.keys() & kinds or value in kinds:
         return True
     for kind in NUMBERS.keys() & kinds:
         with suppress(ValueError):
@@ -118,5 +118,5 @@ def _fits(value: str, placeholder: str) -> bool:
 
 def _allowed(placeholder: str) -> str:
     kinds = placeholder.removesuffix(" ...").split("|")
-    names = [NUMBERS[kind][1] if kind in NUMBERS else FREE.get(kind, kind) for kind in kinds]
+    names = [NUMBERS[kind][1] if kind in NUMBERS else UNCHECKED.get(kind, kind) for kind in kinds]
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,4 +1,4 @@
-"""A command on several ranks: rank 0 runs it, and the others compute what it asks for."""
+"""A command on several ranks: rank 0 runs it, and the others compute for rank 0."""
 
 import contextlib
 import signal
@@ -15,7 +15,7 @@ from bertsmith.training.workers.rank_group import join_ranks
 def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
     """Run `work` on rank 0, while the other ranks compute for it; end all with its exit code.
 
-    A rank that loses rank 0 ends with 1.
+    A rank that loses its connection to rank 0 ends with exit code 1.
     """
     ranks = join_ranks(launch)
     if ranks.rank > 0:
@@ -35,7 +35,7 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
     except (Interrupted, KeyboardInterrupt):
         code = exit_code()
         raise
-    except BrokenPipeError:  # who read the output has ended, which is no fault
+    except BrokenPipeError:  # the program that read the output has ended, which is not an error
         code = 0
         raise
     except BertsmithError:

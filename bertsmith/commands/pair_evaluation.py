@@ -15,7 +15,7 @@ from bertsmith.tasks.scoring import Evaluation
 
 
 def evaluate_pairs(settings: Settings, scorer: Any, path: Path) -> Evaluation:
-    """Score the pairs of a file; write those scores if the settings name a file for them."""
+    """Score the pairs of a file; if --scores is given, write the scores of each pair there."""
     with ExitStack() as stack:
         callbacks: list[PairCallback] = []
         if settings.scores is not None:

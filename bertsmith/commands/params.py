@@ -38,9 +38,9 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def account(model: BertModel) -> dict[str, Any]:
     """Return config, counts and sizes of a model as plain JSON values."""
     counts = count_parameters(model)
-    everything = total(counts)
+    num_parameters = total(counts)
     against_formula: dict[str, Any] = {}
-    if not model.config.is_recurrent:  # the formula is that of layers with attention
+    if not model.config.is_recurrent:  # the formula is for layers with attention
         against_formula["formula"] = formula(model.config)
         against_formula["beyond_formula"] = beyond_formula(counts, model.config)
     return {
@@ -50,9 +50,9 @@ def account(model: BertModel) -> dict[str, Any]:
             for name, component in counts.items()
         },
         "encoder": total(counts, heads=False),
-        "parameters": everything,
+        "parameters": num_parameters,
         **against_formula,
-        "bytes": {"fp32": 4 * everything, "bf16": 2 * everything},
+        "bytes": {"fp32": 4 * num_parameters, "bf16": 2 * num_parameters},
     }
 
 
@@ -96,7 +96,7 @@ def _row(name: str, component: Mapping[str, int]) -> tuple[str, str, str]:
 
 
 def _against_formula(facts: Mapping[str, Any], encoder: str) -> list[str]:
-    """Format the steps from the usual formula to the exact count."""
+    """Format the differences between the usual formula and the exact count, line by line."""
     rows = [(f"{PARAMETER_FORMULA}, the usual formula", f"{facts['formula']:,}")]
     rows += [(f"  {name}", f"{count:+,}") for name, count in facts["beyond_formula"].items()]
     rows.append((encoder, f"{facts['encoder']:,}"))
@@ -109,7 +109,7 @@ def _megabytes(count: int) -> str:
 
 
 def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
-    """Load a folder's model, or build one without memory for its weights."""
+    """Load a folder's model, or build one whose weights take no memory."""
     if name is not None and name not in PRESETS:
         return _load(name, sizes)
     missing = [name for name in ("num_hidden_layers", "hidden_size") if name not in sizes]
@@ -125,7 +125,7 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
     """Load a folder's model.
 
     Raises:
-        ConfigError: there is no such folder, or `sizes` has any, which cannot change a folder.
+        ConfigError: there is no such folder, or sizes are given, which cannot change a folder.
     """
     if Path(name).name == name and not Path(name).exists():
         raise ConfigError(
@@ -181,6 +181,6 @@ def _check_known(family: type[BertConfig], requested: Mapping[str, Any]) -> None
 
 
 def _notes(model: BertModel) -> list[str]:
-    """List the weights that a folder lacks, or has besides the model's."""
+    """Describe the weights that the folder lacks or that the model does not use."""
     report = model.load_report
     return [f"the folder: {report}"] if report and (report.missing or report.unused) else []

@@ -64,14 +64,14 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
             source if source_rows is None else source_rows,
             is_waiting=input_is_waiting if settings.text == ("-",) else None,
         )
-        pairs = totals.counting(predictions, advance)
+        pairs = totals.count(predictions, advance)
         if settings.page is not None:
-            pairs = _collected(pairs, rows)
+            pairs = _collect_rows(pairs, rows)
         try:
-            report = _output(task, settings, pairs, totals, source_rows)
+            report = _write_or_print(task, settings, pairs, totals, source_rows)
         except BrokenPipeError:
             for _ in () if settings.page is None else pairs:
-                pass  # nobody reads the lines any more, but the page counts all texts
+                pass  # no program reads the lines any more, but the page counts all texts
             _write_page(settings, task, rows, totals)
             raise
     _write_page(settings, task, rows, totals)
@@ -80,8 +80,8 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     unknown_rate = predictor.unknown_tokens.rate
     tell_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
     if settings.json:
-        whole = {**report, **asdict(totals), "unknown_rate": unknown_rate}
-        print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))
+        report |= {**asdict(totals), "unknown_rate": unknown_rate}
+        print(json_module.dumps(report, ensure_ascii=False, allow_nan=False))
     for note in totals.notes():
         print_note(f"{note}.")
     if totals.num_texts and totals.num_without_entity == totals.num_texts:
@@ -98,7 +98,7 @@ def _write_page(
         )
 
 
-def _collected(
+def _collect_rows(
     pairs: Iterable[tuple[Any, Any]], rows: list[PredictionRow]
 ) -> Iterator[tuple[Any, Any]]:
     """Yield the predictions, and collect the first `MAX_ROWS` for the page."""
@@ -109,7 +109,11 @@ def _collected(
 
 
 def _check_no_file(words: Sequence[str]) -> None:
-    """Refuse the path of a file as a text: the model would read the path itself."""
+    """Refuse a text that is the path of a file, since the model would read the path itself.
+
+    Raises:
+        ConfigError: a word is the path of a file.
+    """
     for word in words:
         if is_file_name(word):
             raise ConfigError(
@@ -152,10 +156,10 @@ class _Totals:
     num_empty: int = 0
     num_without_entity: int = 0
 
-    def counting(
+    def count(
         self, pairs: Iterable[tuple[Any, Any]], advance: Callable[[], object]
     ) -> Iterator[tuple[Any, Any]]:
-        """Count examples and predictions, call `advance` for each, and yield them."""
+        """Yield examples with their predictions; count each pair, and call `advance` for it."""
         for example, prediction in pairs:
             self.num_texts += 1
             advance()
@@ -178,7 +182,7 @@ class _Totals:
         )
 
 
-def _output(
+def _write_or_print(
     task: Task[Any, Any],
     settings: Settings,
     pairs: Iterator[tuple[Any, Any]],

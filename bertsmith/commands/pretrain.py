@@ -22,7 +22,7 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
-    """Build the job of the settings, with their corpus or another."""
+    """Build the job that the settings describe, on their corpus or on `corpus`."""
     return PretrainJob(
         corpus=corpus or settings.corpus,
         model=settings.model,
@@ -62,18 +62,18 @@ def describe_run(result: dict[str, Any]) -> str:
 def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     """List commands that use the model.
 
-    The list is empty if the model has learned only how frequent tokens are, not to use their
-    context, because nothing can be done with it then.
+    The list is empty after a run that stayed on the plateau: the model has learned how frequent
+    tokens are, but not to use their context, so it is of no use yet.
     """
     if find_plateau(result) is not None:
         return []
-    guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
+    masked_lm = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
     model = Path(result["out"])
     task = "--train train.csv --eval dev.csv"
     out = free_path(model.with_name(f"{model.name.removesuffix('-bert')}-classifier"))
     return [
-        f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"',
+        f'try        bertsmith fill {shell_path(masked_lm)} "… {mask} …"',
         f"next       bertsmith finetune classify --model {shell_path(model)} {task} "
         f"--out {shell_path(out)}",
     ]

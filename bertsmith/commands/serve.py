@@ -96,7 +96,7 @@ def _tell_address(service: Service, listener: socket.socket, precision: str) -> 
 
 
 def describe_model(model: ModelInfo, requested_precision: str) -> str:
-    """Say what a model gives, and how it computes."""
+    """Describe the task of a model, and its precision, device and threads."""
     precision = model.precision
     if requested_precision == "auto" and model.computes_on == "cpu":
         reason = "bf16 is not clearly faster" if precision == "fp32" else "faster than fp32"

@@ -12,7 +12,7 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def run_system(system: str, settings: Any, line: Sequence[str]) -> Mapping[str, Any] | None:
-    """Train a system, and print what came out; return it unless it is printed as JSON."""
+    """Train a system and print its results; return them, or None if they are printed as JSON."""
     job = SystemJob(system, settings.corpus, settings.model, settings.training, settings.optim)
     if settings.resume:
         # Checked before the message, since a refused run is not resumed.

@@ -32,14 +32,14 @@ def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
 
     Args:
         model_type: one of `OTHER_SYSTEMS`.
-        words: the command line behind `prog`, the name of the command.
+        words: the words of the command line after `prog`, the name of the command.
     """
     columns: type[Any] = Columns if model_type in SCORED_BY_PAIRS else TranslationColumns
     settings = parse_with_columns(Settings, columns, words, prog)
     if settings.precision not in ("auto", "fp32"):
         raise ConfigError(
-            f"--precision: found {settings.precision}; {settings.model} is a system beside BERT, "
-            "which is scored in fp32. Leave it out."
+            f"--precision: found {settings.precision}; {settings.model} is not a BERT model, and "
+            "other models are scored in fp32 only. Leave it out."
         )
     check_flags(settings)
     if model_type in SCORED_BY_PAIRS:

@@ -22,10 +22,11 @@ T = TypeVar("T")
 def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, ModelFolder | None]:
     """Parse a command line as `cls`, whose field `columns` has the type of the model's task.
 
-    Return the settings, and the folder that was read for it, which need not be read again.
+    Return the settings and the model's folder, which is None if the line names no model. For a
+    model that cannot be read, --help shows the help of a classifier.
 
     Raises:
-        CheckpointError: there is no such model; but with --help, the help of a classifier is shown.
+        CheckpointError: the model cannot be read.
     """
     model = find_model(cls, args)
     folder = None

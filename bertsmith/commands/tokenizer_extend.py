@@ -56,7 +56,7 @@ def extension_as_json(
 
 
 def words_first(tokens: Sequence[str]) -> list[str]:
-    """Sort tokens: whole words, then parts of words, then letters, then other characters.
+    """Sort tokens: words, then parts of words, then single letters, then other characters.
 
     Tokens of one kind keep their order.
 

@@ -102,7 +102,7 @@ def training_lines(
 
 
 def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSettings) -> str:
-    """Return the command line that builds a corpus of the texts, read by the same settings."""
+    """Return the command line that builds a corpus of the texts, with the same reading options."""
     reading = CorpusSettings(text_column=settings.text_column, errors=settings.errors)
     words = [*map(shell_path, texts), "--tokenizer", shell_path(tokenizer)]
     words += map(shlex.quote, changed_flags(reading))

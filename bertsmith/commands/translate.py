@@ -11,16 +11,17 @@ from bertsmith.lineage.text_writing import TextWriter
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    choice = None
+    beam_search = None
     if settings.beams is not None:
-        choice = BeamSearch(settings.beams, settings.length_penalty)
+        beam_search = BeamSearch(settings.beams, settings.length_penalty)
     if settings.file is None:
         texts = list(map(decode_argument, settings.texts))
     else:
         texts = [text.rstrip("\r\n") for text in iter_lines(settings.file)]
     writer = TextWriter.load(settings.model, settings.device)
-    for text, written in zip(texts, writer(texts, settings.max_new_tokens, choice), strict=True):
+    targets = writer(texts, settings.max_new_tokens, beam_search)
+    for text, target in zip(texts, targets, strict=True):
         if settings.json:
-            print(json.dumps({"source": text, "target": written}, ensure_ascii=False))
+            print(json.dumps({"source": text, "target": target}, ensure_ascii=False))
         else:
-            print(written)
+            print(target)

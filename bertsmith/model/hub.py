@@ -213,7 +213,7 @@ def _refusal(error: Exception) -> str:
     if status is not None:
         return f"the hub refused the model ({status}, {cause})."
     if isinstance(error, ValueError):
-        return f"the hub refused the model ({cause}). Mend that, such as the head of README.md."
+        return f"the hub refused the model ({cause}). Correct that, such as the head of README.md."
     return (
         f"the hub could not be reached ({cause}). Check the network, HF_ENDPOINT and "
         "HF_HUB_OFFLINE; nothing here was changed."

@@ -114,8 +114,8 @@ class SmallFiles:
             raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
         except (ValueError, RecursionError) as error:
             raise CheckpointError(
-                f"{path}: not valid JSON ({describe_json_error(error)}). Mend it, or copy it again "
-                "if it is cut short."
+                f"{path}: not valid JSON ({describe_json_error(error)}). Correct it, or copy it "
+                "again if it is cut short."
             ) from error
         if not isinstance(value, kind):
             allowed = "an object" if kind is dict else "a list"

@@ -81,7 +81,7 @@ def _read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         entry = _checked_entry(line) if is_checked else _parse(line)
         if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
             reason = "was altered after it was written" if is_checked else "not a line of a journal"
-            raise CheckpointError(f"{path}:{number}: {reason}. Mend or remove that line.")
+            raise CheckpointError(f"{path}:{number}: {reason}. Correct or remove that line.")
         yield _to_line(entry), entry
 
 

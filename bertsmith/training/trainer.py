@@ -61,7 +61,7 @@ from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
 from bertsmith.training.workers.rank_group import RankGroup, joined_ranks
-from bertsmith.training.write_errors import how_to_mend
+from bertsmith.training.write_errors import advice_for_writing
 
 CHECKPOINT_SECONDS = 600.0
 """Time between two checkpoints if the user has set no interval in steps."""
@@ -387,7 +387,7 @@ class Trainer:
             raise InputError(
                 f"{self.folder.checkpoints_dir}: step {self.state.step} could not be saved "
                 f"({getattr(cause, 'strerror', None) or cause}); earlier checkpoints are as they "
-                f"were. {how_to_mend(cause)}, then continue with: {self.resume_command}"
+                f"were. {advice_for_writing(cause)}, then continue with: {self.resume_command}"
             ) from error
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:

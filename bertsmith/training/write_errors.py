@@ -33,24 +33,24 @@ def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
         raise _continued(write_error(name, error), folder, resume_command) from error
 
 
-def how_to_mend(cause: object) -> str:
-    """Say what to do about the cause of an error of writing, before the same run continues."""
+def advice_for_writing(cause: object) -> str:
+    """Return what to do about the cause of a write error, before the same run continues."""
     is_full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
-    return "Free some space" if is_full else "Mend that"
+    return "Free some space" if is_full else "Solve that"
 
 
 def _continued(error: WriteError, folder: RunFolder, resume_command: str) -> InputError:
-    mend = how_to_mend(error.__cause__)
+    advice = advice_for_writing(error.__cause__)
     if folder.run_path.exists():
         checkpoints = list_checkpoints(folder.checkpoints_dir)
         start = f"from {checkpoints[-1].name}, its last checkpoint" if checkpoints else "it"
         return InputError(
-            f"{error.problem} The run so far is in {folder.path}. {mend}, then continue {start}, "
+            f"{error.problem} The run so far is in {folder.path}. {advice}, then continue {start}, "
             f"with: {resume_command}"
         )
     if folder.earlier_dir.exists():
         return InputError(
-            f"{error.problem} The earlier run is in {folder.earlier_dir}. {mend}, then run the "
+            f"{error.problem} The earlier run is in {folder.earlier_dir}. {advice}, then run the "
             "command again."
         )
     return error

@@ -129,7 +129,7 @@ def test_refusals(refused, corpus_dir, reader, place, tmp_path):
     folds = of_task(place, out, "--folds", 2, "--cache", tmp_path / "cache")
     del folds[folds.index("--eval") : folds.index("--eval") + 2]
     bare, other = save_tiny(tmp_path / "bare"), save_tiny(tmp_path / "other", "masked_lm")
-    assert "--cache does not go with --folds" in refused(*folds)
+    assert "--cache and --folds exclude each other" in refused(*folds)
     for teacher, more, told in (
         (bare, (), f"{bare}: "),
         (other, (), f"{other} (id 5 is 'baba', and 'good' there)"),

@@ -288,7 +288,7 @@ def test_a_run_that_was_saved_names_its_last_checkpoint(settings):
     with pytest.raises(Interrupted):
         finetune(Classify, settings, [StopAt(2)])
     with (
-        refuses(InputError, "File too large", "from step-00000002, ", "Mend that"),
+        refuses(InputError, "File too large", "from step-00000002, ", "Solve that"),
         file_size_limit(20_000),
     ):
         finetune(Classify, replace(settings, resume=True))

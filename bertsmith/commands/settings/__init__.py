@@ -1,1 +1,1 @@
-"""The settings of each command, and the parsing of its line. No module here imports torch."""
+"""The settings of each command, and the function that parses its line. None imports torch."""

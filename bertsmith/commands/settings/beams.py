@@ -4,10 +4,10 @@ from bertsmith.errors import ConfigError, option
 
 
 def check_penalty(beams: int | None, length_penalty: float) -> None:
-    """Refuse a penalty of length without a search that it is a part of.
+    """Check that a length penalty is given only with beam search.
 
     Raises:
-        ConfigError: says what to give in addition.
+        ConfigError: a penalty is given without `beams`.
     """
     if beams is None and length_penalty != 1:
         raise ConfigError(

@@ -12,10 +12,9 @@ from bertsmith.training.settings import OptimSettings, TrainingSettings
 DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: DistilBERT's recipe.
 
 The student begins with half of the teacher's layers (--num-layers takes another number, --student
-another model). It learns to predict masked tokens, to give
-the teacher's probabilities for them, and to match its last hidden states. No labels are needed. The
-result is a Hugging Face folder for `bertsmith fill` and `bertsmith finetune`. At the end the
-command compares teacher and student."""
+another model). It learns to predict masked tokens, to give the teacher's probabilities for them,
+and to match its last hidden states. No labels are needed. The result is a Hugging Face folder for
+`bertsmith fill` and `bertsmith finetune`. At the end the command compares teacher and student."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,10 @@ class StudentOfTask(DistillSettings):
 
 
 def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
-    """Parse recipe and flags of the task that `prog` ends with: its settings, and a teacher's."""
+    """Parse recipe and flags of the task that `prog` ends with.
+
+    Return the settings of the task and, with --teacher, those of the student.
+    """
     task = TASK_SETTINGS[prog.split()[-1]]
     description = f"{inspect.getdoc(task)}{TEACHER}"
     args = unset_other(args, "epochs", "steps")
@@ -60,9 +63,9 @@ def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
 
 
 def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
-    """Build the settings class: the task's settings, and flags that exist on a command line alone.
+    """Build the settings class of the command: those of the task, --json, and those of a teacher.
 
-    Those are --json and the options of a teacher; --model and --eval may be missing from a line.
+    A line may lack --model and --eval, which the task's own settings need.
     """
     fields = [
         ("model", Model, dataclasses.field(default=NOT_GIVEN)),
@@ -76,10 +79,10 @@ def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
 def with_student(
     settings: FinetuneSettings, student: DistillSettings, args: Sequence[str]
 ) -> tuple[FinetuneSettings, DistillSettings | None]:
-    """Return the settings with the model to begin with, and the teacher's if there is one.
+    """Return the settings with the model to begin with, and the student's if there is a teacher.
 
     Args:
-        args: the command line, by which an option is typed or set by a recipe.
+        args: the words of the command line; an option that is not among them is set by a recipe.
 
     Raises:
         ConfigError: there is neither a model nor a teacher, or options of a teacher without one.
@@ -88,12 +91,14 @@ def with_student(
         for field in dataclasses.fields(student):
             if (value := getattr(student, field.name)) != field.default:
                 flag = f"--{field.name.replace('_', '-')}"
-                is_typed = any(arg.partition("=")[0].replace("_", "-") == flag for arg in args)
-                needs, rest = f"{flag} {value} needs a --teacher", "the option"
-                if not is_typed:
-                    needs = f"the recipe sets {flag} {value}, which needs a --teacher"
-                    rest = "the recipe"
-                raise ConfigError(f"{needs}. Give one, too, or leave {rest} out.")
+                if any(arg.partition("=")[0].replace("_", "-") == flag for arg in args):
+                    raise ConfigError(
+                        f"{flag} {value} needs a --teacher. Give one, too, or leave the option out."
+                    )
+                raise ConfigError(
+                    f"the recipe sets {flag} {value}, which needs a --teacher. Give one, too, or "
+                    "leave the recipe out."
+                )
         if settings.model == NOT_GIVEN:
             raise ConfigError(
                 "--model is missing. Name the folder of a pre-trained model, or a --teacher."
@@ -110,8 +115,8 @@ def with_student(
     if student.cache is not None and are_other_texts:
         other = "--folds" if settings.folds else "--sample and --seeds"
         raise ConfigError(
-            f"--cache does not go with {other}: each of these runs learns from other texts. Leave "
-            "one of them out."
+            f"--cache and {other} exclude each other: each of these runs learns from other texts. "
+            "Leave one of them out."
         )
     student.check_out(settings.out)
     return replace(settings, model=student.start), student

@@ -41,7 +41,7 @@ class Settings:
     seed: int | None = None
     """Random seed of drawing. By default 0."""
     beams: int | None = None
-    """Number of beginnings that beam search follows at a time."""
+    """Number of beams: the likeliest beginnings of a text that beam search keeps at each step."""
     length_penalty: Advanced[float] = 1.0
     """Length penalty of beam search: the exponent of the length by which the log-probability of a
     text is divided. Above 0 longer texts win more often."""
@@ -63,7 +63,7 @@ class Settings:
 
     @property
     def drawing(self) -> list[str]:
-        """The names of settings by which tokens are drawn, of those that are set."""
+        """The names of the sampling settings that are given."""
         names = ("temperature", "top_k", "top_p", "seed")
         return [name for name in names if getattr(self, name) is not None]
 

@@ -44,7 +44,7 @@ class Settings(InferenceCompute):
     language: Literal["en", "zh"] = "en"
     """Language of the page."""
     max_length: int | None = None
-    """Maximum length: the page shows so many tokens. Default: 128, of large models fewer."""
+    """Maximum number of tokens on the page. Default: 128, fewer for large models."""
     columns: Columns = field(default_factory=Columns)
     precision: tyro.conf.Suppress[Literal["fp32"]] = field(default="fp32", kw_only=True)
     """Number format of the computation; gradients need fp32."""

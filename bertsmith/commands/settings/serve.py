@@ -21,7 +21,7 @@ class Settings(InferenceCompute):
     """Serve models over HTTP, for any program that sends JSON.
 
     The routes are those of text-embeddings-inference, of huggingface_hub's InferenceClient, of
-    OpenAI's embeddings and of Open Inference (v2). The address itself is a page for people.
+    OpenAI's embeddings and of Open Inference (v2). In a browser, the address shows a page.
     """
 
     models: tyro.conf.Positional[tuple[str, ...]] = ()
@@ -58,7 +58,7 @@ class Settings(InferenceCompute):
     max_body_bytes: Advanced[int] = 2_000_000
     """Number of bytes that the body of a request may have; larger ones are refused (413)."""
     timeout: Advanced[float] = 60.0
-    """Seconds after which a request that is not computed is given up (503)."""
+    """Seconds after which a request that is not yet computed is refused (503)."""
     bench: str | None = None
     """Measure the server that runs at this URL, instead of serving: its throughput, its latency at
     50 % and 80 % of that rate, and what it does at 200 %."""

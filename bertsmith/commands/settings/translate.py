@@ -15,10 +15,10 @@ from bertsmith.system.compute import Advanced
 
 @dataclass(frozen=True)
 class Settings:
-    """Write texts from other texts with a model that learned it.
+    """Write texts from other texts, such as translations.
 
     `bertsmith finetune translate` trains such a model. It writes one token after another: the
-    likeliest one each time, or with --beams the likeliest text of several beginnings.
+    likeliest one each time, or with --beams by beam search, which looks for the likeliest text.
     """
 
     model: tyro.conf.Positional[Path]
@@ -30,7 +30,7 @@ class Settings:
     max_new_tokens: int = 128
     """Maximum number of tokens of a written text."""
     beams: int | None = None
-    """Number of beginnings that beam search follows at a time."""
+    """Number of beams: the likeliest beginnings of a text that beam search keeps at each step."""
     length_penalty: Advanced[float] = 1.0
     """Length penalty of beam search: the exponent of the length by which the log-probability of a
     text is divided. Above 0 longer texts win more often."""
@@ -45,7 +45,7 @@ class Settings:
             raise SettingError("max_new_tokens", self.max_new_tokens, "1 or more")
         check_penalty(self.beams, self.length_penalty)
         if bool(self.texts) == (self.file is not None):
-            raise ConfigError(f"Give either texts or {option('file')}, and not both.")
+            raise ConfigError(f"Give either texts or {option('file')}, not both.")
 
 
 parse = partial(parse_settings, Settings)

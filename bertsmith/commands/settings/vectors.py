@@ -13,7 +13,8 @@ class Settings(VectorSettings):
 
     Tokens with similar neighbours get similar vectors, and the vector of a text is the mean over
     its tokens. `finetune`, `predict`, `evaluate`, `embed` and `serve` take the folder as they take
-    a BERT. It understands no order of words. model2vec and sentence-transformers open it, too.
+    a BERT. The vectors ignore the order of words. model2vec and sentence-transformers open the
+    folder, too.
     """
 
     json: bool = False
