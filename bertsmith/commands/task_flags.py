@@ -10,8 +10,8 @@ from bertsmith.commands.help import HELP_FLAGS
 from bertsmith.data.columns import Columns
 from bertsmith.errors import CheckpointError
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_of_folder
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.task import Task
 from bertsmith.training.workers.rank_group import joined_ranks

@@ -8,7 +8,6 @@ from datetime import time as time_of_day
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.parquet_files import open_seekable
@@ -18,6 +17,8 @@ from bertsmith.system.progress import progress_bar
 MAX_UNPACKED = 1 << 32
 """Largest number of bytes of a workbook's parts together, which are compressed: its texts are held
 in memory."""
+ERRORS_OF_DAMAGE = (zipfile.BadZipFile, KeyError, ValueError, EOFError, SyntaxError)
+"""Errors that openpyxl raises for a damaged workbook; an error in its XML is a SyntaxError."""
 
 
 def import_openpyxl(path: Path) -> ModuleType:
@@ -52,7 +53,7 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
             _check_size(path, file)
             workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
             names = [sheet.title for sheet in workbook.worksheets[1:] if _has_values(sheet)]
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, ParseError, TypeError) as error:
+        except (*ERRORS_OF_DAMAGE, TypeError) as error:
             raise _damaged(path, error) from error
         if not workbook.worksheets:
             raise InputError(f"{path}: no sheet with cells. Save the table as the first sheet.")
@@ -69,7 +70,7 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
         while True:
             try:
                 number, values = next(rows, (0, ()))
-            except (zipfile.BadZipFile, KeyError, ValueError, EOFError, ParseError) as error:
+            except ERRORS_OF_DAMAGE as error:
                 raise _damaged(path, error) from error
             if not number:
                 return

@@ -33,7 +33,7 @@ from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.memory import peak_bytes
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.baseline import most_frequent
-from bertsmith.tasks.baselines import ClassBaselines
+from bertsmith.tasks.class_baselines import ClassBaselines
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.tfidf import score_tfidf

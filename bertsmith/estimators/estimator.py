@@ -42,7 +42,7 @@ from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import hold_out
 from bertsmith.model.saving import write_task_settings
 from bertsmith.system.paths import check_outside
-from bertsmith.tasks.auto import load_predictor
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings.finetune import FinetuneSettings

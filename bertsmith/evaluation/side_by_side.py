@@ -28,7 +28,7 @@ from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.terminal import align_columns
-from bertsmith.tasks.auto import load_predictor
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.model.config_file import own_settings, read_config
-from bertsmith.model.head_names import MEMBERS_FOLDER
+from bertsmith.model.head_names import MEMBERS, MEMBERS_FOLDER
 from bertsmith.model.saving import write_task_settings
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.tasks.averaged_classification import MEMBERS, AveragedClassify
+from bertsmith.tasks.averaged_classification import AveragedClassify
 from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task

@@ -40,8 +40,8 @@ from bertsmith.system.hardware import compute_settings
 from bertsmith.system.paths import check_outside
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.system.terminal import Say, align_columns
-from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.training.recorder import Callback
 

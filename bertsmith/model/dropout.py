@@ -27,11 +27,14 @@ PER_DRAW = 4
 
 Bits = NDArray[np.int16]
 
+# Types of streams are strings: numpy imports numpy.random when it is first used, and prediction,
+# which drops nothing, does without it.
+
 
 class _Sequences:
     """The sequences of a packed row, in its order, and the random stream of each."""
 
-    def __init__(self, lengths: Sequence[int], streams: Sequence[np.random.SFC64]) -> None:
+    def __init__(self, lengths: Sequence[int], streams: Sequence["np.random.SFC64"]) -> None:
         self.lengths = lengths
         self.streams = streams
         self.num_tokens = sum(lengths)
@@ -113,7 +116,7 @@ def follow(lengths: Sequence[int], places: Sequence[int]) -> None:
     _local.sequences = _Sequences(lengths, [_local.by_place[index] for index in places])
 
 
-def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, np.random.SFC64]:
+def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, "np.random.SFC64"]:
     """Seed a stream for each place from one stream of the step.
 
     Each stream's state is set directly: seeding one by one would take 15 times as long.
@@ -197,7 +200,7 @@ def attention_dropout(
 
 
 def _draw_rows(
-    streams: Sequence[np.random.SFC64], counts: Sequence[int], width: int, num_rows: int
+    streams: Sequence["np.random.SFC64"], counts: Sequence[int], width: int, num_rows: int
 ) -> Bits:
     """Draw `counts[i]` rows of `width` numbers from stream `i`; rows beyond are zero."""
     if width % PER_DRAW == 0:  # as for nearly all models: no number is cut off
@@ -219,7 +222,7 @@ def _num_dropped(p: float) -> int:
     return min(round(p * RESOLUTION), RESOLUTION - 1)
 
 
-def _own_stream() -> np.random.SFC64:
+def _own_stream() -> "np.random.SFC64":
     """Return this thread's stream, which is made when it is first drawn from."""
     if _local.seed is None:
         return np.random.SFC64(int(torch.randint(2**62, (), device="cpu").item()))
@@ -228,7 +231,7 @@ def _own_stream() -> np.random.SFC64:
     return _local.bits
 
 
-def _draw(stream: np.random.SFC64, count: int) -> Bits:
+def _draw(stream: "np.random.SFC64", count: int) -> Bits:
     """Draw `count` 16-bit numbers."""
     bits: Bits = stream.random_raw(-(-count // PER_DRAW)).view(np.int16)[:count]
     return bits

@@ -17,3 +17,5 @@ LINEAR_HEAD_FILE = "linear_head.safetensors"
 MEMBERS_FOLDER = "members"
 """Folder of the other models whose probabilities are averaged with those of the model beside it
 (tasks/averaged_classification.py)."""
+MEMBERS = "members"
+"""Key of the names of these other models in the settings of the task."""

@@ -1,19 +1,16 @@
 """Loading of the right predictor for a model folder, by its head or by the name of its task."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
 
-from bertsmith.data.windowing import LongTexts
-from bertsmith.errors import CheckpointError, ConfigError, option
-from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.errors import CheckpointError
+from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.averaged_classification import AveragedClassify
 from bertsmith.tasks.catalog import task_of_folder, tasks
 from bertsmith.tasks.fill_mask import FillMask
-from bertsmith.tasks.inference import MISSING_HEAD, LoadedModel, load_for_inference
+from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.linear_classification import LinearClassify
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.multiple_choice import Choose
@@ -22,7 +19,6 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.sentence_embedding import Embed
-from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.token_classification import Tag
@@ -180,49 +176,3 @@ def _predictor_of(
         loaded.folder.check_classifier(None)
         kind = TextVectors
     return Predictor(loaded, kind.restore(loaded))
-
-
-def load_predictor(
-    path: str | Path | ModelFolder,
-    *,
-    device: str = "auto",
-    precision: str = "auto",
-    max_length: int | None = None,
-    long_texts: LongTexts | None = None,
-    stride: int | None = None,
-) -> Predictor[Task[Any, Any]]:
-    """Load the predictor of a fine-tuned model.
-
-    Long texts are read as in training unless `long_texts` or `stride` is given.
-
-    Raises:
-        CheckpointError: as `load`; also if the model is of no task.
-        ConfigError: as `load`; also if windows are asked for and the task reads none.
-    """
-    folder = path if isinstance(path, ModelFolder) else read_folder(path)
-    task = task_of_folder(folder)
-    if task is None:
-        folder.check_classifier(None)
-        raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
-    predictor = Predictor.load(
-        folder, task, device=device, precision=precision, max_length=max_length
-    )
-    requested = {"long_texts": long_texts, "stride": stride}
-    return predictor.with_definition(with_windowing(predictor.definition, requested))
-
-
-def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[Any, Any]:
-    """Return a copy that treats long texts as `requested`; values of None change nothing.
-
-    Raises:
-        ConfigError: the task has no windows.
-    """
-    changes = {name: value for name, value in requested.items() if value is not None}
-    if not changes:
-        return task
-    if task.windowing is None:
-        raise ConfigError(
-            f"{option('long_texts')}, {option('stride')}: the task '{task.name}' reads no windows. "
-            "Leave them out."
-        )
-    return replace(task, windowing=replace(task.windowing, **changes))  # type: ignore[type-var]

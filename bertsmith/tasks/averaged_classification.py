@@ -15,7 +15,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.errors import CheckpointError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import CONFIG_FILE
-from bertsmith.model.head_names import MEMBERS_FOLDER
+from bertsmith.model.head_names import MEMBERS, MEMBERS_FOLDER
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
 from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
@@ -23,9 +23,6 @@ from bertsmith.tasks.multi_label_classification import MIN_PROBABILITY, MultiLab
 from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.texts import LabelTask
-
-MEMBERS = "members"
-"""Key of the names of the other models in the task's settings."""
 
 
 @dataclass(frozen=True)
@@ -137,3 +134,6 @@ def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> Bert
             "probabilities it is to be averaged with. Copy the whole folder again."
         )
     return other.model
+
+
+TASK = AveragedClassify

@@ -1,7 +1,7 @@
 """The contract of plain methods, fitted to training examples, that a model has to beat.
 
-Each task names its plain methods as `Task.baselines`; those of bertsmith's tasks are in
-`baselines.py`.
+Each task names its plain methods as `Task.baselines`. They are in a file for each task, such as
+`class_baselines.py`, so that a prediction imports those of its task alone.
 """
 
 from collections import Counter
@@ -12,6 +12,9 @@ from typing import Any
 
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.system.compute import InferenceCompute
+
+EXAMPLES = Path("examples")
+"""Stands for a file in errors about examples that were read before."""
 
 
 @dataclass(frozen=True)

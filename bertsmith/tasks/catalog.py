@@ -5,10 +5,8 @@ from typing import Any
 
 from bertsmith.errors import SettingError
 from bertsmith.model.config_file import own_settings, task_head
-from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.tasks.averaged_classification import MEMBERS, AveragedClassify
-from bertsmith.tasks.linear_classification import LinearClassify
 from bertsmith.tasks.task import Task
 
 TASKS = {
@@ -20,6 +18,10 @@ TASKS = {
     "tag": "bertsmith.tasks.token_classification",
 }
 """Modules by the names of the tasks; each module assigns the task's class to `TASK`."""
+
+AVERAGED = "bertsmith.tasks.averaged_classification"
+LINEAR = "bertsmith.tasks.linear_classification"
+"""Modules of two more classes for the task `classify`, which they assign to `TASK`, too."""
 
 
 def tasks() -> dict[str, type[Task[Any, Any]]]:
@@ -35,23 +37,30 @@ def task_named(name: str) -> type[Task[Any, Any]]:
     """
     if name not in TASKS:
         raise SettingError("task", name, list(TASKS))
-    return importlib.import_module(TASKS[name]).TASK
+    return _task_in(TASKS[name])
 
 
 def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
-    The head that config.json names decides. A folder with a linear head, or with
-    several models, classifies. Another model
-    without a head has the task that config.json names, or the task `embed` if it is a folder of
-    sentence-transformers.
+    The head that config.json names decides. A folder with a linear head, or with several models,
+    classifies. Another model without a head has the task that config.json names, or the task
+    `embed` if it is a folder of sentence-transformers.
     """
     if folder.files.has(LINEAR_HEAD_FILE):
-        return LinearClassify
+        return _task_in(LINEAR)
+    own = own_settings(folder.settings)
     head = task_head(folder.settings)
-    if head is not None and own_settings(folder.settings).get(MEMBERS):
-        return AveragedClassify
-    if head is not None:
-        return next((task for task in tasks().values() if head in task.heads), None)
-    name = "embed" if folder.files.has("modules.json") else "none"
-    return tasks().get(str(own_settings(folder.settings).get("task", name)))
+    if head is None:
+        name = "embed" if folder.files.has("modules.json") else "none"
+        name = str(own.get("task", name))
+        return task_named(name) if name in TASKS else None
+    if own.get(MEMBERS):
+        return _task_in(AVERAGED)
+    # The likeliest names come first, as each task that is asked for its heads has to be imported.
+    names = [name for name in (own.get("task"), head, *TASKS) if name in TASKS]
+    return next((task for task in map(task_named, names) if head in task.heads), None)
+
+
+def _task_in(module: str) -> type[Task[Any, Any]]:
+    return importlib.import_module(module).TASK

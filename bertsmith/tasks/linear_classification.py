@@ -129,3 +129,6 @@ def with_linear_head(task: LabelTask[Any], linear: LinearHead) -> LinearTask[Any
     kind: Any = LinearMultiLabel if isinstance(task, MultiLabel) else LinearClassify
     values = {each.name: getattr(task, each.name) for each in fields(task)}
     return kind(**values, linear=linear)
+
+
+TASK = LinearClassify

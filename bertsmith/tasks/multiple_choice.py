@@ -30,7 +30,7 @@ from bertsmith.data.windows import Windows, join_windows, make_windows
 from bertsmith.errors import InputError, option
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.baselines import ChoiceBaselines
+from bertsmith.tasks.choice_baselines import ChoiceBaselines
 from bertsmith.tasks.choice_prediction import ChoicePrediction
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.prediction import single_text

@@ -46,6 +46,7 @@ from bertsmith.metrics.answers import (
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import counted
+from bertsmith.tasks.answer_baselines import AnswerBaselines
 from bertsmith.tasks.answer_prediction import (
     NONE,
     PASSAGE_CHARACTERS,
@@ -55,7 +56,6 @@ from bertsmith.tasks.answer_prediction import (
     one_line,
     spaced,
 )
-from bertsmith.tasks.baselines import AnswerBaselines
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.prediction import text_field

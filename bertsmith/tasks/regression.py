@@ -28,10 +28,10 @@ from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.system.counts import format_number
-from bertsmith.tasks.baselines import NumberBaselines
 from bertsmith.tasks.cross_encoder import Activation, read_activation
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.number_baselines import NumberBaselines
 from bertsmith.tasks.number_prediction import NumberPrediction
 from bertsmith.tasks.probabilities import sigmoid
 from bertsmith.tasks.scoring import Outcome, PredictionCounts

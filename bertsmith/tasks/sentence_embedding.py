@@ -31,7 +31,6 @@ from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import write_static_modules
-from bertsmith.tasks.baselines import VectorBaselines
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
@@ -41,6 +40,7 @@ from bertsmith.tasks.settings.finetune import Sources
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task, TaskDataset, naming_limits
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
+from bertsmith.tasks.vector_baselines import VectorBaselines
 from bertsmith.tasks.vector_prediction import Vectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm

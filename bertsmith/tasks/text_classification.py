@@ -28,7 +28,7 @@ from bertsmith.data.labels import check_classes, class_names, class_numbers
 from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
-from bertsmith.tasks.baselines import ClassBaselines
+from bertsmith.tasks.class_baselines import ClassBaselines
 from bertsmith.tasks.cross_encoder import check_softmax
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel

@@ -41,7 +41,6 @@ from bertsmith.data.windows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, ExamplesError, InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, counted
-from bertsmith.tasks.baselines import WordBaselines
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.losses import ClassLoss, class_loss
@@ -61,6 +60,7 @@ from bertsmith.tasks.tag_prediction import (
 )
 from bertsmith.tasks.tagged_text import span_types
 from bertsmith.tasks.task import Task, jsonl
+from bertsmith.tasks.word_baselines import WordBaselines
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.words import WordRule, find_words
 from bertsmith.training.objective import LossTerm

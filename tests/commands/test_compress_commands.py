@@ -18,7 +18,7 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import sha256_file
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.tasks.auto import load_predictor
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tokenization.auto import load_tokenizer
 

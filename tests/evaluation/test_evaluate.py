@@ -7,7 +7,8 @@ from tiny_models import save_tiny, write_reviews
 from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.loading import load_predictor
 
 
 @pytest.fixture(scope="module")

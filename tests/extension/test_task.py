@@ -17,7 +17,8 @@ from bertsmith.data.columns import Columns
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks import catalog
-from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.texts import TextTask

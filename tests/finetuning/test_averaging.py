@@ -19,8 +19,9 @@ from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.serving.served_model import ServedModel
 from bertsmith.system.sums import SUMS_FILE
-from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.averaged_classification import AveragedClassify, AveragedMultiLabel
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 

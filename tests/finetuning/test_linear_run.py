@@ -24,8 +24,9 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.loading import load_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.linear_classification import LinearClassify, LinearMultiLabel
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.text_classification import Classify
 
 

@@ -27,9 +27,10 @@ from bertsmith.data.windowing import Windowing
 from bertsmith.errors import InputError, as_flags
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
-from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.inference import compute_in_order
+from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.multiple_choice import Choose, choice_logits, encode_choices
 from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.regression import Regress

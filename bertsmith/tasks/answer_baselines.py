@@ -1,0 +1,55 @@
+"""The plain methods that a model which finds answers in passages has to beat."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bertsmith.data.squad import Question
+from bertsmith.metrics.answers import Protocol, QuestionScores, units
+from bertsmith.tasks.baseline import Baseline, Baselines
+
+
+class AnswerBaselines(Baselines):
+    """The start of the passage as the answer and, if some questions have none, always no answer.
+
+    Both are easy to beat, like the random guess in SQuAD's paper (Rajpurkar et al. 2016, table 5),
+    whose better methods need a parser.
+    """
+
+    def score_cheap(
+        self,
+        task: Any,
+        train: Sequence[Question],
+        held_out: Sequence[Question],
+        before: Mapping[str, float],
+    ) -> list[Baseline]:
+        is_chinese = task.language == "zh"
+        gold = [answer.text for question in train for answer in question.answers]
+        length = max(1, int(np.median([len(units(text, task.language)) for text in gold or ("",)])))
+        starts = [
+            question.context.strip()[:length]
+            if is_chinese
+            else " ".join(question.context.split(maxsplit=length)[:length])
+            for question in held_out
+        ]
+        noun = "character" if is_chinese else "word"
+        words = noun if length == 1 else f"{length} {noun}s"
+        method = f"the first {words} of each passage"
+        baselines = [_score_answers("start", method, starts, task, held_out)]
+        if not all(question.answers for question in held_out):
+            nothing = [""] * len(held_out)
+            baselines.append(_score_answers("none", "never an answer", nothing, task, held_out))
+        return baselines
+
+
+def _score_answers(
+    key: str, method: str, answers: Sequence[str], task: Any, held_out: Sequence[Question]
+) -> Baseline:
+    scores = QuestionScores(task.language)
+    for answer, question in zip(answers, held_out, strict=True):
+        scores.add(answer, [gold.text for gold in question.answers])
+    protocol: Protocol = "2.0" if scores.has_unanswerable else "1.1"
+    mean = scores.mean(scores.pairs(protocol), protocol)
+    assert mean is not None
+    return Baseline(key, method, {"exact_match": mean.exact_match, "f1": mean.f1})

@@ -1,0 +1,60 @@
+"""Loading of the predictor of a fine-tuned model, which imports the task of this model alone."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.windowing import LongTexts
+from bertsmith.errors import CheckpointError, ConfigError, option
+from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.tasks.catalog import task_of_folder
+from bertsmith.tasks.inference import MISSING_HEAD
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.task import Task
+
+
+def load_predictor(
+    path: str | Path | ModelFolder,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    max_length: int | None = None,
+    long_texts: LongTexts | None = None,
+    stride: int | None = None,
+) -> Predictor[Task[Any, Any]]:
+    """Load the predictor of a fine-tuned model.
+
+    Long texts are read as in training unless `long_texts` or `stride` is given.
+
+    Raises:
+        CheckpointError: as `load`; also if the model is of no task.
+        ConfigError: as `load`; also if windows are asked for and the task reads none.
+    """
+    folder = path if isinstance(path, ModelFolder) else read_folder(path)
+    task = task_of_folder(folder)
+    if task is None:
+        folder.check_classifier(None)
+        raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
+    predictor = Predictor.load(
+        folder, task, device=device, precision=precision, max_length=max_length
+    )
+    requested = {"long_texts": long_texts, "stride": stride}
+    return predictor.with_definition(with_windowing(predictor.definition, requested))
+
+
+def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[Any, Any]:
+    """Return a copy that treats long texts as `requested`; values of None change nothing.
+
+    Raises:
+        ConfigError: the task has no windows.
+    """
+    changes = {name: value for name, value in requested.items() if value is not None}
+    if not changes:
+        return task
+    if task.windowing is None:
+        raise ConfigError(
+            f"{option('long_texts')}, {option('stride')}: the task '{task.name}' reads no windows. "
+            "Leave them out."
+        )
+    return replace(task, windowing=replace(task.windowing, **changes))  # type: ignore[type-var]

@@ -1,0 +1,20 @@
+"""The plain method that fine-tuned vectors of texts have to beat."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertsmith.tasks.baseline import Baseline, Baselines
+
+
+class VectorBaselines(Baselines):
+    """The vectors before fine-tuning."""
+
+    def score_cheap(
+        self,
+        task: Any,
+        train: Sequence[Any],
+        held_out: Sequence[Any],
+        before: Mapping[str, float],
+    ) -> list[Baseline]:
+        method = "cosine of the vectors before fine-tuning"
+        return [Baseline("cosine", method, before)] if before else []

@@ -1,0 +1,41 @@
+"""The plain method that a model which labels words has to beat."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertsmith.data.tagged import TaggedSentence
+from bertsmith.errors import InputError
+from bertsmith.metrics.entities import TagCounts
+from bertsmith.tasks.baseline import Baseline, Baselines, most_frequent
+
+
+class WordBaselines(Baselines):
+    """The label that each word most often has in training; for a new word, the commonest label."""
+
+    def score_cheap(
+        self,
+        task: Any,
+        train: Sequence[TaggedSentence],
+        held_out: Sequence[TaggedSentence],
+        before: Mapping[str, float],
+    ) -> list[Baseline]:
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for sentence in train:
+            for word, label in zip(sentence.words, sentence.labels, strict=True):
+                counts[word][label] += 1
+        usual = most_frequent(Counter(label for sentence in train for label in sentence.labels))
+        best = {word: most_frequent(labels) for word, labels in counts.items()}
+        scheme = train[0].scheme
+        total = TagCounts(scheme)
+        try:
+            for sentence in held_out:
+                answers = [best.get(word, usual) for word in sentence.words]
+                total.add(sentence.labels, answers, gold_scheme=sentence.scheme)
+        except InputError:  # the labels of one file cannot be written in the scheme of the other
+            return []
+        report = total.report()
+        scores = {"accuracy": report.accuracy, "macro_f1": report.macro_f1}
+        if scheme != "plain":
+            scores = {"f1": report.f1, **scores}
+        return [Baseline("words", "each word's most frequent label", scores)]
