@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.serving.free_memory import FreeMemory
 from bertsmith.serving.messages import (
     Answers,
     Cancel,
@@ -32,7 +33,6 @@ from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.request_queue import RequestQueue
 from bertsmith.serving.served_model import Definition, ServedModel
 from bertsmith.serving.text_encoding import RefusedWork, TextEncoding
-from bertsmith.system.process_options import give_free_memory_back
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.texts import TextTask
@@ -40,14 +40,8 @@ from bertsmith.tasks.texts import TextTask
 SLICE_CHARACTERS = 65_536
 """Number of characters that are encoded between two batches: enough for several batches, and a
 small part of a second."""
-BATCHES_BETWEEN_TRIMS = 10
-"""Number of full batches after which free memory is given back. Batches of different sizes leave
-holes between arrays: under full load an engine of all-MiniLM-L6-v2 with two threads and a heap for
-each grew from 513 to 666 MB in two minutes; now it grows from 485 to 551 MB in 20 seconds, and then
-no more (a Zen 5). This takes 1.5 % of the processor time."""
 CHARACTERS_LIKE_TOKEN = 20
-"""Number of encoded characters that count as one computed token for the next trim. Encoding long
-texts leaves holes, too, since their words are many small objects."""
+"""Number of encoded characters that leave as many holes in memory as one computed token."""
 
 
 class Sender(Protocol):
@@ -110,7 +104,7 @@ class Engine:
         """Requests that are not encoded yet, in the order of their turns."""
         self._requests: dict[int, _Request] = {}
         self._told_seconds = 0.0
-        self._tokens_since_trim = 0
+        self._memory = FreeMemory(max_batch_tokens)
 
     @property
     def is_idle(self) -> bool:
@@ -131,7 +125,7 @@ class Engine:
                     self.accept(message)
             self.encode_some()
             self.compute_batch()
-            self.trim_memory()  # the answers are on their way
+            self._memory.give_back(is_idle=self.is_idle)  # the answers are on their way
 
     def accept(self, work: Work) -> None:
         """Let the texts of a request wait for their turn to be encoded."""
@@ -159,7 +153,7 @@ class Engine:
                 self.sender.send(refused.refusal)
             except Exception as error:
                 self.sender.send(_fault(number, error))
-        self._tokens_since_trim += (SLICE_CHARACTERS - room) // CHARACTERS_LIKE_TOKEN
+        self._memory.add((SLICE_CHARACTERS - room) // CHARACTERS_LIKE_TOKEN)
 
     def _enqueue(self, encoding: TextEncoding) -> None:
         work, definition = encoding.work, encoding.definition
@@ -199,12 +193,6 @@ class Engine:
                 del self._requests[number]
                 self.sender.send(_answers(request))
 
-    def trim_memory(self) -> None:
-        """Give free memory back after about `BATCHES_BETWEEN_TRIMS` full batches."""
-        if self._tokens_since_trim >= BATCHES_BETWEEN_TRIMS * self.max_batch_tokens:
-            self._tokens_since_trim = 0
-            give_free_memory_back()
-
     def _tell_waiting(self) -> None:
         """Send the waiting time of a new request, if it has changed."""
         seconds = self.speed.seconds_for(self.queue.tokens_before_new(self.max_batch_tokens))
@@ -235,7 +223,7 @@ class Engine:
             for index in taken[request.work.number]
         )
         self.speed.add(num_tokens, seconds)
-        self._tokens_since_trim += num_tokens
+        self._memory.add(num_tokens)
         self.sender.send(ComputedBatch(sum(map(len, taken.values())), num_tokens))
         for request in requests:
             if request.queue_seconds is None:

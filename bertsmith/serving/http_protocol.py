@@ -1,18 +1,34 @@
 """HTTP connections with limits: a client can neither fill the memory nor hold it for ever."""
 
+import asyncio
 import socket
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEADER_BYTES = 65_536
+SENDING_SECONDS = 30.0
+"""Seconds that a client has to send the headers of a request, or the rest of a body that nobody
+reads since the request is answered already."""
 UNREAD_SECONDS = 60
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with a limit on the headers of a request, which httptools lacks."""
+    """uvicorn's protocol with limits on the headers of a request: their size and their time.
+
+    While a body is read, the application limits the time.
+    """
 
     _is_in_headers = False
     _num_header_bytes = 0
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clear_deadline()
+        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         self._is_in_headers = True
@@ -20,6 +36,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_headers = False
+        self._clear_deadline()
         super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
@@ -42,6 +59,22 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._num_header_bytes = self._num_header_bytes + len(data) if is_all_headers else 0
         if self._num_header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
             self.send_400_response(f"The headers have more than {MAX_HEADER_BYTES:,} bytes.")
+        is_answered = self.cycle is None or self.cycle.response_complete
+        is_timed = self._deadline is not None or self.timeout_keep_alive_task is not None
+        if is_answered and not is_timed:  # uvicorn ends its own timer at any byte
+            self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        self._deadline = self.loop.call_later(SENDING_SECONDS, self._end_connection)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _end_connection(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
 
 
 def close_unread_connections(listener: socket.socket, seconds: float = UNREAD_SECONDS) -> None:

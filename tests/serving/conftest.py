@@ -1,5 +1,6 @@
 """One server for all tests of this folder."""
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -36,3 +37,16 @@ def local(server):
         return predictors[name]
 
     return load
+
+
+@pytest.fixture(scope="session")
+def trims():
+    """Calls of glibc's malloc_trim, an entry for each."""
+    calls = []
+
+    def hear(event, args):
+        if event == "ctypes.dlsym" and args[1] == "malloc_trim":
+            calls.append(args)
+
+    sys.addaudithook(hear)  # for good: Python has no way to take it back
+    return calls
