@@ -45,7 +45,8 @@ from benchmarks.common import (
     table,
 )
 from bertsmith.metrics.regression import spearman
-from bertsmith.pages.charts import COLORS, Chart, Point, Series, short, write_svg
+from bertsmith.pages.charts import Chart, Point, Series, short, write_svg
+from bertsmith.pages.colors import COLORS
 from bertsmith.tasks.tfidf import build_tfidf
 
 RATE = 1e-3

@@ -13,10 +13,10 @@ from typing import Any
 
 from bertsmith._version import __version__
 from bertsmith.commands.catalog import COMMANDS, find_command, import_settings, import_work
+from bertsmith.commands.error_flags import as_flags_of
 from bertsmith.commands.help import HelpRequested
-from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
-from bertsmith.pages.page import made_by
+from bertsmith.pages.made_by import made_by
 from bertsmith.system.escaping import command_streams
 from bertsmith.system.launch import Launch, is_first_rank, read_launch
 from bertsmith.system.memory import lacks_memory, requested_bytes
@@ -70,8 +70,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             run = _find_action(args)
             run()
         except HelpRequested as request:
-            request.print(f"{PROG} {find_command(args)}")
+            _print_help(request, f"{PROG} {find_command(args)}")
         sys.stdout.flush()  # a closed pipe raises here, and not when Python exits
+
+
+def _print_help(request: HelpRequested, prog: str) -> None:
+    # Imported late, as a command that does its work lays out no help.
+    import_module("bertsmith.commands.help_layout").print_help(request, prog)
 
 
 def _check_folder() -> None:

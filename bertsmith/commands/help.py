@@ -1,21 +1,11 @@
-"""Help of a command: common options with --help, all with --help-all; argparse formats it."""
+"""Help of a command: its options, and what --help and --help-all say of each."""
 
 import re
-import shutil
-import textwrap
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 HELP_FLAGS = {"-h", "--help", "--help-all"}
 
-MAX_WIDTH = 100
-MIN_WIDTH = 20
-"""Narrowest width of a text; a narrower terminal breaks the lines itself."""
-HELP_COLUMN = 26
-UNBROKEN = "\u00a0"
-"""A space at which lines are not broken, so that a flag and its value stay together."""
 MAX_DEFAULT = 40
 MAX_SUMMARY = 130
 """Longest sentence that --help shows whole; a longer one is cut before its list."""
@@ -79,51 +69,6 @@ class Page:
     description: str
     options: Sequence[Option]
 
-    def format(self, prog: str, *, everything: bool = False, width: int = MAX_WIDTH) -> str:
-        """Format as text, with all options or without the advanced ones."""
-        width = max(width, MIN_WIDTH)
-        shown = [option for option in self.options if everything or not option.is_advanced]
-        needed = [option for option in shown if option.is_required]
-        needed.sort(key=lambda option: not option.is_positional)
-        words = [option.typed.replace(" ", UNBROKEN) for option in needed]
-        words += [
-            f"[{option.typed}]" for option in shown if option.is_positional and option not in needed
-        ]
-        paragraphs = self.description.split("\n\n")
-        pointer = f"All {len(self.options)} options, explained: {prog} --help-all"
-        parser = ArgumentParser(
-            usage=_filled(" ".join([prog, *words, "[options]"]), width - len("usage: "), indent=4),
-            description="\n\n".join(
-                _filled(paragraph, width)
-                for paragraph in (paragraphs if everything else paragraphs[:1])
-            ),
-            epilog=None if everything else _filled(pointer, width),
-            add_help=False,
-            formatter_class=partial(_Formatter, max_help_position=HELP_COLUMN, width=width),
-        )
-        for title, options in self._panels(shown, needed).items():
-            group = parser.add_argument_group(title)
-            for option in options:
-                text = (option.text if everything else option.summary).replace("%", "%%")
-                if option.is_positional:
-                    group.add_argument(option.name, metavar=option.typed, help=text)
-                elif option.values:
-                    group.add_argument(option.name, metavar=option.values, help=text)
-                else:
-                    group.add_argument(option.name, action="store_true", help=text)
-        return parser.format_help()
-
-    def _panels(
-        self, shown: Sequence[Option], needed: Sequence[Option]
-    ) -> Mapping[str, Sequence[Option]]:
-        """Group options by the title of their panel; `columns`, which are seldom needed, last."""
-        others = [option for option in shown if option not in needed]
-        titles = dict.fromkeys(option.panel for option in others)
-        return {"needed": needed} | {
-            title: [option for option in others if option.panel == title]
-            for title in sorted(titles, key=lambda title: title == "columns")
-        }
-
 
 class HelpRequested(Exception):  # noqa: N818 - a request by the user, not an error
     """Raised when a line asks for help instead of the command's work."""
@@ -132,20 +77,3 @@ class HelpRequested(Exception):  # noqa: N818 - a request by the user, not an er
         super().__init__("help")
         self.page = page
         self.everything = "--help-all" in args
-
-    def print(self, prog: str) -> None:
-        width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
-        print(self.page.format(prog, everything=self.everything, width=width), end="")
-
-
-class _Formatter(RawDescriptionHelpFormatter):
-    """argparse's layout, but without line breaks at the hyphens of flags."""
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return _filled(text, width).splitlines()
-
-
-def _filled(text: str, width: int, indent: int = 0) -> str:
-    words = re.sub(r"[ \n]+", " ", text)
-    filled = textwrap.fill(words, width, subsequent_indent=" " * indent, break_on_hyphens=False)
-    return filled.replace(UNBROKEN, " ")

@@ -6,38 +6,12 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bertsmith.commands.catalog import help_page
 from bertsmith.commands.help import Option
 from bertsmith.config import shipped_recipes
-from bertsmith.errors import as_flags
-from bertsmith.errors.option_names import NamedOption, flag_of
 
 UNCHECKED = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
 """Placeholders of values that only the command itself checks, and their names in messages."""
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
-
-
-def as_flags_of(command: str | None, message: str) -> str:
-    """Spell the options of an error's message as flags of the command that failed.
-
-    >>> from bertsmith.errors import option
-    >>> as_flags_of("pretrain", f"{option('training.batch_size')}: found 0.")
-    '--batch-size: found 0.'
-    """
-    if command is None:
-        return as_flags(message)
-    options = help_page(command).options
-    flags = {option.name for option in options}
-    words = {option.name.lower() for option in options if option.is_positional}
-
-    def spell(named: NamedOption) -> str:
-        if named.name in words or (
-            "." in named.path and flag_of(NamedOption(named.name)) not in flags
-        ):
-            return named.path
-        return flag_of(named)
-
-    return as_flags(message, spell)
 
 
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:

@@ -10,7 +10,8 @@ from bertsmith.comparison.metrics import GAPS_NOTE, METHOD
 from bertsmith.comparison.report import ComparisonReport, classify_difference
 from bertsmith.comparison.runs import EvalPoint
 from bertsmith.metrics.differences import Difference
-from bertsmith.pages.charts import COLORS, Chart, Scale, Series, round_step
+from bertsmith.pages.charts import Chart, Scale, Series, round_step
+from bertsmith.pages.colors import COLORS
 from bertsmith.pages.page import write_page
 
 GRID = 60

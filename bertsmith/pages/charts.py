@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
+from bertsmith.pages.colors import Color
 from bertsmith.pages.page import write_page
 from bertsmith.system.counts import percent
 
@@ -27,10 +28,6 @@ MAX_NAME = 48
 
 Style = Literal["line", "dots", "points", "reference", "mark", "mean"]
 """Style of a series: `dots` are joined by a line, `points` are not."""
-Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
-COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
-"""Colors for the curves of a chart, distinct also for the color-blind. In the style `mean`, each
-color has its own pattern of dashes. Color 2 is pale, for references only."""
 Point = tuple[float, float]
 
 

@@ -6,14 +6,12 @@ data set never becomes markup.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertsmith._version import __version__
+from bertsmith.pages.made_by import command_of_pages
 from bertsmith.system.counts import format_number, percent
 from bertsmith.system.files import atomic_write
 
@@ -21,18 +19,6 @@ if TYPE_CHECKING:
     import jinja2
 
 TEMPLATES_DIR = Path(__file__).parents[1]
-
-_command = ContextVar("_command", default="")
-
-
-@contextmanager
-def made_by(command: str) -> Iterator[None]:
-    """Show `command`, as it was typed, at the end of each page that is written in the block."""
-    token = _command.set(command)
-    try:
-        yield
-    finally:
-        _command.reset(token)
 
 
 def unbroken_percent(share: float) -> str:
@@ -85,5 +71,5 @@ def page_footer() -> dict[str, str]:
     return {
         "time": time.strftime("%Y-%m-%d, %H:%M"),
         "version": __version__,
-        "command": _command.get(),
+        "command": command_of_pages(),
     }

@@ -14,8 +14,8 @@ from typing import Any
 from bertsmith.errors import ConfigError
 from bertsmith.serving.engine_main import EngineSettings, run_engine
 from bertsmith.serving.messages import Failed, Message, Ready, Stop
+from bertsmith.system.held_signals import signals_held_back
 from bertsmith.system.processes import without_script
-from bertsmith.system.stop_signal import signals_held_back
 
 STOP_SECONDS = 10.0
 """Seconds that the process has to finish its requests and to end; then it is killed."""

@@ -24,7 +24,8 @@ from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_largest
 from bertsmith.system.cores import available_cores
 from bertsmith.system.executor import Item, Result
-from bertsmith.system.stop_signal import SIGNALS, signals_held_back
+from bertsmith.system.held_signals import signals_held_back
+from bertsmith.system.stop_signal import SIGNALS
 
 # Default number of workers on a computer with many cores. The main process alone writes results; it
 # cannot keep more workers busy, and each takes memory.

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any, Self
 
@@ -135,17 +134,3 @@ class StopSignal:
         elif not self._is_finishing and not _last.is_repeated_by(number):
             signal.signal(number, self._previous.pop(number))
             signal.raise_signal(number)
-
-
-@contextmanager
-def signals_held_back() -> Iterator[None]:
-    """Block stop signals, so that a process that starts in the block begins with them blocked."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # it would unblock signals if it started later
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from bertsmith.pages.charts import COLORS, Color
+from bertsmith.pages.colors import COLORS, Color
 
 RIGHT: Color = 0
 WRONG: Color = 1

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertsmith.pages.charts import COLORS, Chart, Color, Point, Series, write_svg
+from bertsmith.pages.charts import Chart, Point, Series, write_svg
+from bertsmith.pages.colors import COLORS, Color
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
 
 REFERENCE_COLOR: Color = 2

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from bertsmith.commands.mistakes import as_flags_of
+from bertsmith.commands.error_flags import as_flags_of
 from bertsmith.errors import option
 
 

@@ -7,7 +7,8 @@ from jinja2 import UndefinedError
 
 from bertsmith.pages import page
 from bertsmith.pages.charts import CHAR_WIDTH, Chart, Series, thin, write_svg
-from bertsmith.pages.page import made_by, write_page
+from bertsmith.pages.made_by import made_by
+from bertsmith.pages.page import write_page
 
 finite = st.floats(0, 1e6, allow_nan=False)
 points = st.lists(st.tuples(finite, finite), min_size=1, max_size=30)

@@ -33,9 +33,10 @@ from bertsmith.model.meta_init import without_values
 from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_computing_as
+from bertsmith.system.held_signals import signals_held_back
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import without_script
-from bertsmith.system.stop_signal import SIGNALS, signals_held_back
+from bertsmith.system.stop_signal import SIGNALS
 from bertsmith.system.threads import set_own_threads
 from bertsmith.training.dealing import in_order
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays

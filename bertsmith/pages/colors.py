@@ -1,0 +1,8 @@
+"""Colors of charts and of marked texts, as numbers in the style of pages."""
+
+from typing import Literal
+
+Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
+COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
+"""Colors for the curves of a chart, distinct also for the color-blind. In the style `mean`, each
+color has its own pattern of dashes. Color 2 is pale, for references only."""

@@ -1,0 +1,22 @@
+"""Stop signals held back while a process starts."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+
+from bertsmith.system.stop_signal import SIGNALS
+
+
+@contextmanager
+def signals_held_back() -> Iterator[None]:
+    """Block stop signals, so that a process that starts in the block begins with them blocked."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it would unblock signals if it started later
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
