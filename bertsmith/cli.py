@@ -165,12 +165,15 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     settings = parse(args, prog)
     configure_process()
     launch = read_launch()
+    line = [*prog.split(), *args]
     if launch is not None and launch.num_restarts and _has_begun(settings):
         # After a failure, the launcher runs the first line again.
         args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
         settings = parse(args, prog)
     work = partial(_import_main(name), settings, [*prog.split(), *args])
-    return work if launch is None else partial(_run_on_ranks, launch, work)
+    if launch is None:
+        return work
+    return partial(_run_on_ranks, launch, work, line, getattr(settings, "threads", None))
 
 
 def _has_begun(settings: Any) -> bool:
@@ -180,9 +183,11 @@ def _has_begun(settings: Any) -> bool:
     return (settings.out / "run.json").exists()
 
 
-def _run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
+def _run_on_ranks(
+    launch: Launch, work: Callable[[], None], line: Sequence[str], threads: int | None
+) -> None:
     # Imported late, as it needs torch.
-    import_module("bertsmith.commands.on_ranks").run_on_ranks(launch, work)
+    import_module("bertsmith.commands.on_ranks").run_on_ranks(launch, work, line, threads)
 
 
 def _print_error(message: str) -> None:

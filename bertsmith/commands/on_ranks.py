@@ -3,25 +3,45 @@
 import contextlib
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
-from bertsmith.errors import BertsmithError, Interrupted, TrainingError, as_flags
+import torch
+
+from bertsmith.errors import (
+    BertsmithError,
+    ConfigError,
+    Interrupted,
+    TrainingError,
+    as_flags,
+    option,
+)
+from bertsmith.system.cores import available_cores
 from bertsmith.system.launch import Launch
 from bertsmith.system.stop_signal import SIGNALS, exit_code
-from bertsmith.training.workers.distributed import serve_rank
-from bertsmith.training.workers.rank_group import join_ranks
+from bertsmith.training.workers.distributed import check_facts, code_facts, serve_rank
+from bertsmith.training.workers.rank_group import RankGroup, join_ranks
 
 
-def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
+def run_on_ranks(
+    launch: Launch, work: Callable[[], None], line: Sequence[str], threads: int | None
+) -> None:
     """Run `work` on rank 0, while the other ranks compute for it; end all with its exit code.
 
     A rank that loses its connection to rank 0 ends with exit code 1.
+
+    Args:
+        line: the command's words on this rank.
+        threads: number of processor threads that they ask for.
     """
     ranks = join_ranks(launch)
     if ranks.rank > 0:
         for number in SIGNALS:  # rank 0 handles them, and needs the others to save the run
             signal.signal(number, signal.SIG_IGN)
+        if threads is not None:
+            torch.set_num_threads(min(threads, available_cores()))
         try:
+            ranks.gather((code_facts(), [*line]))
             code = serve_rank(ranks)
         except TrainingError as error:
             print(f"bertsmith: rank {ranks.rank}: {as_flags(error.message)}", file=sys.__stderr__)
@@ -30,6 +50,7 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
         raise SystemExit(code)
     code = 1
     try:
+        _check_ranks(ranks, line)
         work()
         code = 0
     except (Interrupted, KeyboardInterrupt):
@@ -45,3 +66,50 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
         with contextlib.suppress(TrainingError):  # the others may have ended
             ranks.tell(("end", code))
             ranks.close()
+
+
+def _check_ranks(ranks: RankGroup, line: Sequence[str]) -> None:
+    """Refuse ranks that were started with other code, packages or options than this one.
+
+    Raises:
+        ConfigError: names the rank, and the first difference.
+    """
+    expected = code_facts()
+    for rank, (facts, line_there) in enumerate(ranks.gather((expected, [*line]))):
+        try:
+            check_facts(expected, facts)
+            check_line(line, line_there)
+        except ConfigError as error:
+            raise ConfigError(f"rank {rank} on {ranks.hosts[rank]}: {error.message}") from error
+
+
+def check_line(line: Sequence[str], line_there: Sequence[str]) -> None:
+    """Check that another rank was started with the same options as this one.
+
+    Raises:
+        ConfigError: says what differs first; threads and folders may.
+    """
+    expected, words = [*_comparable(line)], [*_comparable(line_there)]
+    for index, (word, other) in enumerate(zip_longest(expected, words)):
+        if word != other:
+            # With the option before it, if the word is a value.
+            start = index - 1 if index and expected[index - 1].startswith("-") else index
+            raise ConfigError(
+                f"was started with {_quoted(words[start : index + 1])}, and rank 0 with "
+                f"{_quoted(expected[start : index + 1])}. Give all ranks the same line; only "
+                f"{option('threads')} and the folders in which files lie may differ."
+            )
+
+
+def _quoted(words: Sequence[str]) -> str:
+    return f"'{' '.join(words)}'" if words else "nothing there"
+
+
+def _comparable(line: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a line without what may differ between machines."""
+    words = iter(line)
+    for word in words:
+        if word == "--threads":
+            next(words, None)
+        elif not word.startswith("--threads="):
+            yield word.rstrip("/").rpartition("/")[2]

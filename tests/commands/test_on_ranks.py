@@ -8,8 +8,11 @@ import time
 import pytest
 import torch
 from launches import at_start_of, end_ranks, limit_on_files, start_ranks
+from refusals import refuses
 from tiny_runs import SIZE
 
+from bertsmith.commands.on_ranks import check_line
+from bertsmith.errors import ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.training.journal import read_journal
 
@@ -190,12 +193,33 @@ def test_a_full_disk_ends_all_ranks_with_one_message(corpus_dir, tmp_path):
     assert not list(out.rglob("*.tmp*")) and not (out / "model.safetensors").exists()
 
 
-def test_a_rank_of_another_version_is_refused(corpus_dir, tmp_path):
-    code = "import bertsmith._version\nbertsmith._version.__version__ = '0.0.1'"
+@pytest.mark.parametrize("code, part", [
+    ("import bertsmith._version\nbertsmith._version.__version__ = '0.0.1'",
+     "has another bertsmith than rank 0: '0.0.1'"),
+    ("import sys\nsys.argv[-1] = '3'", "was started with '--steps 3', and rank 0 with '--steps 2'"),
+], ids=["version", "settings"])  # fmt: skip
+def test_a_rank_that_was_started_otherwise_is_refused(corpus_dir, tmp_path, code, part):
     patch = at_start_of(1, code, tmp_path / "patch")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
     answers = end_ranks(start_ranks(words, 2, front=patch))
     assert [code for code, *_ in answers] == [2, 2], answers
-    assert "rank 1 on " in answers[0][2]
-    assert "has another bertsmith than rank 0: '0.0.1'" in answers[0][2]
-    assert not (tmp_path / "run" / "model.safetensors").exists()
+    assert "rank 1 on " in answers[0][2] and part in answers[0][2]
+    assert answers[1][1:] == ("", "") and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("words, parts", [
+    ("--steps 5 --out a/run", ["'--steps 5', and rank 0 with '--steps 2'"]),
+    ("--steps 2 --out a/other", ["'--out other', and rank 0 with '--out run'"]),
+    ("--steps 2", ["nothing there, and rank 0 with '--out'"]),
+    ("--steps 2 --out a/run --exact", ["'--exact', and rank 0 with nothing there"]),
+], ids=["value", "name", "fewer", "more"])  # fmt: skip
+def test_options_that_differ_between_ranks(words, parts):
+    with refuses(ConfigError, "Give all ranks the same line", *parts):
+        check_line(["--steps", "2", "--out", "/home/a/run"], words.split())
+
+
+@pytest.mark.parametrize("words", [
+    "--steps 2 --out run/", "--steps 2 --threads 3 --out a/run", "--threads=3 --steps 2 --out run",
+])  # fmt: skip
+def test_threads_and_folders_may_differ_between_ranks(words):
+    check_line(["--steps", "2", "--out", "/home/a/run"], words.split())

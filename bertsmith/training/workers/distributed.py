@@ -22,6 +22,7 @@ from bertsmith.errors import BertsmithError, ConfigError, TrainingError
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.meta_init import without_values
 from bertsmith.model.trainable import TrainableModel
+from bertsmith.system.code_digest import digest_code
 from bertsmith.system.hardware import (
     ComputeChoices,
     compute_choices,
@@ -185,15 +186,19 @@ def new_exchange(
     return CollectiveExchange(ranks.new_group(device), workers.plan, workers.layout)
 
 
-def shared_facts(plan: Plan) -> dict[str, Any]:
-    """Collect the facts that must be the same on all ranks: versions, and the objective's data."""
-    python = ".".join(platform.python_version_tuple()[:2])
+def code_facts() -> dict[str, str]:
+    """Collect the versions and the digest of the code that must be the same on all ranks."""
     return {
         "bertsmith": __version__,
         "torch": torch.__version__.partition("+")[0],
-        "python": python,
-        **plan.objective.identity(),
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "code digest": digest_code(),
     }
+
+
+def shared_facts(plan: Plan) -> dict[str, Any]:
+    """Collect the facts that must be the same on all ranks: code, and the objective's data."""
+    return {**code_facts(), **plan.objective.identity()}
 
 
 def serve_rank(ranks: RankGroup) -> int:
@@ -243,7 +248,7 @@ def _join(ranks: RankGroup, pickled: bytes) -> LocalWorkers:
     """
     run: RankRun = pickle.loads(pickled)
     plan = replace(run.plan, rank=ranks.rank)
-    _check_same(run.facts, shared_facts(plan))
+    check_facts(run.facts, shared_facts(plan))
     device = torch.device(run.device_type)
     if device.type == "cuda":
         device = torch.device("cuda", ranks.local_rank)
@@ -264,8 +269,8 @@ def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:
         yield message
 
 
-def _check_same(expected: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Refuse to take part with other versions or data than rank 0.
+def check_facts(expected: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Refuse other code or data than rank 0 has.
 
     Raises:
         ConfigError: names what differs.
