@@ -18,7 +18,7 @@ def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
 
     The first rows show that if they have one number of cells only where the blanks are skipped; or
     if they have in both cases, and each cell that begins with a blank and a quote ends in a quote.
-    False for standard input, which can be read once only, and for a file that cannot be read.
+    False for standard input, which can be read only once, and for a file that cannot be read.
     """
     if path == STANDARD_INPUT:
         return False

@@ -32,7 +32,7 @@ def delimiter_in(path: Path, kind: str, expected: str | None) -> str | None:
     """Return an expected separator if the first line of a csv or tsv file holds it."""
     if expected is None or kind not in BORDERS:
         return None
-    if path == STANDARD_INPUT:  # which can be read once only
+    if path == STANDARD_INPUT:  # which can be read only once
         return expected
     return expected if delimiter_of(kind, expected) in next(iter_lines(path), "") else None
 

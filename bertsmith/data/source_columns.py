@@ -23,7 +23,7 @@ def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any
         first: a row that was read.
 
     Raises:
-        InputError: objects from standard input, which can be read once only; or a file that cannot
+        InputError: objects from standard input, which can be read only once; or a file that cannot
             be read.
     """
     kind, source = reader.file_format, reader.source
@@ -33,7 +33,7 @@ def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any
     if kind in ("jsonl", "json"):
         if source == STANDARD_INPUT:
             raise InputError(
-                "standard input: it can be read once only, and the columns of all rows must be "
+                "standard input: it can be read only once, and the columns of all rows must be "
                 "known before the first is written. Write the input to a file."
             )
         return _types_of(row for _, row in read_objects(source, kind))

@@ -50,7 +50,7 @@ def check_is_file(path: Path) -> None:
         if path.is_dir():
             problem = "a folder, not a file. Check the spelling"
         elif path.exists():  # such as <(zcat a.gz)
-            problem = "a pipe, which can be read once only. Write it to a file"
+            problem = "a pipe, which can be read only once. Write it to a file"
         raise InputError(f"{path}: {problem}.")
 
 

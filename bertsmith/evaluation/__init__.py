@@ -1,1 +1,1 @@
-"""Scores of a model, or of a file of predictions, and pages about them."""
+"""Scores of a model, or of a file of predictions, and the pages that show them."""

@@ -88,7 +88,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
 
 @contextmanager
 def _closing(spool: IO[bytes]) -> Iterator[None]:
-    """Close the spool after the block; an error while closing loses nothing that is needed."""
+    """Close the spool after the block; ignore errors, since the spool is no longer needed."""
     try:
         yield
     finally:

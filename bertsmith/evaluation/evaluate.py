@@ -21,8 +21,8 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on a file's labelled rows, or its first `limit`.
 
-    The file is read a portion at a time, so it may have any size; `callbacks` receive the outcome
-    of each example.
+    The file is read in chunks, so it may have any size. `callbacks` receive the outcome of each
+    example.
 
     Raises:
         ConfigError: `limit` is not above 0.
@@ -30,8 +30,8 @@ def evaluate(
     """
     if callbacks:
         task = predictor.definition.with_columns(columns)
-        again = task.reader(data, columns, labelled=True)
-        task = task.with_label_stats(_read_again(data, again.first(limit)))
+        reader = task.reader(data, columns, labelled=True)
+        task = task.with_label_stats(_read_first_time(data, reader.first(limit)))
         predictor = predictor.with_definition(task)
     accumulator, num_skipped = accumulate_rows(
         predictor, data, columns, limit=limit, callbacks=callbacks
@@ -39,7 +39,8 @@ def evaluate(
     return accumulator.result(num_skipped)
 
 
-def _read_again(data: Path, examples: Iterable[Any]) -> Iterator[Any]:
+def _read_first_time(data: Path, examples: Iterable[Any]) -> Iterator[Any]:
+    """Yield the examples of a file that will be read a second time."""
     if data == STANDARD_INPUT:
-        raise InputError(f"{data}: standard input can be read once only. Write it to a file.")
+        raise InputError(f"{data}: standard input can be read only once. Write it to a file.")
     yield from examples

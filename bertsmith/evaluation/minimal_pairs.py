@@ -27,7 +27,7 @@ MAX_SHOWN_GROUPS = 20
 POINTS = {"good": 1.0, "tie": 0.5, "bad": 0.0}
 
 PairCallback = Callable[[Sequence[MinimalPair], Sequence[PairScores]], object]
-"""Receiver of pairs with their scores, a portion at a time."""
+"""Function that receives pairs with their scores, chunk by chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,10 @@ def load_pair_scorer(
     precision: str = "auto",
     max_length: int | None = None,
 ) -> Predictor[MinimalPairs]:
-    """Load a model with a masked-LM head to score sentences.
+    """Load a model with a masked-LM head, which scores sentences.
 
     Raises:
-        CheckpointError: the folder is incomplete, or has another head.
+        CheckpointError: the folder is incomplete, or its model has no masked-LM head.
     """
     folder = path if isinstance(path, ModelFolder) else read_folder(path)
     if "masked_lm" not in folder.heads:
@@ -121,16 +121,16 @@ def evaluate_minimal_pairs(
 ) -> PairReport:
     """Score the pairs of a file, or of rows in memory with `sentence_good` and `sentence_bad`.
 
-    The file is read a portion at a time, so it may have any size.
+    The file is read in chunks, so it may have any size.
 
     Args:
-        scorer: such as `load_pair_scorer` makes.
+        scorer: the model, for example from `load_pair_scorer`.
         source: the pairs, as `RecordReader` reads them. The columns `UID`, `linguistics_term` and
             `field` are optional.
         columns: options for reading; `text_column` names the good sentence, `pair_column` the bad
             one.
         limit: number of pairs to take of each paradigm, from the first; None takes all.
-        callbacks: functions that receive each portion of pairs with their scores.
+        callbacks: functions that receive each chunk of pairs with their scores.
 
     Raises:
         ConfigError: `limit` is not above 0.

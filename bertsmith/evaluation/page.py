@@ -1,6 +1,6 @@
 """The HTML page of an evaluation: scores, confusion, wrong answers, calibration, lengths.
 
-Sums and counts are updated as predictions arrive, so files may have any size.
+Only sums, counts and a few examples are kept of the predictions, so files may have any size.
 """
 
 import heapq
@@ -39,7 +39,7 @@ NUM_MISSES = 20
 """Number of wrong answers on the page."""
 MISS_CHARS = 400
 MIN_ANSWERS = 10
-"""Fewest answers of similar confidence for which a point is drawn: the share that is right."""
+"""Smallest number of answers of similar confidence whose accuracy is drawn as a point."""
 NUM_THRESHOLDS = 200
 MAX_POINTS_SHOWN = 1000
 """Largest number of points of the scatter plot; for more examples every second, every fourth … is
@@ -52,8 +52,8 @@ TITLES = {
     "f1": ("F1", "harmonic mean of precision and recall"),
     "macro_f1": ("Macro-F1", "mean F1 of the labels, each counting the same"),
     "micro_f1": ("Micro-F1", "F1 over all decisions"),
-    "precision": ("Precision", "share of what was found that is right"),
-    "recall": ("Recall", "share of the right ones that were found"),
+    "precision": ("Precision", "share of the predicted ones that are right"),
+    "recall": ("Recall", "share of the right ones that were predicted"),
     "matthews_correlation": ("MCC", "correlation with the right labels; guessing gets 0"),
     "pearson": ("Pearson", "correlation with the right numbers"),
     "spearman": ("Spearman", "correlation with the order of the right numbers"),
@@ -67,8 +67,8 @@ TITLES = {
     "best_f1": ("Best F1", "with the best threshold for giving no answer"),
 }
 """Title and meaning of the scores on the page; {} stands for the noun that is counted."""
-PLAIN = {"matthews_correlation", "pearson", "spearman", "rmse", "mrr"}
-"""Scores that are shown as numbers, since they are no shares."""
+NOT_PERCENTAGES = {"matthews_correlation", "pearson", "spearman", "rmse", "mrr"}
+"""Scores that are shown as numbers, because they are not shares."""
 
 
 class ScoreTile(NamedTuple):
@@ -78,7 +78,7 @@ class ScoreTile(NamedTuple):
     value: str
     meaning: str
     baselines: Sequence[str]
-    """The plain methods that have this score, each with its value."""
+    """The baselines that have this score, each with its value."""
 
 
 class Miss(NamedTuple):
@@ -128,10 +128,10 @@ class ErrorSurvey:
     _scores: dict[int, float] = field(default_factory=dict)
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        sure = [outcome for outcome in outcomes if outcome.confidence is not None]
+        with_confidence = [outcome for outcome in outcomes if outcome.confidence is not None]
         self.calibration.add(
-            np.array([outcome.confidence for outcome in sure], dtype=np.float64),
-            np.array([outcome.is_right for outcome in sure], dtype=np.float64),
+            np.array([outcome.confidence for outcome in with_confidence], dtype=np.float64),
+            np.array([outcome.is_right for outcome in with_confidence], dtype=np.float64),
         )
         self.is_distance = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
@@ -148,7 +148,7 @@ class ErrorSurvey:
             )
             self._counts[group] = self._counts.get(group, 0) + 1
             self._scores[group] = self._scores.get(group, 0.0) + outcome.score
-        for outcome in sure:
+        for outcome in with_confidence:
             pair = (outcome.gold, outcome.predicted)
             if pair not in self.confidences and len(self.confidences) < 5:  # two labels make four
                 self.confidences[pair] = np.zeros(NUM_THRESHOLDS, dtype=np.int64)
@@ -235,16 +235,16 @@ def write_evaluation_page(
 
 
 def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> list[ScoreTile]:
-    """List each score once, shares as percentages, with the values that plain methods reach."""
+    """List each score once, shares as percentages, with the values of the baselines."""
     hidden = set[str]()
-    counted = "texts"
+    noun = "texts"
     max_score = 1.0
     titles = dict(TITLES)
     match evaluation:
         case ClassReport():
             hidden = {"micro_f1"}  # equals accuracy
         case TagReport():
-            counted = "words"
+            noun = "words"
             if evaluation.scheme == "plain":
                 hidden = {"precision", "recall", "f1"}
         case AnswerReport():
@@ -256,19 +256,19 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
         if not isinstance(value, float) or name in hidden or name.endswith(("thresh", "threshold")):
             continue
         title, meaning = titles.get(name, (name.replace("_", " "), ""))
-        plain = [
-            f"{each.method}: {_shown(name, each.scores[name], max_score)}"
+        baseline_values = [
+            f"{each.method}: {_format_value(name, each.scores[name], max_score)}"
             for each in baselines
             if name in each.scores
         ]
-        shown = _shown(name, value, max_score)
-        tiles.append(ScoreTile(title, shown, meaning.format(counted), plain))
+        shown = _format_value(name, value, max_score)
+        tiles.append(ScoreTile(title, shown, meaning.format(noun), baseline_values))
     return tiles
 
 
-def _shown(name: str, value: float, max_score: float) -> str:
-    is_plain = name in PLAIN or abs(value) >= INFINITE_SCORE
-    return format_score(name, value, 3) if is_plain else unbroken_percent(value / max_score)
+def _format_value(name: str, value: float, max_score: float) -> str:
+    is_number = name in NOT_PERCENTAGES or abs(value) >= INFINITE_SCORE
+    return format_score(name, value, 3) if is_number else unbroken_percent(value / max_score)
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:
@@ -340,7 +340,7 @@ def draw_reliability(calibration: Calibration) -> Chart | None:
 
 
 class Thresholds(NamedTuple):
-    """Scores of the second of two labels over the threshold, the least probability at which that
+    """Scores of the second of two labels by the threshold, the least probability at which that
     label is predicted."""
 
     label: str

@@ -1,4 +1,4 @@
-"""Pair the rows of a gold file with their predictions: by their ids, or else by their order."""
+"""Pair the rows of a gold file with their predictions, by ids or by their order."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,8 +30,8 @@ def pair_rows(
     """Yield each example of `gold` with its prediction, in the order of `gold`.
 
     If both files have a column of ids of the same name (see `row_ids`), an example and its
-    prediction have the same id. Otherwise they have the same position. From the first row on whose
-    ids differ, both files are held in memory.
+    prediction have the same id; otherwise they have the same position. From the first row whose ids
+    differ, the rest of both files is held in memory.
 
     Args:
         columns: columns that may hold predictions; see `read_labels`.
@@ -44,7 +44,7 @@ def pair_rows(
     rows = chain(list(islice(rows, 1)), rows)  # now the reader knows its columns
     text_names = reader.names.get("text", ())
     text_column = text_names[0] if len(text_names) == 1 else None
-    guesses = read_labels(
+    predicted = read_labels(
         predictions,
         columns=columns,
         several=several,
@@ -52,7 +52,7 @@ def pair_rows(
         text_column=text_column,
     )
     pairing = _Pairing(gold, predictions, reader, text_column)
-    return pairing.pairs(rows, guesses, taken=set(chain(*reader.names.values())))
+    return pairing.pairs(rows, predicted, taken=set(chain(*reader.names.values())))
 
 
 @dataclass
@@ -66,12 +66,16 @@ class _Pairing(Generic[Gold]):
     def pairs(
         self,
         rows: Iterator[tuple[Gold, SourceRow]],
-        guesses: Iterator[PredictedLabel],
+        predicted: Iterator[PredictedLabel],
         taken: set[str],
     ) -> Iterator[tuple[Gold, PredictedLabel]]:
-        """Yield the pairs by position, as long as the ids of both files are equal."""
+        """Yield the pairs by position, and by id from the first row whose ids differ.
+
+        Args:
+            taken: names of the columns that hold texts or labels, and so no ids.
+        """
         seen: list[str] = []  # ids of both files so far
-        for position, (row, prediction) in enumerate(zip_longest(rows, guesses), start=1):
+        for position, (row, prediction) in enumerate(zip_longest(rows, predicted), start=1):
             gold_ids = row_ids(*row[1]) if row else {}
             if position == 1 and prediction is not None:
                 shared = gold_ids.keys() & prediction.ids.keys() - {
@@ -82,21 +86,21 @@ class _Pairing(Generic[Gold]):
                 gold_id = gold_ids.get(self.id_column, "")
                 if row is None or prediction is None or gold_id != self._id_of(prediction):
                     rest = list(chain([row] if row else [], rows))
-                    rest_guesses = list(chain([prediction] if prediction else [], guesses))
-                    yield from self._pairs_by_id(rest, rest_guesses, seen)
+                    rest_predicted = list(chain([prediction] if prediction else [], predicted))
+                    yield from self._pairs_by_id(rest, rest_predicted, seen)
                     return
                 seen.append(gold_id)
             if row is None or prediction is None:
                 num_rows = position - (row is None) + sum(1 for _ in rows)
-                num_guesses = position - (prediction is None) + sum(1 for _ in guesses)
-                raise self._other_count(num_rows, num_guesses)
+                num_predictions = position - (prediction is None) + sum(1 for _ in predicted)
+                raise self._count_error(num_rows, num_predictions)
             example = row[0]
             self._check_position(example, prediction)
             yield example, prediction
 
-    def _other_count(self, num_rows: int, num_guesses: int) -> InputError:
+    def _count_error(self, num_rows: int, num_predictions: int) -> InputError:
         return InputError(
-            f"{self.predictions}: {count_noun(num_guesses, 'prediction')}, but {self.gold} has "
+            f"{self.predictions}: {count_noun(num_predictions, 'prediction')}, but {self.gold} has "
             f"{count_noun(num_rows, 'row')}. Give one for each row, in the same order."
         )
 
@@ -125,19 +129,19 @@ class _Pairing(Generic[Gold]):
     def _pairs_by_id(
         self,
         rows: Sequence[tuple[Gold, SourceRow]],
-        guesses: Sequence[PredictedLabel],
+        predicted: Sequence[PredictedLabel],
         seen: Sequence[str],
     ) -> Iterator[tuple[Gold, PredictedLabel]]:
-        """Yield the pairs of the rest of both files, whose `seen` ids were paired by position."""
+        """Yield the pairs of the rest of both files; rows with `seen` ids are already paired."""
         column = self.id_column or ""
         gold_ids = [row_ids(*row).get(column, "") for _, row in rows]
-        guess_ids = [self._id_of(prediction) for prediction in guesses]
-        self._check_ids([*seen, *gold_ids], [*seen, *guess_ids])
+        predicted_ids = [self._id_of(prediction) for prediction in predicted]
+        self._check_ids([*seen, *gold_ids], [*seen, *predicted_ids])
         warn_once(
             f"{self.predictions}: the predictions are not in the order of the rows of "
             f"{self.gold}, so each is scored with the row of the same '{column}'."
         )
-        by_id = dict(zip(guess_ids, guesses, strict=True))
+        by_id = dict(zip(predicted_ids, predicted, strict=True))
         for (example, _), id_ in zip(rows, gold_ids, strict=True):
             prediction = by_id[id_]
             if self._has_other_text(example, prediction):
@@ -149,44 +153,46 @@ class _Pairing(Generic[Gold]):
                 )
             yield example, prediction
 
-    def _check_ids(self, gold_ids: Sequence[str], guess_ids: Sequence[str]) -> None:
-        """Check that each id stands once in each file.
+    def _check_ids(self, gold_ids: Sequence[str], predicted_ids: Sequence[str]) -> None:
+        """Check that each id occurs once in each file.
 
         Raises:
-            InputError: one does not; names the first, and how many there are.
+            InputError: ids do not; the message gives the first one and their number.
         """
         column = self.id_column
         advice = f"If the predictions are in the order of the rows, remove the column '{column}'."
-        for path, ids in ((self.gold, gold_ids), (self.predictions, guess_ids)):
-            doubled = [id_ for id_, count in Counter(ids).items() if count > 1]
-            if doubled and path == self.gold and len(gold_ids) != len(guess_ids):
-                raise self._other_count(len(gold_ids), len(guess_ids))  # it holds no ids of rows
-            if doubled:
+        for path, ids in ((self.gold, gold_ids), (self.predictions, predicted_ids)):
+            repeated = [id_ for id_, count in Counter(ids).items() if count > 1]
+            if repeated and path == self.gold and len(gold_ids) != len(predicted_ids):
+                # The column does not identify rows, so the error is about their numbers.
+                raise self._count_error(len(gold_ids), len(predicted_ids))
+            if repeated:
                 raise InputError(
-                    f"{path}: '{doubled[0]}' stands more than once in the column '{column}', by "
-                    f"which predictions in another order are paired with rows; {len(doubled):,} of "
-                    f"{count_noun(len(set(ids)), 'value')} do. Give each row its own. {advice}"
+                    f"{path}: '{repeated[0]}' occurs more than once in the column '{column}', by "
+                    "which predictions in another order are paired with rows. So do "
+                    f"{len(repeated):,} of {count_noun(len(set(ids)), 'value')}. Give each row a "
+                    f"value of its own. {advice}"
                 )
-        if lacking := _without(gold_ids, guess_ids):
+        if missing := _without(gold_ids, predicted_ids):
             raise InputError(
-                f"{self.predictions}: no prediction for {len(lacking):,} of the "
+                f"{self.predictions}: no prediction for {len(missing):,} of the "
                 f"{count_noun(len(gold_ids), 'row')} of {self.gold}; the first of them has the "
-                f"{column} '{lacking[0]}'. Give one for each. {advice}"
+                f"{column} '{missing[0]}'. Give one for each. {advice}"
             )
-        unknown = _without(guess_ids, gold_ids)
+        unknown = _without(predicted_ids, gold_ids)
         if len(unknown) > self.reader.num_skipped:  # rows that were skipped may have a prediction
             raise InputError(
                 f"{self.predictions}: no row of {self.gold} has the {column} of {len(unknown):,} "
-                f"of the {count_noun(len(guess_ids), 'prediction')}; the first of them has "
+                f"of the {count_noun(len(predicted_ids), 'prediction')}; the first of them has "
                 f"'{unknown[0]}'. Remove them. {advice}"
             )
 
 
 def _without(ids: Iterable[str], others: Iterable[str]) -> list[str]:
-    known = set(others)
-    return [id_ for id_ in ids if id_ not in known]
+    other_ids = set(others)
+    return [id_ for id_ in ids if id_ not in other_ids]
 
 
 def _text_key(text: str) -> str:
-    """Return the letters and digits of the beginning of a text, which no file format changes."""
+    """Return the letters and digits of the beginning of a text, which all file formats preserve."""
     return "".join(char for char in text[:1000] if char.isalnum()).casefold()

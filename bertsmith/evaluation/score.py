@@ -1,8 +1,8 @@
 """Scores of a file of predictions, by any system, against gold data; no model is needed.
 
-Rows are counted as they are read, so files may have any size. Numbers take 16 bytes of memory per
-row, since their ranks are needed, ids are kept (see `row_pairs.py`), and answers are kept in full,
-since they are looked up by the id of the question. Nothing here needs torch.
+Rows are counted as they are read, so files may have any size. Three things stay in memory: numbers
+(16 bytes per row), since their ranks are needed; ids (see `row_pairs.py`); and answers, which are
+looked up by the id of the question. No function here needs torch.
 """
 
 import math
@@ -67,8 +67,8 @@ def score_answer_files(
             and `answer` in each line. The answer is empty if the prediction is "no answer".
         options: the rules and the threshold. Answers whose no-answer probability is above the
             threshold count as empty. The default is 1 for a `.json` of probabilities. A `.jsonl`
-            has differences of logits, by which its answers were already decided, so that by
-            default no threshold applies.
+            has differences of logits, which have already decided its answers, so by default no
+            threshold applies.
 
     Raises:
         ConfigError: a threshold is given without probabilities, or is not a finite number.
@@ -81,8 +81,8 @@ def score_answer_files(
         raise SettingError("no_answer_threshold", threshold, "a finite number")
     if threshold is not None and probs_file is None:
         raise ConfigError(
-            f"{option('no_answer_threshold')}: {threshold:g} has nothing to be compared with. Give "
-            f"{option('no_answer_probs')} too, or leave it out."
+            f"{option('no_answer_threshold')}: {threshold:g} has no probabilities to be compared "
+            f"with. Give {option('no_answer_probs')} too, or leave it out."
         )
     reader = QuestionReader(gold, placed=False)
     right = {question.id: [answer.text for answer in question.answers] for question in reader}
@@ -96,10 +96,10 @@ def score_answer_files(
     lowest = 0.0
     if probs_file is not None:
         probs = read_no_answer_probs(probs_file)
-        if lacking := [id_ for id_ in right if id_ in answer_texts and id_ not in probs]:
+        if missing := [id_ for id_ in right if id_ in answer_texts and id_ not in probs]:
             raise InputError(
-                f"{probs_file}: no number for {len(lacking):,} of the {len(answer_texts):,} "
-                f"predictions, such as that for the question '{lacking[0]}'. Give one for each."
+                f"{probs_file}: no number for {len(missing):,} of the {len(answer_texts):,} "
+                f"predictions, such as that for the question '{missing[0]}'. Give one for each."
             )
         numbers = [probs.get(id_, 0.0) for id_ in right]
         indices = {id_: index for index, id_ in enumerate(right)}
@@ -149,10 +149,10 @@ def score_class_files(
         first_rows.setdefault(predicted, prediction.ordinal)
         counts[right, predicted] += 1
     assert first is not None  # a reader without any example raises an error
-    same = sum(count for (right, _), count in counts.items() if right == first.label)
-    check_header(reader, first, counts.total(), comes_again=same > 1)
+    num_same = sum(count for (right, _), count in counts.items() if right == first.label)
+    check_header(reader, first, counts.total(), comes_again=num_same > 1)
     check_predicted_names(rows, gold, first_rows, predictions)
-    _remark_on_names(gold, list(rows), predictions, list(first_rows))
+    _warn_of_other_names(gold, list(rows), predictions, list(first_rows))
     names = sorted_names([*rows, *first_rows])
     numbers = {name: i for i, name in enumerate(names)}
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
@@ -188,7 +188,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
         support.update(right)
         num_exact += right == predicted_labels
         num_texts += 1
-    _remark_on_names(gold, list(support), predictions, list(predicted))
+    _warn_of_other_names(gold, list(support), predictions, list(predicted))
     names = sorted_names([*support, *predicted])
     if not names:
         raise InputError(
@@ -204,7 +204,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
 
 @dataclass(frozen=True)
 class _PredictedNames:
-    """The labels of a file of predictions, which is read only if they are iterated over."""
+    """The labels of a file of predictions, which is read only when they are iterated over."""
 
     predictions: Path
     columns: ClassColumns | None
@@ -220,7 +220,7 @@ class _PredictedNames:
                 yield prediction.label
 
 
-def _remark_on_names(
+def _warn_of_other_names(
     gold: Path, right: Sequence[str], predictions: Path, predicted: Sequence[str]
 ) -> None:
     """Warn if the two files have no label in common."""
@@ -244,8 +244,8 @@ def score_number_files(
     pairs = pair_rows(gold, reader, predictions, columns=NUMBER_COLUMNS)
     for example, prediction in pairs:
         true.append(number(example.label, f"{locate_row(gold, example.row)}: the label"))
-        what = f"{predictions}: prediction {prediction.ordinal:,}:"
-        predicted.append(number(prediction.label, what, "Fix the row."))
+        location = f"{predictions}: prediction {prediction.ordinal:,}:"
+        predicted.append(number(prediction.label, location, "Fix the row."))
     return NumberReport.of(
         np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
     )
@@ -265,15 +265,16 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     """
     columns = columns or TagColumns()
     reader = TaggedReader(gold, columns)
-    rights = (sentence for sentence in reader if sentence.words)
-    first = next(rights, None)
+    gold_sentences = (sentence for sentence in reader if sentence.words)
+    first = next(gold_sentences, None)
     if first is None:
         raise InputError(f"{gold}: no sentence with words in it. Give a file with at least one.")
-    usual = TagColumns(scheme=columns.scheme, split=columns.split, repair=columns.repair)
-    givens = (s for s in TaggedReader(predictions, usual, beside=first.scheme) if s.words)
+    shared = TagColumns(scheme=columns.scheme, split=columns.split, repair=columns.repair)
+    predicted_reader = TaggedReader(predictions, shared, beside=first.scheme)
+    predicted_sentences = (sentence for sentence in predicted_reader if sentence.words)
     counts: TagCounts | None = None
     for sentence_number, (right, predicted) in enumerate(
-        zip_longest(chain([first], rights), givens), start=1
+        zip_longest(chain([first], gold_sentences), predicted_sentences), start=1
     ):
         _check_words(gold, right, predictions, predicted, sentence_number)
         counts = counts or TagCounts(predicted.scheme, strict=columns.strict)

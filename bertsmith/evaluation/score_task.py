@@ -38,7 +38,7 @@ SCORED_TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]
 """The class of options and the scoring function of each task."""
 
 LABELS_SEEN = 1000
-"""Number of labels of each file that are read to tell numbers from classes."""
+"""Number of labels that are read from each file to distinguish numbers from classes."""
 
 
 def options_of_task(settings: ScoreOptions, task: ScoredTask, gold: Path) -> Any:
@@ -80,7 +80,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
         InputError: no task fits, or more than one; the message shows the first rows.
     """
     if gold == STANDARD_INPUT:
-        raise InputError(f"{gold}: standard input can be read once only. Write it to a file.")
+        raise InputError(f"{gold}: standard input can be read only once. Write it to a file.")
     check_is_file(gold)
     is_set = options.multi_label
     readers: dict[ScoredTask, Callable[[], Iterable[Any]]] = {
@@ -93,19 +93,19 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     }
     tasks = [task for task, reader in readers.items() if _can_read(reader)]
     if "tag" in tasks and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
-        tasks.remove("tag")  # rows without any empty line between sentences are those of a table
+        tasks.remove("tag")  # a table: there is no empty line, as there is between sentences
     if "choose" in tasks and "classify" in tasks:
         tasks.remove("classify")
     if tasks == ["classify"] and not is_set:
         tasks = _tasks_of_labels(gold, predictions, options.part(Columns))
     if len(tasks) == 1:
         return tasks[0]
-    asked = f"Give {' or '.join(option('task', task) for task in tasks)}"
+    advice = f"Give {' or '.join(option('task', task) for task in tasks)}"
     if not tasks:
-        asked = (
+        advice = (
             f"Give {option('task')} ({', '.join(get_args(ScoredTask))}), and the columns to read"
         )
-    problem = f"{gold}: fits {' and '.join(tasks) or 'no task'}. {asked}."
+    problem = f"{gold}: fits {' and '.join(tasks) or 'no task'}. {advice}."
     if ending_of(gold) in WITHOUT_LINES:
         raise InputError(problem)
     shown = "\n".join(f"  {row.rstrip()[:100]}" for row in islice(iter_lines(gold), 3))
@@ -125,21 +125,19 @@ def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[Sc
     if None in right:
         return ["classify"]
     is_table = table_format(predictions) != "txt"
-    border = columns.delimiter
-    numbers = ["predicted_value", "value"]
-    if is_table and _can_read(lambda: read_labels(predictions, columns=numbers, delimiter=border)):
-        return ["regress"]  # `predict` writes a column of this name only for numbers
-    fractional = {
-        False in right,
-        False in _kinds_of_labels(read_labels(predictions, delimiter=border)),
-    }
-    if len(fractional) == 2:
+    delimiter = columns.delimiter
+    names = ["predicted_value", "value"]
+    if is_table and _can_read(lambda: read_labels(predictions, columns=names, delimiter=delimiter)):
+        return ["regress"]  # `predict` writes columns of these names only for numbers
+    has_fractions = False in right
+    predicted = _kinds_of_labels(read_labels(predictions, delimiter=delimiter))
+    if has_fractions != (False in predicted):
         return ["classify", "regress"]
-    return ["regress"] if True in fractional else ["classify"]
+    return ["regress"] if has_fractions else ["classify"]
 
 
 def _kinds_of_labels(examples: Iterable[Example | PredictedLabel]) -> set[bool | None]:
-    """Return whether labels are whole numbers, fractions, or (None) names."""
+    """Return the kinds of labels: True for whole numbers, False for fractions, None for names."""
     return {_is_whole(str(example.label)) for example in islice(examples, LABELS_SEEN)}
 
 

@@ -42,7 +42,7 @@ class ClassColumns(Columns):
 
 @dataclass(frozen=True)
 class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
-    """Options for reading and scoring the files; each belongs to some of the tasks."""
+    """Options for reading and scoring the files of all tasks; a task has some of them."""
 
     text_column: str | None = None
     """Column of the text or prompt: its name, or its number counted from 1. Default: the first of
@@ -60,10 +60,10 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
     for words conll, conllu or jsonl. auto: by its name, for words also by its first lines."""
 
     def part(self, options: type[T]) -> T:
-        """Return the options of one kind.
+        """Return the options of one class, such as `TagColumns`.
 
         Raises:
-            ConfigError: a file format that this kind does not have.
+            ConfigError: the class does not allow the file format.
         """
         allowed = get_args(get_type_hints(options).get("format"))
         if allowed and self.format not in allowed:

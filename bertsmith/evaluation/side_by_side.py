@@ -1,8 +1,8 @@
 """Comparison of two model folders: parameters, bytes, speed and scores.
 
-All methods that make a model smaller are judged by this comparison: a student beside its teacher, a
-model of fewer layers beside the original. Scores are those of `evaluate`; the models take turns
-while they are timed.
+It evaluates the methods that make a model smaller: a student is compared with its teacher, a model
+of fewer layers with the original. Scores are those of `evaluate`; the models take turns while they
+are timed.
 """
 
 import statistics
@@ -34,7 +34,7 @@ from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 TIMED_CHARS = 16_000
-"""Largest number of characters of the timed texts, some 4,000 tokens: a base model takes seconds
+"""Largest number of characters of the timed texts, some 4,000 tokens. A base model takes seconds
 for them on a CPU, and a small model long enough that its start-up does not dominate."""
 
 TIMED_SECONDS = 6.0
@@ -75,7 +75,7 @@ class Figures:
     texts_per_second: float
     """Speed from text to prediction or, without `data`, from text to vector."""
     scores: Mapping[str, float]
-    """The task's metrics on the input's `data`, or the metrics of `measure`."""
+    """The task's metrics on `data`, or the metrics of the function `measure`."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class ModelComparison:
         lines = align_columns(rows)
         lines += counted(
             self.num_skipped,
-            "row that lacked something was skipped",
-            "rows that lacked something were skipped",
+            "incomplete row was skipped",
+            "incomplete rows were skipped",
         )
         rounds = count_noun(self.num_rounds, "time")
         timed = f"{count_noun(self.num_timed, 'text')}, each model {rounds} in turn"
@@ -215,7 +215,7 @@ def first_of(items: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
 
 
 def random_texts(tokenizer: Tokenizer) -> list[str]:
-    """Generate texts of random tokens; always the same ones."""
+    """Generate texts of random tokens, with seed 0."""
     special = tokenizer.special_ids
     ids = np.array([id_ for id_ in range(tokenizer.vocab_size) if id_ not in special])
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The most frequent answer of the training examples, scored beside a model on other data."""
+"""The baseline of an evaluation: always the most frequent answer of the training examples."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from bertsmith.tasks.task import Task
 
 
 class StoredMajority:
-    """Counter of gold answers that scores the most frequent answer of training on them.
+    """Callback of `evaluate` that scores the most frequent answer of training on the gold answers.
 
-    A callback of `evaluate`; `run` is the run.json of the model's folder.
+    `run` is the run.json of the model's folder.
     """
 
     def __init__(self, task: Task[Any, Any], run: Mapping[str, Any]) -> None:
@@ -29,7 +29,7 @@ class StoredMajority:
             self._gold.update(self.task.baselines.gold_keys(self.task, examples))
 
     def baselines(self) -> list[Baseline]:
-        """Return the score; empty if the folder does not tell the most frequent answer."""
+        """Return the baseline; empty if run.json does not have the most frequent answer."""
         if self.answer is None or not self._gold:
             return []
         return [self.task.baselines.score_constant(self.task, self.answer, self._gold)]

@@ -1,4 +1,4 @@
-"""Influence of each word on a classifier's answer: its probability when the word is masked.
+"""Influence of each word on a classifier's answer: the answer's probability without the word.
 
 Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", hide parts of an
 image in this way; Li et al. 2016, "Understanding Neural Networks through Representation Erasure",
@@ -17,12 +17,12 @@ from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_WORDS = 80
-"""Largest number of words of a text that are masked, from the first: each is one more text to
-predict."""
+"""Largest number of words of a text that are masked, from the first. Each adds one text to predict.
+"""
 NUM_MARKED = 3
 MAX_ODDS_LEFT = 0.75
-"""A word is marked if masking it leaves at most this share of the answer's odds. Odds are compared
-since hardly any single word changes a probability of 99 % by much."""
+"""A word is marked if masking it leaves at most this fraction of the answer's odds. Odds are used
+because a single word hardly changes a probability of 99 %."""
 AROUND = 100
 """Characters shown beside each marked word."""
 
@@ -30,7 +30,7 @@ AROUND = 100
 def mark_influential(
     predictor: Predictor[Classify], examples: Sequence[Example]
 ) -> list[list[MarkedPart]]:
-    """Mark, in each text, the words without which the model is least sure of its answer.
+    """Mark in each text the words whose masking lowers the answer's probability most.
 
     A mark shows the probability of the answer when the word is masked.
     """
@@ -54,12 +54,14 @@ def _marked(
         replace(example, **{name: text[:start] + tokenizer.mask_token + text[end:]})  # type: ignore[arg-type]
         for start, end in spans
     ]
-    whole, *others = predictor.predict([example, *masked])
-    left = [other.probabilities[whole.label] for other in others]
-    most = MAX_ODDS_LEFT * _odds(whole.probability)
-    ranked = sorted(zip(left, spans, strict=True))[:NUM_MARKED]
+    prediction, *without_word = predictor.predict([example, *masked])
+    probabilities = [each.probabilities[prediction.label] for each in without_word]
+    max_odds = MAX_ODDS_LEFT * _odds(prediction.probability)
+    lowest = sorted(zip(probabilities, spans, strict=True))[:NUM_MARKED]
     marks = [
-        Mark(*span, unbroken_percent(one), WRONG) for one, span in ranked if _odds(one) <= most
+        Mark(*span, unbroken_percent(probability), WRONG)
+        for probability, span in lowest
+        if _odds(probability) <= max_odds
     ]
     return mark_spans(text, marks, AROUND)
 

@@ -28,7 +28,8 @@ CUT: dict[LongTexts, tuple[str, str]] = {
     ),
 }
 TOO_LONG = (
-    "longer than {} tokens and cannot be given ('bertsmith finetune answer --max-answer-length')"
+    "longer than {} tokens and cannot be predicted "
+    "('bertsmith finetune answer --max-answer-length')"
 )
 LIMITS = {INFINITE_SCORE: "none", -INFINITE_SCORE: "below all"}
 COMPARING_RULES = {
@@ -41,7 +42,7 @@ COMPARING_RULES = {
 class AnswerReport(Report):
     """Exact match and F1 of extractive question answering, from 0 to 100.
 
-    `has_answer` and `no_answer` score the questions with and without a gold answer. Both are None
+    `has_answer` and `no_answer` score the questions with and without a gold answer. Each is None
     if there are no such questions, and `has_answer` is also None by protocol 1.1. `best_exact` and
     `best_f1` need no-answer probabilities and protocol 2.0. Answers whose no-answer probability is
     above `threshold` count as empty; `num_unanswered` counts the answers that are then empty (None
@@ -50,11 +51,11 @@ class AnswerReport(Report):
     Of the questions, `num_missing` have no prediction and score 0, `num_windowed` have a passage
     that was read in windows, and `num_empty` are blank or have a blank context. `num_truncated`
     questions were cut; with `long_texts` "cut", the question or its passage was. `num_unknown`
-    predictions are for other questions. Of the gold answers, `num_moved` stand in the context at
-    another position or with other white space than the file says, and `num_lost` do not stand in
-    it. All right answers of `num_too_long` questions have more than `max_answer_length` tokens, so
-    that the model cannot give them, and all right answers of `num_inside_token` questions begin or
-    end inside a token.
+    predictions are for other questions. Of the gold answers, `num_moved` occur in the context at
+    another offset or with other white space than the file says, and `num_lost` do not occur in it.
+    All right answers of `num_too_long` questions have more than `max_answer_length` tokens, so that
+    the model cannot predict them. All right answers of `num_inside_token` questions begin or end
+    inside a token.
     """
 
     overall: AnswerScores
@@ -113,10 +114,11 @@ class AnswerReport(Report):
                 lines.append(f"best {name} {best.score:.4f}, where {which_answers(best)} are given")
         if self.threshold is not None and self.num_unanswered is not None:
             questions = count_noun(self.overall.total, "question")
-            what = f"of {questions} {{}} given no answer (threshold {{}})"
             were = "was" if self.num_unanswered == 1 else "were"
             limit = LIMITS.get(self.threshold, f"{self.threshold:.6g}")
-            lines.append(f"{self.num_unanswered:,} {what.format(were, limit)}")
+            lines.append(
+                f"{self.num_unanswered:,} of {questions} {were} given no answer (threshold {limit})"
+            )
         lines.append("compared by " + COMPARING_RULES[self.language].format(protocol=self.protocol))
         return [Table(("", "exact match", "F1", "questions"), rows), *lines, *self.notes()]
 
@@ -134,18 +136,18 @@ class AnswerReport(Report):
             ),
             *counted(
                 self.num_unknown,
-                "prediction is for a question that is not asked and has no part in this",
-                "predictions are for questions that are not asked and have no part in this",
+                "prediction is for a question that the gold file lacks and is ignored",
+                "predictions are for questions that the gold file lacks and are ignored",
             ),
             *counted(
                 self.num_moved,
-                "right answer stands elsewhere, or with other white space, than said",
-                "right answers stand elsewhere, or with other white space, than said",
+                "right answer was found at another offset, or with other white space",
+                "right answers were found at another offset, or with other white space",
             ),
             *counted(
                 self.num_lost,
-                "right answer does not stand in its passage",
-                "right answers do not stand in their passage",
+                "right answer does not occur in its passage",
+                "right answers do not occur in their passage",
             ),
             *counted(
                 self.num_too_long,
@@ -154,8 +156,8 @@ class AnswerReport(Report):
             ),
             *counted(
                 self.num_inside_token,
-                "right answer begins or ends inside a token; the answers given are whole tokens",
-                "right answers begin or end inside a token; the answers given are whole tokens",
+                "right answer begins or ends inside a token; predicted answers are whole tokens",
+                "right answers begin or end inside a token; predicted answers are whole tokens",
             ),
             *counted(
                 self.num_empty,
@@ -202,14 +204,14 @@ def summarize_answers(
     """Compute the report of scored questions.
 
     Args:
-        protocol: None means SQuAD 2.0's if a question has no answer or no-answer probabilities are
-            given, else SQuAD 1.1's.
+        protocol: by default that of SQuAD 2.0 if a question has no answer or no-answer
+            probabilities are given, else that of SQuAD 1.1.
         no_answer_probs: one for each question.
         threshold: answers with a higher no-answer probability count as empty; "best" takes the
             threshold of the best F1, moved by `with_margin`.
         order: order of questions with equal probabilities; see
             `QuestionScores.find_best_threshold`.
-        lowest: a threshold so low that it keeps no answer.
+        lowest: a threshold that is so low that no answer is kept.
         num_unknown: predictions for questions that are not scored.
     """
     if protocol is None:

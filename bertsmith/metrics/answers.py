@@ -27,11 +27,12 @@ DEFAULT_THRESHOLD = 1.0
 """Default of the official scorer: no probability is above 1, so every answer is kept."""
 
 INFINITE_SCORE = 2.0**128 - 2.0**104
-"""No-answer score of a passage without a word: the largest float32, as JSON has no infinity."""
+"""No-answer score of a passage without words. It is the largest float32, since JSON has no
+infinity."""
 
 RECENT_TEXTS = 512
-"""Size of the caches. The texts of a question are compared several times in a row, and hardly ever
-later."""
+"""Size of the caches. The texts of a question are compared several times in a row, and then rarely
+again."""
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -68,12 +69,13 @@ class BestThreshold:
 
 Pair = tuple[float, float]
 """Exact match and F1 of one question, each from 0 to 1."""
-NOTHING: Pair = (0, 0)
-CHOSEN = {
+ZERO: Pair = (0, 0)
+SELECTED = {
     answered: bytes(answered in (None, bool(has)) for has in range(256))
     for answered in (None, False, True)
 }
-"""Translation of `is_answered`: 1 for each selected question, else 0."""
+"""Translation tables of `is_answered`: 1 for each selected question, else 0. The keys select the
+questions with an answer (True), without one (False), or all (None)."""
 
 
 class ScorePairs(Iterable[Pair]):
@@ -110,10 +112,10 @@ class ScorePairs(Iterable[Pair]):
 class QuestionScores:
     """Scores of questions in order of addition, 11 bytes each.
 
-    `is_answered` says whether each question has a gold answer; `replies` holds one letter for each:
-    `m` for no prediction, `e` for an empty one, `t` for a text. `scores` follow SQuAD 2.0's
-    protocol; `other_scores` holds those of 1.1, by position, of the few answered questions that
-    differ (all words of a text are articles).
+    `is_answered` tells whether each question has a gold answer; `replies` holds one letter for
+    each: `m` if the prediction is missing, `e` if it is empty, `t` if it is a text. `scores` follow
+    SQuAD 2.0's protocol. `other_scores` holds, by index, the scores by protocol 1.1 of the few
+    questions for which they differ (all words of a text are articles).
     """
 
     language: Language = "en"
@@ -156,7 +158,7 @@ class QuestionScores:
         if protocol == "2.0" or not (self.other_scores or self.has_unanswerable):
             return self.scores
         return ScorePairs(
-            self.other_scores.get(index, pair) if has else NOTHING
+            self.other_scores.get(index, pair) if has else ZERO
             for index, (pair, has) in enumerate(zip(self.scores, self.is_answered, strict=True))
         )
 
@@ -168,9 +170,9 @@ class QuestionScores:
         `pairs` and `no_answer_probs` have one entry per question. Missing predictions still score
         0.
         """
-        taken_back = [(float(not has),) * 2 for has in (False, True)]
+        empty_scores = [(float(not has),) * 2 for has in (False, True)]
         return ScorePairs(
-            taken_back[has] if reply != ord("m") and prob > threshold else pair
+            empty_scores[has] if reply != ord("m") and prob > threshold else pair
             for pair, prob, has, reply in zip(
                 pairs, no_answer_probs, self.is_answered, self.replies, strict=True
             )
@@ -190,15 +192,16 @@ class QuestionScores:
 
         `answered` None averages over all questions. The result is None if there is no question.
         """
-        chosen = self.is_answered.translate(CHOSEN[answered])
-        total = sum(chosen)
+        is_selected = self.is_answered.translate(SELECTED[answered])
+        total = sum(is_selected)
         if not total:
             return None
         # The script of 1.1 adds numbers one by one; the script of 2.0 calls `sum`, which since
         # Python 3.12 rounds less.
         add = sum if protocol == "2.0" else partial(reduce, operator.add)
         exact, f1 = (
-            100.0 * add(pair[index] for pair in compress(pairs, chosen)) / total for index in (0, 1)
+            100.0 * add(pair[index] for pair in compress(pairs, is_selected)) / total
+            for index in (0, 1)
         )
         return AnswerScores(exact, f1, total)
 
@@ -241,12 +244,12 @@ def both_scores(
 ) -> dict[Protocol, Pair]:
     """Score one question by both protocols; see `QuestionScores.add`."""
     if prediction is None:
-        return {"1.1": NOTHING, "2.0": NOTHING}
+        return {"1.1": ZERO, "2.0": ZERO}
     if answers and all(compared_form(text, language) for text in (prediction, *answers)):
         pair = answer_scores(prediction, answers, language)
         return {"1.1": pair, "2.0": pair}  # the protocols differ only for texts with no words
     return {
-        "1.1": answer_scores(prediction, answers, language) if answers else NOTHING,
+        "1.1": answer_scores(prediction, answers, language) if answers else ZERO,
         "2.0": answer_or_none_scores(prediction, answers, language),
     }
 
@@ -321,9 +324,9 @@ def compared_form(text: str, language: Language = "en") -> str:
 
 @lru_cache(maxsize=RECENT_TEXTS)
 def units(text: str, language: Language = "en") -> tuple[str, ...]:
-    """Split the compared form into words, Chinese into characters.
+    """Split the normalized text into words, or Chinese into characters.
 
-    Words between Chinese characters stay whole.
+    Words of other scripts between Chinese characters stay whole.
 
     >>> units("A red, red rose"), units("在iPhone 5上", "zh")
     (('red', 'red', 'rose'), ('在', 'iphone', '5', '上'))

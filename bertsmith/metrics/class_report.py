@@ -13,8 +13,8 @@ from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 
 MAX_SHOWN_CLASSES = 20
-"""Largest number of classes whose confusion matrix is shown in a terminal; `--json` has larger ones
-too."""
+"""Largest number of classes whose confusion matrix is shown in a terminal; `--json` has it for any
+number."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int)
     Rows are gold labels; the sum is above 0. `counts` are the fields of `ReadingCounts`.
     """
     accuracy = metrics.accuracy(confusion)
-    counted = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
+    columns = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
     return ClassReport(
         accuracy=accuracy,
         macro_f1=metrics.macro_f1(confusion),
         micro_f1=accuracy,  # equal where each text has one label
         matthews_correlation=metrics.matthews_correlation(confusion),
         num_texts=int(confusion.sum()),
-        classes=metrics.class_scores(names, *counted),
+        classes=metrics.class_scores(names, *columns),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         **counts,
     )

@@ -1,8 +1,8 @@
 """Metrics of single-label classification, equal to scikit-learn's to the last digit.
 
-The metrics of classes follow from the confusion matrix, so it is counted once and passed around.
-They are computed in float64, with scikit-learn's order of operations. A ratio with an empty
-denominator (a class that is never predicted, or never present) is 0.
+The metrics of classes are computed from the confusion matrix, in float64 and with scikit-learn's
+order of operations. A ratio with a denominator of 0 (a class that is never predicted, or never
+present) is 0.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Differences between recipes run with the same seeds, with confidence intervals.
 
 Seeds are blocks: an effect that a seed has on all recipes alike is removed (randomized complete
-block design; Montgomery, Design and Analysis of Experiments, section 4.1). The noise is taken to be
-equal in all recipes and estimated from all of them, since a few seeds of one recipe say little
-about it. With two recipes, this is the paired t-test. Intervals are Bonferroni-corrected: the
-chance that any of them misses the true difference is at most 5 %.
+block design; Montgomery, Design and Analysis of Experiments, section 4.1). The noise is assumed to
+be equal in all recipes and is estimated from all of them, since a few seeds of one recipe are too
+few. With two recipes, this is the paired t-test. Intervals are Bonferroni-corrected: the
+probability that any of them misses the true difference is at most 5 %.
 """
 
 import math
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 ERROR_RATE = 0.05
-TIGHT = 1e-12
-"""Noise that is below this share of the values is taken for rounding."""
+ROUNDING = 1e-12
+"""Noise below this fraction of the values counts as rounding."""
 BISECTIONS = 60
 """Number of halvings after which the ends of an interval are neighbouring floats."""
 
@@ -46,8 +46,8 @@ def differences(values: np.ndarray) -> list[Difference]:
     estimated from all recipes at once, with (recipes - 1) * (seeds - 1) degrees of freedom, and the
     level of 5 % is divided by the number of comparisons (Bonferroni).
 
-    >>> found = differences(np.array([[0.5, 0.6, 0.7], [0.6, 0.7, 0.83]]))[0]
-    >>> round(found.mean, 2), round(found.low, 2), round(found.high, 2), found.is_clear
+    >>> gain = differences(np.array([[0.5, 0.6, 0.7], [0.6, 0.7, 0.83]]))[0]
+    >>> round(gain.mean, 2), round(gain.low, 2), round(gain.high, 2), gain.is_clear
     (0.11, 0.07, 0.15, True)
     """
     num_recipes, num_seeds = values.shape
@@ -58,12 +58,12 @@ def differences(values: np.ndarray) -> list[Difference]:
     freedom = (num_recipes - 1) * (num_seeds - 1)
     residuals = values - means[:, None] - values.mean(axis=0) + values.mean()
     error = math.sqrt(2 * float((residuals**2).sum()) / freedom / num_seeds)
-    if error <= TIGHT * np.abs(values).max():
+    if error <= ROUNDING * np.abs(values).max():
         return [Difference(gap) for gap in gaps]
-    reach = error * t_quantile(1 - ERROR_RATE / len(gaps), freedom)
+    margin = error * t_quantile(1 - ERROR_RATE / len(gaps), freedom)
     tails = (max(0.0, 1 - t_share(abs(gap) / error, freedom)) for gap in gaps)
     return [
-        Difference(gap, gap - reach, gap + reach, min(1.0, len(gaps) * tail))
+        Difference(gap, gap - margin, gap + margin, min(1.0, len(gaps) * tail))
         for gap, tail in zip(gaps, tails, strict=True)
     ]
 

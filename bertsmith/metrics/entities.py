@@ -2,7 +2,7 @@
 
 A span is correct if its words and its type are right (Tjong Kim Sang and De Meulder 2003, section
 2.4), so scores equal those of conlleval and seqeval. In the plain scheme, each word that is not
-labelled O is a span. Only counts are kept, whatever the number of sentences.
+labelled O is a span. Memory holds only counts, so that files may have any size.
 """
 
 from collections import Counter
@@ -47,9 +47,9 @@ class TagReport(Report):
     types that occur in gold or predicted labels. In `num_illegal` sentences the predicted labels
     break the scheme, in `num_illegal_gold` sentences the gold labels do. `num_unknown` words have a
     gold label that the model does not know; `num_windowed` sentences were read in windows.
-    `remarks` counts the words and sentences that reading repaired or left out (see `REMARKS`).
-    `confusion[i][j]` counts the words of gold type
-    `word_types[i]` and predicted type `word_types[j]`.
+    `remarks` counts the words and sentences that were repaired or left out when the file was read
+    (see `REMARKS`). `confusion[i][j]` counts the words of gold type `word_types[i]` and predicted
+    type `word_types[j]`.
     """
 
     scheme: Scheme
@@ -94,8 +94,8 @@ class TagReport(Report):
         if self.scheme == "plain":
             return [accuracy, macro]
         entities = count_noun(self.total.support, "entity", "entities")
-        how = "strictly by the scheme" if self.strict else "as conlleval counts"
-        right = f"of {entities}, all words and the type right; {how}"
+        counting = "strictly by the scheme" if self.strict else "as conlleval counts"
+        right = f"of {entities}, all words and the type right; {counting}"
         return [ScoreLine("F1", self.f1, right), macro, accuracy]
 
     def notes(self) -> list[str]:

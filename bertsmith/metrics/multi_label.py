@@ -1,7 +1,7 @@
 """Metrics of multi-label classification, equal to scikit-learn's.
 
-All metrics follow from counts for each label, which add up over batches. A ratio with an empty
-denominator (a label that is never predicted, or never present) is 0.
+All metrics are computed from counts for each label, which are summed over batches. A ratio with a
+denominator of 0 (a label that is never predicted, or never present) is 0.
 """
 
 from collections.abc import Sequence

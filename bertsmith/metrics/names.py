@@ -1,4 +1,4 @@
-"""Scores as people read them: their names, for keys such as `macro_f1`, and their values."""
+"""Names of scores for people, by keys such as `macro_f1`, and the format of their values."""
 
 from bertsmith.system.counts import format_number
 
@@ -17,7 +17,7 @@ SCORE_NAMES = {
     "nsp": "NSP",
     "sop": "SOP",
 }
-"""Names of keys, and of parts of keys, that differ from the key by more than underscores."""
+"""Names of the keys, and parts of keys, whose name is not the key with spaces for underscores."""
 
 
 def score_name(key: str) -> str:

@@ -25,13 +25,13 @@ def pearson(true: Numbers, predicted: Numbers) -> float:
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
     correlation = np.clip(np.dot(_of_length_1(true), _of_length_1(predicted)), -1.0, 1.0)
-    return float(
-        np.round(correlation) if len(true) == 2 else correlation
-    )  # two points lie on a line
+    if len(true) == 2:  # two points lie on a line
+        correlation = np.round(correlation)
+    return float(correlation)
 
 
 def _is_constant(values: Numbers) -> bool:
-    # Deviations from the mean are no test: by rounding, those of a constant may differ from 0.
+    # Deviations from the mean are not compared with 0: for a constant, they may differ by rounding.
     return bool((values == values[:1]).all())
 
 
@@ -70,7 +70,7 @@ def ranks(values: Numbers) -> Numbers:
 def rmse(true: Numbers, predicted: Numbers) -> float:
     """Compute the root mean squared error, in the unit of the values, float64 `[examples]`."""
     differences = predicted - true
-    # Scaling by a power of two costs no digit and keeps the squares within fp64.
+    # Scaling by a power of two is exact and keeps the squares within the range of fp64.
     _, exponent = np.frexp(np.abs(differences).max())
     squares = np.square(np.ldexp(differences, -exponent))
     return float(np.ldexp(np.sqrt(np.mean(squares)), exponent))

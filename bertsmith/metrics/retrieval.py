@@ -16,11 +16,11 @@ from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 
 BLOCK_SCORES = 2**24
-"""Similarities held at once, 64 MB. With more documents than this, the block is one query."""
+"""Number of similarities in a block, 64 MB. With more documents, a block has one query."""
 
 MANY_RELEVANT = 64
-"""Number of relevant documents of a query above which it is faster to sort all documents than to
-count, for each relevant one, the documents that rank higher."""
+"""Number of relevant documents of a query above which sorting all documents is faster than counting
+those that rank higher than each relevant one."""
 
 Vectors = NDArray[np.float32]
 Ranks = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The plain methods that a model which finds answers in passages has to beat."""
+"""The baselines of question answering."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -23,11 +23,11 @@ NUM_CANDIDATES = 20
 """Number of a question's best spans over which probabilities are computed, as in BERT's released
 code."""
 PADDED_LOGITS = 1 << 18
-"""Largest number of logits, padding included, in a group of windows that are searched together: so
-few stay in the processor's cache."""
+"""Largest number of logits, padding included, in a group of windows that are searched together.
+They are so few that they stay in the processor's cache."""
 
 Scores = NDArray[np.float32]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class SpanCandidates:
     context has no token.
     """
 
-    starts: Places
-    stops: Places
+    starts: Indices
+    stops: Indices
     scores: Scores
     null_score: float
 
@@ -52,7 +52,7 @@ class SpanCandidates:
     def probabilities(self, *, with_null: bool) -> NDArray[np.float64]:
         """Compute the softmax over candidates (and no answer if `with_null`).
 
-        The result is fp64 `[candidates]`; the probability of no answer is left out of it.
+        The result is fp64 `[candidates]`, without the probability of no answer.
         """
         null = [self.null_score] if with_null or not len(self.scores) else []
         return softmax64(np.concatenate([self.scores, null]))[: len(self.scores)]
@@ -84,9 +84,9 @@ class _Spans:
     stand in, or after `_merge_windows` their questions.
     """
 
-    owners: Places
-    firsts: Places
-    lasts: Places
+    owners: Indices
+    firsts: Indices
+    lasts: Indices
     scores: Scores
 
     def __getitem__(self, chosen: Any) -> "_Spans":
@@ -95,11 +95,11 @@ class _Spans:
         )
 
 
-def _null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
+def _null_scores(logits: Sequence[Scores], starts: Indices) -> list[float]:
     """Compute each question's no-answer score, the lowest of its windows.
 
-    In a window that lacks the answer, the model is sure that there is none; so the window in which
-    it is least sure decides.
+    In a window without the answer, the model is sure that there is none. So the window in which it
+    is least sure decides.
     """
     nulls = np.array([row[NO_ANSWER].sum() for row in logits], dtype=np.float32)
     return np.minimum.reduceat(nulls, starts[:-1]).tolist()
@@ -125,7 +125,9 @@ def _find_best_spans(
     return _Spans(*(np.concatenate(column) for column in zip(*spans, strict=True)))
 
 
-def _top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places, Places, Scores]:
+def _top_spans(
+    starts: Scores, ends: Scores, width: int
+) -> tuple[Indices, Indices, Indices, Scores]:
     """Find the best spans of each row, in any order.
 
     Returns rows, first tokens, last tokens and scores. `starts` is `[rows, tokens]`, `ends` `[rows,
@@ -137,17 +139,16 @@ def _top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places
     highest = starts + following.max(-1)
     count = min(NUM_CANDIDATES, size)
     begins = np.argpartition(highest, size - count, axis=1)[:, size - count :]
-    every = np.arange(num_rows)[:, None]
-    scores = (starts[every, begins][:, :, None] + following[every, begins]).reshape(num_rows, -1)
+    row_index = np.arange(num_rows)[:, None]
+    scores = starts[row_index, begins][:, :, None] + following[row_index, begins]
+    scores = scores.reshape(num_rows, -1)
     count = min(NUM_CANDIDATES, scores.shape[1])
     best = np.argpartition(scores, -count, axis=1)[:, -count:]
-    chosen = scores[every, best]
-    is_there = np.isfinite(chosen)
-    first = begins[every, best // width]
-    rows = np.broadcast_to(every, chosen.shape)
-    return (
-        rows[is_there], first[is_there], (first + best % width)[is_there], chosen[is_there]
-    )  # fmt: skip
+    chosen = scores[row_index, best]
+    is_span = np.isfinite(chosen)  # not padding
+    first = begins[row_index, best // width]
+    rows = np.broadcast_to(row_index, chosen.shape)
+    return rows[is_span], first[is_span], (first + best % width)[is_span], chosen[is_span]
 
 
 def _group_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
@@ -160,7 +161,7 @@ def _group_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
         rows = rows[count:]
 
 
-def _merge_windows(spans: _Spans, owners: Places) -> _Spans:
+def _merge_windows(spans: _Spans, owners: Indices) -> _Spans:
     """Select each question's best `NUM_CANDIDATES` spans without duplicates, the best first.
 
     `owners` maps rows to questions. Of equal scores the earlier start wins, then the shorter span.

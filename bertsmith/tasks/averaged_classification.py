@@ -1,7 +1,7 @@
 """Classification by several models, whose probabilities are averaged.
 
-The models were fine-tuned with different seeds. The folder holds one of them as any other folder
-does, and the others in the subfolder `members`.
+The models were fine-tuned with different seeds. The folder holds the first model as any model
+folder does, and the others in its subfolder `members`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -60,16 +60,18 @@ class AveragedTask(LabelTask[PredictionT]):
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         """Compute logits of the mean probabilities, fp32 `[rows, labels]`.
 
-        All rows of a text have its logits, so that their mean, by which a text is classified, has
-        the mean of the probabilities that the models give to the text.
+        Each row of a text gets the logits of the whole text, because a text is classified by the
+        mean over its rows.
         """
-        likely = [
+        probabilities = [
             self.probabilities(
                 encoded.mean_over_rows(compute_in_order(each, encoded.rows, self.outputs))
             )
             for each in (model, *self.others)
         ]
-        logits: NDArray[np.float32] = self.logits_of(np.mean(likely, axis=0)).astype(np.float32)
+        logits: NDArray[np.float32] = self.logits_of(np.mean(probabilities, axis=0)).astype(
+            np.float32
+        )
         return logits[encoded.owners()]
 
     @staticmethod
@@ -105,8 +107,8 @@ class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        kept = probabilities.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-        logits: NDArray[np.float64] = np.log(kept) - np.log1p(-kept)
+        clipped = probabilities.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        logits: NDArray[np.float64] = np.log(clipped) - np.log1p(-clipped)
         return logits
 
 
@@ -116,10 +118,10 @@ def _is_name(value: object) -> bool:
 
 
 def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> BertModel:
-    """Load another model of the folder.
+    """Load one of the other models of the folder.
 
     Raises:
-        CheckpointError: it is missing or has other labels.
+        CheckpointError: the model is missing, or its labels differ from those of the first.
     """
     other = load_for_inference(
         read_folder(loaded.folder.path / MEMBERS_FOLDER / name),
@@ -130,8 +132,8 @@ def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> Bert
     )
     if other.labels != loaded.labels:
         raise CheckpointError(
-            f"{other.folder.path}: its labels are not those of {loaded.folder.path}, whose "
-            "probabilities it is to be averaged with. Copy the whole folder again."
+            f"{other.folder.path}: its labels are not those of {loaded.folder.path}, so the "
+            "probabilities of the two cannot be averaged. Copy the whole folder again."
         )
     return other.model
 

@@ -1,6 +1,6 @@
-"""The contract of plain methods, fitted to training examples, that a model has to beat.
+"""The contract of baselines: simple methods, fitted to training examples, that a model must beat.
 
-Each task names its plain methods as `Task.baselines`. They are in a file for each task, such as
+`Task.baselines` holds those of a task. They are in a file for each task, such as
 `class_baselines.py`, so that a prediction imports those of its task alone.
 """
 
@@ -19,14 +19,14 @@ EXAMPLES = Path("examples")
 
 @dataclass(frozen=True)
 class Baseline:
-    """Scores of a plain method on the eval examples; `scores` has the names of reports as keys."""
+    """Scores of a simple method on the eval examples; `scores` has the keys of reports."""
 
     key: str
     method: str
     """Description of the method for a reader."""
     scores: Mapping[str, float]
     answer: str | None = None
-    """The answer of a method that always gives the same one; None for other methods."""
+    """The answer of a method that gives the same answer to every example; else None."""
 
     def __str__(self) -> str:
         scores = [f"{score_name(name)} {format_score(name, v)}" for name, v in self.scores.items()]
@@ -43,16 +43,16 @@ def most_frequent(counts: Mapping[str, int]) -> str:
 
 
 class Baselines:
-    """The plain methods of a task, which is the argument `task` of each function.
+    """The baselines of a task; each method receives the task as its argument `task`.
 
-    A task without a `gold_keys` of its own has no plain method.
+    This base class has no baseline: a subclass defines `gold_keys`, or the scores themselves.
     """
 
     def gold_keys(self, task: Any, examples: Sequence[Any]) -> list[str]:
         """Return a string for the right answer of each example; equal answers have equal strings.
 
-        The list is empty in tasks where an answer is hardly ever right for several examples, so
-        that there is no most frequent answer.
+        The list is empty for a task in which nearly every example has an answer of its own, so that
+        no answer is the most frequent one.
         """
         return []
 
@@ -72,7 +72,7 @@ class Baselines:
         held_out: Sequence[Any],
         before: Mapping[str, float],
     ) -> list[Baseline]:
-        """Score the methods that only count: by default the most frequent answer.
+        """Score the baselines that only count; by default always the most frequent answer.
 
         `before` holds the scores of the model before training, if they were computed.
         """
@@ -90,5 +90,5 @@ class Baselines:
         model: Path,
         compute: InferenceCompute,
     ) -> list[Baseline]:
-        """Score the methods that take some seconds; `model` is the folder that was fine-tuned."""
+        """Score the baselines that take some seconds; `model` is the folder that was fine-tuned."""
         return []

@@ -44,8 +44,8 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
     The head that config.json names decides. A folder with a linear head, or with several models,
-    classifies. Another model without a head has the task that config.json names, or the task
-    `embed` if it is a folder of sentence-transformers.
+    classifies. Any other model without a head has the task that config.json names; if it names
+    none, a folder of sentence-transformers has the task `embed`.
     """
     if folder.files.has(LINEAR_HEAD_FILE):
         return _task_in(LINEAR)

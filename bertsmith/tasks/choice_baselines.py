@@ -1,4 +1,4 @@
-"""The plain method that a model which chooses among several texts has to beat."""
+"""The baseline of multiple choice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from bertsmith.tasks.baseline import Baseline, Baselines
 
 
 class ChoiceBaselines(Baselines):
-    """The place among the choices that most often has the right one, such as always the first."""
+    """Always the choice in the position that is most often right, such as the first."""
 
     def gold_keys(self, task: Any, examples: Sequence[ChoiceExample]) -> list[str]:
         return [str(example.label) for example in examples]

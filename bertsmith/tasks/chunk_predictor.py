@@ -1,4 +1,4 @@
-"""Predictions of a portion of examples, computed here or on another rank."""
+"""Predictions for a chunk of examples, computed in this process or on another rank."""
 
 import copy
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from bertsmith.tasks.prediction import InferenceTask
 
 @dataclass(frozen=True)
 class ChunkPredictor:
-    """A loaded model with the kind of its predictions; it can be sent to other ranks."""
+    """A loaded model and its inference task, which can be sent to other ranks."""
 
     loaded: LoadedModel
     definition: InferenceTask[Any, Any]

@@ -1,4 +1,4 @@
-"""The plain methods that a classifier with one label per text has to beat."""
+"""The baselines of text classification."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

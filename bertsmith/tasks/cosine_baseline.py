@@ -1,4 +1,4 @@
-"""The cosine of two texts' vectors before fine-tuning, which a model of pairs has to beat."""
+"""The baseline of pairs of texts: the cosine of their vectors before fine-tuning."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ def score_cosines(
     """Score the cosine of the vectors of `model`, the folder that was then fine-tuned.
 
     The vectors are means over tokens unless the folder names another pooling. The result is None if
-    the folder is not there any more, or its pooling is not supported.
+    the folder no longer exists or its pooling is not supported.
     """
     try:
         encoder = Predictor.load(
@@ -34,7 +34,7 @@ def score_cosines(
         vectors = encoder.encode(
             [text for example in pairs for text in (example.text, example.pair or "")]
         )
-    except BertsmithError:  # the run succeeded, and should not fail for want of a baseline
+    except BertsmithError:  # a run should not fail because a baseline cannot be computed
         return None
     units = unit_length(vectors).astype(np.float64)
     cosines = (units[0::2] * units[1::2]).sum(axis=1)

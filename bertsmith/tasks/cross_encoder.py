@@ -1,6 +1,6 @@
-"""The function that a folder of sentence-transformers' CrossEncoder applies to the model's output.
+"""The activation function on the output of sentence-transformers' CrossEncoder.
 
-The file that names the function depends on the version that wrote the folder.
+The file that names it depends on the version of sentence-transformers that wrote the folder.
 """
 
 import json
@@ -26,8 +26,8 @@ OLD_KEY = "sbert_ce_default_activation_function"
 """Entry of config.json that holds the function before version 4."""
 
 
-class _Written(NamedTuple):
-    """The name of a function, and the entry that it was read from."""
+class _NamedFunction(NamedTuple):
+    """The name of an activation function, and the file and key that it was read from."""
 
     file: str
     key: str
@@ -35,15 +35,14 @@ class _Written(NamedTuple):
 
 
 def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
-    """Read the function that is applied to the output of a model with one output.
+    """Read the activation function of a model with one output.
 
-    `config` is the content of config.json. A CrossEncoder's folder that names no function means a
-    sigmoid. A folder of transformers means the output itself, since transformers trains a single
-    output by the loss of regression. A warning is shown where a folder may be of either kind.
+    `config` is the content of config.json. A CrossEncoder's folder that names no function has a
+    sigmoid. A folder of transformers has none, since transformers trains a single output by the
+    loss of regression. A warning is shown for a folder that may be of either kind.
 
     Raises:
-        CheckpointError: the folder names a function that is not supported, or wants a prompt before
-            every text.
+        CheckpointError: the folder names an unsupported function, or a prompt for every text.
     """
     written = _read_function(files, config)
     if written is not None:
@@ -53,8 +52,8 @@ def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
     if config.get("problem_type") is None:
         warn_once(
             f"{files.path(CONFIG_FILE)}: does not say whether this model gives numbers or "
-            "probabilities. They are taken for numbers, as they come out of the model; "
-            "sentence-transformers and pipelines of transformers apply a sigmoid. Write "
+            "probabilities. Its outputs are taken for numbers; sentence-transformers and pipelines "
+            "of transformers apply a sigmoid. Write "
             f'"problem_type": "regression" there for numbers, or "{OLD_KEY}": '
             '"torch.nn.modules.activation.Sigmoid" for probabilities.'
         )
@@ -62,13 +61,13 @@ def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
 
 
 def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
-    """Refuse a folder with several outputs that wants another function of them than a softmax.
+    """Refuse a model with several outputs whose activation function is not a softmax.
 
     The identity of a CrossEncoder is allowed: it keeps the order of the outputs, so the likeliest
-    label is the same as by a softmax.
+    label is that of a softmax.
 
     Raises:
-        CheckpointError: the folder names another function, or wants a prompt before every text.
+        CheckpointError: the folder names another function, or a prompt for every text.
     """
     written = _read_function(files, config)
     if written is None or str(written.name) == SOFTMAX or config.get("problem_type") is not None:
@@ -76,23 +75,23 @@ def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
     if _supported(files, written) == "sigmoid":
         raise CheckpointError(
             f"{files.path(written.file)}: {written.key} asks for a sigmoid of each of several "
-            "outputs, where transformers computes a softmax of all. Say in config.json which is "
-            'meant: "problem_type": "multi_label_classification" if a text may have several '
+            "outputs, but transformers computes a softmax of all. Write into config.json which is "
+            'right: "problem_type": "multi_label_classification" if a text may have several '
             'labels, "single_label_classification" if it has one.'
         )
 
 
-def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _Written | None:
-    """Read the function that a CrossEncoder's folder names, in the newest format that has one."""
+def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _NamedFunction | None:
+    """Read the function that a CrossEncoder's folder names; newer formats take precedence."""
     settings = read_settings(files, SETTINGS_FILE, {})
     if settings.get("model_type") == "CrossEncoder":
         check_prompt(files, settings)
     model = config.get(MODEL_KEY)
     in_model = model.get("activation_fn") if isinstance(model, dict) else None
     for written in (
-        _Written(SETTINGS_FILE, "activation_fn", settings.get("activation_fn")),
-        _Written(CONFIG_FILE, f"{MODEL_KEY}.activation_fn", in_model),
-        _Written(CONFIG_FILE, OLD_KEY, config.get(OLD_KEY)),
+        _NamedFunction(SETTINGS_FILE, "activation_fn", settings.get("activation_fn")),
+        _NamedFunction(CONFIG_FILE, f"{MODEL_KEY}.activation_fn", in_model),
+        _NamedFunction(CONFIG_FILE, OLD_KEY, config.get(OLD_KEY)),
     ):
         if written.name is not None:
             return written
@@ -105,12 +104,12 @@ def _is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
     return is_named or MODEL_KEY in config or OLD_KEY in config
 
 
-def _supported(files: SmallFiles, written: _Written) -> Activation:
+def _supported(files: SmallFiles, written: _NamedFunction) -> Activation:
     path, _, kind = str(written.name).rpartition(".")
     if kind in SUPPORTED_ACTIVATIONS and path.startswith("torch.nn"):
         return SUPPORTED_ACTIVATIONS[kind]
     raise CheckpointError(
-        f"{files.path(written.file)}: {written.key} is {json.dumps(written.name)[:60]}, which is "
-        "applied to the model's output; bertsmith has torch.nn.Sigmoid and torch.nn.Identity. "
-        "Write one of these, and apply the other to the numbers yourself."
+        f"{files.path(written.file)}: {written.key} is {json.dumps(written.name)[:60]}; allowed "
+        "are torch.nn.Sigmoid and torch.nn.Identity. Write torch.nn.Identity, and apply your "
+        "function to the model's outputs yourself."
     )

@@ -1,7 +1,7 @@
 """The fine-tuning objective of any task, which makes batches and losses from encoded examples.
 
-Examples are shuffled anew each epoch, the rows of one example stay together, and a step's examples
-are divided into parts that are computed at the same time.
+Examples are shuffled in each epoch, the rows of one example stay in one micro-batch, and the
+examples of a step are divided into parts that are computed at the same time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,9 +25,9 @@ from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective
 
 MICRO_BATCH_TOKENS = 8_192
-"""Largest number of tokens in one forward pass of training, as many as 16 texts of 512 tokens have;
-this bounds the memory used. If the windows of one text have more together, only some of them are
-used."""
+"""Largest number of tokens in one forward pass of training, those of 16 texts of 512 tokens. It
+bounds the memory. If the windows of one text have more tokens, only some of the windows are used.
+"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class ExampleObjective(Objective[BertModel, Batch], Protocol):
         ...
 
     def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
-        """Shrink the model to these examples' vocabulary; remap ids."""
+        """Shrink the model's embeddings to the tokens of the examples, and renumber their ids."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Mask filling: the likeliest tokens for each [MASK] (in RoBERTa <mask>) of a text.
 
-This is the task of masked-LM pre-training (paper, section 3.1); there is no fine-tuning for it.
+This is the task of masked-LM pre-training (paper, section 3.1), so it needs no fine-tuning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 class FillMask(InferenceTask[Example, FilledMasks]):
     """The `top` likeliest tokens for each mask.
 
-    Several masks are predicted independently of each other. Special tokens are never among the
-    likeliest, but probabilities are those over the whole vocabulary, special tokens included.
+    Several masks are predicted independently of each other. Special tokens are left out of the
+    likeliest tokens, but probabilities are over the whole vocabulary, special tokens included.
     """
 
     tokenizer: Tokenizer
@@ -126,7 +126,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
             logits = model.apply_to_rows(
                 lambda vectors: model.heads["masked_lm"](vectors, word_embedding), hidden
             )
-            # An embedding may have spare rows beyond the vocabulary, which stand for no token.
+            # The embedding may have more rows than the vocabulary has tokens.
             best.append(self.likeliest(logits[:, : self.tokenizer.vocab_size].softmax(-1)))
         return torch.cat(best)
 

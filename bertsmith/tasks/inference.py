@@ -1,10 +1,10 @@
 """Loading a model folder for inference, and computing many texts in their order.
 
-Texts of similar length share a forward pass under a budget of real tokens, so that neither a long
-text nor a large file decides how much memory is used. In fp32 on a CPU the outputs of a text have
-the same bytes whatever it shares the pass with, by one thread or two (docs/architecture.md, "The
-same bytes in any batch"); so they have in int8 where attention is computed in fp32. In bf16 and on
-a GPU they may differ by rounding.
+Texts of similar length share a forward pass with a limited number of real tokens, so that memory
+depends neither on the longest text nor on the size of a file. In fp32 on a CPU, with one thread or
+two, the outputs of a text have the same bytes in any batch (docs/architecture.md, "The same bytes
+in any batch"). The same holds in int8 if attention is computed in fp32. In bf16 and on a GPU the
+outputs may differ by rounding.
 """
 
 import math
@@ -36,15 +36,15 @@ from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BYTES_PER_FORWARD_PASS = 6144
-"""Budget of a forward pass without gradients: real tokens times the bytes of a number. That makes
-1,536 tokens in fp32 and in int8 (which outputs fp32), and 3,072 in bf16; on a CPU each thread has a
-forward pass of its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8 and the
-same time in bf16 (one thread of a Zen 4). On processors with AMX, bf16 is a sixth faster with 3,072
-tokens than with 1,536."""
+"""Limit of a forward pass without gradients: number of real tokens times the bytes of a number. So
+a pass has 1,536 tokens in fp32 and in int8 (which outputs fp32), and 3,072 in bf16; on a CPU each
+thread computes a pass of its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8
+and the same time in bf16 (one thread of a Zen 4). On processors with AMX, bf16 is a sixth faster
+with 3,072 tokens than with 1,536."""
 
 MIN_TOKENS_ALONE = 128
-"""Fewest real tokens per thread for which each thread has a forward pass of its own. With fewer, it
-is as fast to let all threads share one pass (all-MiniLM-L6-v2, two threads of a Zen 4)."""
+"""Fewest real tokens per thread for which each thread computes a forward pass of its own. With
+fewer, one pass by all threads is as fast (all-MiniLM-L6-v2, two threads of a Zen 4)."""
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
@@ -90,14 +90,14 @@ class LoadedModel:
 
     @property
     def precision_note(self) -> str | None:
-        """A hint to use fp32 if this machine computes it as fast as `precision`; otherwise None."""
+        """A hint to use fp32 if this machine computes fp32 as fast as `precision`; else None."""
         return slower_note(self.precision) if self.device.type == "cpu" else None
 
     def reload(self, heads: Sequence[str], device: str, precision: str) -> "LoadedModel":
         """Load the folder again, for another device or in another precision.
 
         Raises:
-            CheckpointError: the folder is not there any more, or was changed.
+            CheckpointError: the folder no longer exists, or was changed.
             ConfigError: this machine has no such device or precision.
         """
         return load_for_inference(
@@ -121,9 +121,10 @@ def load_for_inference(
 ) -> LoadedModel:
     """Load a folder whose model has one of `heads`.
 
-    Without `heads`, only the encoder is needed. The head itself always computes in fp32, so that
-    probabilities are not rounded to bf16. `max_length` counts tokens, special ones included. Unless
-    `packed`, the model stays in fp32 with plain layers, through which gradients flow.
+    Without `heads`, only the encoder is needed. The head computes in fp32 in any precision, so that
+    probabilities are not rounded to bf16. `max_length` counts tokens, special ones included. With
+    `packed` false, the model stays in fp32 and its weights are not prepacked, so that gradients can
+    be computed.
 
     Raises:
         CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or its
@@ -165,8 +166,8 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.
     """
     if device.type == "cpu":
-        # The paths of attention are measured now, while nothing else runs; otherwise each thread
-        # would measure them for itself later.
+        # The paths of attention are measured here, while no thread computes; otherwise each thread
+        # would measure them on its own later.
         attention_paths()
     if name == "int8":
         if model.config.is_recurrent:
@@ -194,10 +195,10 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
 
 
 def set_dtype(model: BertModel, dtype: torch.dtype) -> None:
-    """Convert a model's weights, but for its heads and recurrent layers, which stay fp32."""
-    exact = ("heads", "layers") if model.config.is_recurrent else ("heads",)
+    """Convert a model's weights, except its heads and recurrent layers, which stay fp32."""
+    fp32_parts = ("heads", "layers") if model.config.is_recurrent else ("heads",)
     for name, part in model.named_children():
-        part.to(torch.float32 if name in exact else dtype)
+        part.to(torch.float32 if name in fp32_parts else dtype)
 
 
 def compute_in_order(
@@ -222,8 +223,8 @@ def compute_tokens_in_order(
 ) -> list[NDArray[np.float32]]:
     """Compute an array per text in their order, fp32 `[tokens, columns]`.
 
-    `compute` returns `[tokens, columns]` for a packed batch. In all else this function works like
-    `compute_in_order`.
+    `compute` returns `[tokens, columns]` for a packed batch. The model computes without dropout or
+    gradients and is left in the mode it was in.
     """
     make_batch = partial(pack_texts, texts)
     arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
@@ -248,7 +249,7 @@ def compute_groups(
     """
     device = model.device
 
-    def read(group: list[int]) -> tuple[list[int], Tensor]:
+    def compute_group(group: list[int]) -> tuple[list[int], Tensor]:
         batch = make_batch(group)
         with usual_modes(), torch.inference_mode():
             values = compute(model, batch.to(device)).float().cpu()
@@ -267,12 +268,12 @@ def compute_groups(
             if on_threads:
                 num_groups = num_threads * math.ceil(num_groups / num_threads)
             groups = divide_by_length(lengths, num_groups)
-            yield from (map_on_threads if on_threads else map)(read, groups)
+            yield from (map_on_threads if on_threads else map)(compute_group, groups)
     finally:
         if was_training:
             model.train()
 
 
 def pack_texts(texts: EncodedTexts, indices: Sequence[int]) -> Batch:
-    """Pack the texts at `indices`; the batch's `order` holds places in `indices`."""
+    """Pack the texts at `indices`; the batch's `order` holds positions in `indices`."""
     return pack([texts.ids[i] for i in indices], [texts.type_ids[i] for i in indices])

@@ -16,7 +16,7 @@ from bertsmith.tasks.notebook_tables import likeliest
 class ClassPrediction:
     """The likeliest label of a text, and the probability of every label.
 
-    Labels are of the type that they had in training: strings, whole numbers, numbers or booleans.
+    Labels have the type that they had in training: string, integer, float or boolean.
     """
 
     label: Any
@@ -35,7 +35,7 @@ class ClassPrediction:
 
     @property
     def name(self) -> str:
-        """The label as a string, by which the model and files call it."""
+        """The label as a string, as in config.json and in files."""
         return label_name(self.label)
 
     def to_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class ClassPrediction:
 class LabelsPrediction:
     """The labels of a text, and the probability of every label.
 
-    Labels are of the type that they had in training.
+    Labels have the type that they had in training.
     """
 
     labels: tuple[Any, ...]

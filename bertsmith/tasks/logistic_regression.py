@@ -1,8 +1,8 @@
 """Logistic regression on dense and sparse features together, by L-BFGS.
 
-The solution minimizes the sum of cross entropies plus half the squared weights divided by `c`;
-biases are not penalized. It is that of scikit-learn's LogisticRegression with C = c, but with two
-labels, for which scikit-learn has one weight where there are two here, with C = 2 c.
+The solution minimizes the sum of cross entropies plus the sum of squared weights divided by 2 c;
+biases are not penalized. scikit-learn's LogisticRegression has the same solution with C = c. With
+two labels it is C = 2 c, because scikit-learn then has one weight for each feature, and not two.
 """
 
 from dataclasses import dataclass
@@ -65,10 +65,10 @@ def fit(
 
     Args:
         targets: 0 and 1, fp32 `[texts, outputs]`; one 1 in each row unless `is_multi_label`.
-        c: the inverse of the strength of the penalty.
-        is_multi_label: whether each output is a decision of its own.
+        c: inverse strength of the penalty.
+        is_multi_label: whether each output is an independent yes or no.
         start: weights to begin with, such as those for another `c`; None for zeros.
-        importance: factors of the losses, fp32 `[texts, 1]`, or with `is_multi_label` `[texts,
+        importance: weights of the losses, fp32 `[texts, 1]`, or with `is_multi_label` `[texts,
             outputs]`; None for 1.
     """
     sizes = [features.dense.shape[1], features.sparse.num_columns, 1]

@@ -32,7 +32,7 @@ class LabelLoss:
     focal_gamma: float = 0.0
 
     def relabelled(self, before: Sequence[str], after: Sequence[str]) -> Self:
-        """Return the loss for labels `after`, which include the labels `before`; new ones get 1."""
+        """Return the loss for the labels `after`, of which those not in `before` get weight 1."""
         if self.weights is None:
             return self
         weight_of_label = dict(zip(before, self.weights, strict=True))
@@ -53,9 +53,8 @@ class ClassLoss(LabelLoss):
                 logits, labels, weights, reduction="sum", label_smoothing=self.label_smoothing
             )
         losses = F.cross_entropy(logits, labels, reduction="none")
-        wrong = (-(-losses).expm1()).clamp(
-            min=1e-8
-        )  # 1 - p, clamped so that no gradient of its power is infinite
+        wrong = -(-losses).expm1()  # 1 - p
+        wrong = wrong.clamp(min=1e-8)  # so that no gradient of its power is infinite
         scaled = wrong**self.focal_gamma * losses
         if weights is not None:
             scaled = scaled * weights[labels.clamp(min=0)]
@@ -87,7 +86,7 @@ def class_loss(
     """Build the loss for `labels` that occur `counts` times in training, int64 `[labels]`.
 
     Raises:
-        ConfigError: a class weight is not a number, or of an unknown label.
+        ConfigError: a class weight is not a number, or names an unknown label.
     """
     weights = class_weights(settings.class_weights, labels, counts)
     return ClassLoss(weights, settings.label_smoothing, settings.focal_gamma)
@@ -115,10 +114,10 @@ def binary_loss(
 def class_weights(
     requested: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]
 ) -> tuple[float, ...] | None:
-    """Compute the requested weights `[labels]`; None where none are requested.
+    """Compute the requested class weights `[labels]`; None if none are requested.
 
-    The weight of a label is then n / (labels x count) for "balanced", as in scikit-learn, so that
-    the mean over the examples is 1.
+    With "balanced" the weight of a label is n / (labels x count), as in scikit-learn, so that the
+    mean over the examples is 1.
 
     Raises:
         ConfigError: a request is neither "balanced" nor label=weight, or names an unknown label.

@@ -10,7 +10,7 @@ from bertsmith.system.notebook import html_table
 
 
 def spell_masks(text: str, mask_token: str) -> str:
-    """Spell the masks of a text as the vocabulary does, where none of them is spelled so.
+    """Correct the case of masks such as [mask]; leave a text with the mask token as it is.
 
     >>> spell_masks("a [mask] film", "[MASK]")
     'a [MASK] film'

@@ -1,4 +1,4 @@
-"""Minimal pairs: which of two sentences does a masked LM find likelier?
+"""Minimal pairs: the likelihoods of a good and a bad sentence under a masked LM.
 
 A sentence's score is its pseudo-log-likelihood: each token is masked in turn, and the
 log-probabilities of the true tokens are summed (Salazar et al. 2020, section 2). Special tokens are
@@ -96,7 +96,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         for index, num_cut in enumerate(encoded.num_cut):
             first, second = encoded.rows_of(index)
             is_identical = np.array_equal(rows[first], rows[second])
-            # Sums of the same numbers may differ by rounding.
+            # The sums of two rows of equal tokens may differ by rounding.
             good, bad = float(outputs[first]), float(outputs[first if is_identical else second])
             pair_scores.append(PairScores(good, bad, is_identical, num_cut > 0))
         return pair_scores

@@ -1,4 +1,4 @@
-"""The plain methods that a classifier with several labels per text has to beat."""
+"""The baselines of multi-label classification."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Multi-label classification, as in `classify --multi-label`.
 
-Each label is a decision of its own, trained by binary cross entropy; a text has the labels whose
-probability reaches the threshold.
+Each label is an independent yes or no, trained by binary cross entropy. A text gets the labels
+whose probability reaches the threshold.
 """
 
 import json
@@ -37,11 +37,11 @@ from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
 
 MIN_PROBABILITY = 2.0**-54
-"""Lower limit of a probability in the loss: fp64 cannot tell 1 minus a smaller one from 1."""
+"""Smallest probability in the loss. For a smaller one, 1 minus the probability is 1 in fp64."""
 
 
 class MultiLabelAccumulator(PredictionCounts):
-    """Accumulator of decisions per label, and the mean binary cross entropy."""
+    """Accumulator of the decisions for each label, and of the binary cross entropy."""
 
     metrics = ("accuracy", "micro_f1", "macro_f1")
 
@@ -57,8 +57,8 @@ class MultiLabelAccumulator(PredictionCounts):
         values = task.label_values
         predicted = np.array([[value in row.labels for value in values] for row in predictions])
         self.decisions += LabelCounts.of(true, predicted)
-        likely = np.array([list(row.probabilities.values()) for row in predictions])
-        right = np.where(true, likely, 1 - likely)
+        probabilities = np.array([list(row.probabilities.values()) for row in predictions])
+        right = np.where(true, probabilities, 1 - probabilities)
         self.loss -= float(np.log(np.maximum(right, MIN_PROBABILITY)).mean(1).sum())
         self.count(predictions)
 
@@ -175,8 +175,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         """Join labels, and their probabilities, by the separator of the training file."""
         separator, labels, names = self.label_separator, prediction.labels, prediction.names
         probabilities = [f"{prediction.probabilities[label]:.4f}" for label in labels]
-        is_clear = not any(separator in name for name in names)
-        joined = separator.join(names) if is_clear else json.dumps(labels, ensure_ascii=False)
+        can_join = not any(separator in name for name in names)
+        joined = separator.join(names) if can_join else json.dumps(labels, ensure_ascii=False)
         return {"labels": joined, "probabilities": separator.join(probabilities)}
 
     def accumulator(self, path: Path) -> MultiLabelAccumulator:

@@ -47,7 +47,7 @@ CHANCE_LIMIT = 0.01
 
 
 class ChoiceAccumulator(PredictionCounts):
-    """Accumulator of right choices, and the mean cross entropy."""
+    """Accumulator of right choices, and of the cross entropy."""
 
     metrics = ("accuracy",)
 
@@ -127,8 +127,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         if by_chance > CHANCE_LIMIT or any(example.label == 0 for example in examples):
             return []
         return [
-            "the first choice is right in none of the rows; where labels are numbers, "
-            f"{option('first_label')} tells from where they count"
+            "the first choice is right in none of the rows; if labels are numbers, "
+            f"{option('first_label')} gives the number of the first choice"
         ]
 
     def encode(
@@ -245,15 +245,16 @@ def encode_choices(
     room = max_length - tokenizer.num_special_tokens(2)
     longest = min(max(map(len, choices)), max(room // 2, room - max(1, len(prompt))))
     stride = windowing.overlap(max_length)
-    read = prompt if windowing.long_texts == "window" else prompt[: room - longest]
-    made = []
+    prompt_ids = prompt if windowing.long_texts == "window" else prompt[: room - longest]
+    num_cut = len(prompt) - len(prompt_ids)
+    encoded = []
     for choice in choices:
         ids = choice[:longest]
-        # The row of a shorter choice is shorter, too, so that all choices see the same windows.
+        # The row of a shorter choice is shorter, too, so that all choices have the same windows.
         length = max_length - longest + len(ids)
-        windows = make_windows(tokenizer, [read, ids], length, stride, windowed=0)
-        made.append(replace(windows, num_cut=len(choice) - len(ids) + len(prompt) - len(read)))
-    return made
+        windows = make_windows(tokenizer, [prompt_ids, ids], length, stride, windowed=0)
+        encoded.append(replace(windows, num_cut=num_cut + len(choice) - len(ids)))
+    return encoded
 
 
 def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""The plain methods that a model which gives texts a number has to beat."""
+"""The baselines of regression."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

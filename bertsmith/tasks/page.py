@@ -1,4 +1,4 @@
-"""The page of predictions: a row for each text, with what the model decided marked in color."""
+"""The page of predictions: a row for each text, with the predicted labels or spans in color."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,8 +29,7 @@ class PredictionRow:
     @classmethod
     def of(cls, example: Any, prediction: Any) -> "PredictionRow":
         passage = prediction.parts() if isinstance(prediction, Marked) else ()
-        # The last part of a line with a marked passage is that passage. A line of tagged words has
-        # this part alone.
+        # A marked passage is the last part of its line, and of tagged words the only part.
         cells = str(prediction.line(example)).split("\t")[: -1 if passage else None]
         labels = prediction.label_parts() if isinstance(prediction, Labelled) else ()
         return cls(cells, labels, getattr(prediction, "probability", None), passage)
@@ -50,7 +49,7 @@ def write_predictions_page(
         num_texts: number of all predictions; `rows` may be only the first of them.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the page cannot be written.
     """
     write_page(
         path,

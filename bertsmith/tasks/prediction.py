@@ -1,7 +1,7 @@
-"""The contract between a kind of predictions and the code that makes them, for any head.
+"""The contract of a task at inference, for any head.
 
 Records and texts become examples, examples become rows of tokens, and rows become predictions.
-`Task` (task.py) adds what training and scoring need.
+`Task` (task.py) adds the methods for training and scoring.
 """
 
 from abc import ABC, abstractmethod
@@ -22,10 +22,10 @@ PAIR_FIELDS = ("pair", "text_pair")
 
 
 class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
-    """A kind of prediction: a frozen dataclass with these class attributes and methods."""
+    """A task at inference: a frozen dataclass with these class attributes and methods."""
 
     pipeline: ClassVar[str]
-    """The tag of the Hugging Face pipeline that does the same."""
+    """The tag of the Hugging Face pipeline for the same task, such as text-classification."""
     heads: ClassVar[tuple[str, ...]]
     """Heads (model/head_names.py), of which a model of this task must have one; empty for a task
     that needs the encoder alone."""
@@ -33,7 +33,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
     """Titles of the parts of a prediction's line."""
     fields: ClassVar[tuple[str, ...]]
-    """The keys of a record, in the order in which a call gives their values."""
+    """The keys of a record, in the order of the arguments of a call."""
 
     @classmethod
     @abstractmethod
@@ -113,7 +113,7 @@ def single_text(record: Mapping[str, Any]) -> str:
     for name in PAIR_FIELDS:
         if record.get(name) is not None:
             raise InputError(
-                f"'{name}': found a second text, where this model reads one alone. Give it an "
+                f"'{name}': found a second text, but this model reads single texts. Make it an "
                 "example of its own, or leave it out."
             )
     return text_field(record, "text")

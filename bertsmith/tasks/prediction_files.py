@@ -1,4 +1,4 @@
-"""Files of predictions: each row of the user's table with what the model predicts for it."""
+"""Files of predictions: each row of the user's table, with the columns of its prediction."""
 
 import itertools
 import json
@@ -25,7 +25,7 @@ Pairs = Iterable[tuple[Any, Any]]
 
 
 class PendingRows:
-    """Examples of a table, and the row of each, which is kept until the example is predicted."""
+    """Iterable of the examples of a table; it keeps the row of each until its prediction exists."""
 
     def __init__(self, reader: RecordReader[Any]) -> None:
         self.reader = reader
@@ -38,32 +38,32 @@ class PendingRows:
 
     @property
     def first_row(self) -> SourceRow:
-        """The row of the next example, which is not taken."""
+        """The row of the next prediction, which stays in the queue."""
         return self._rows[0]
 
     def next_row(self) -> SourceRow:
-        """Take the row of the next example."""
+        """Remove and return the row of the next prediction."""
         return self._rows.popleft()
 
 
 def endings(task: Task[Any, Any]) -> list[str]:
-    """List the endings of the names of files that predictions of a task may be written to."""
+    """List the endings of names of prediction files that a task can write."""
     return [*task.formats, *(TABLE_ENDINGS if task.cell_types else ())]
 
 
 def write_predictions(
     path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows | None
 ) -> str | None:
-    """Write a file of predictions, by the ending of its name; return a note about its cells.
+    """Write a file of predictions in the format of its name's ending; return a note on its cells.
 
     Args:
         pairs: examples with their predictions.
         source_rows: the rows that the examples were read from, whose columns are written too;
-            None if the examples stand in no table.
+            None if the examples are not from a table.
 
     Raises:
         InputError: the file cannot be written, or the source cannot be read.
-        ConfigError: an Excel file is asked for, and openpyxl is not installed.
+        ConfigError: the file is an Excel file, and openpyxl is not installed.
     """
     ending = path.suffix.lower()
     if ending in TABLE_ENDINGS:
@@ -104,7 +104,7 @@ def _write_table(
 
 
 def _own_cells(example: Any) -> dict[str, Any]:
-    """Return the texts of an example that stands in no table."""
+    """Return the texts of an example that is not from a table."""
     fields = example.to_json()
     return {name: value for name, value in fields.items() if name not in (LINE, "row")}
 
@@ -118,12 +118,12 @@ def _values(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_table(row: SourceRow) -> bool:
-    """Return whether all rows have the same columns; columns of JSON objects come as tuples."""
+    """Return whether all rows have the same columns; those of JSON objects, a tuple, may differ."""
     return isinstance(row.columns, list)
 
 
 def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows) -> Iterator[str]:
-    """Yield an object for each row: its columns, its line, and the prediction."""
+    """Yield a JSON object for each row: its columns, its line number, and the prediction."""
     columns: list[str] = []
     added: dict[str, str] = {}
     line_name = LINE
@@ -136,7 +136,7 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows) ->
             else:
                 columns = list(source_columns(source_rows.reader, row))
             decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
-            added = {name: _free(name, columns, name) for name in fields}
+            added = {name: _unused_name(name, columns, name) for name in fields}
             added |= added_names(columns, decisions)
             line_name = LINE if LINE not in columns else OTHER_LINE
         names = columns if _is_table(row) else row.columns
@@ -144,8 +144,8 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows) ->
         if clash := own.keys() & {line_name, *added.values()}:
             location = source_rows.reader.locate_row(example.row)
             raise InputError(
-                f"{location}: has '{min(clash)}', which the rows before lack, and so it was taken "
-                "for the name of what is predicted. Write the input to a file, or give every row "
+                f"{location}: has the key '{min(clash)}', which the rows before it lack, so the "
+                "predictions already have that name. Write the input to a file, or give every row "
                 "the same keys."
             )
         values = {line_name: example.row} | {added[name]: value for name, value in fields.items()}
@@ -154,10 +154,10 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows) ->
 
 
 def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Return names for the columns of predictions that the table does not have yet.
+    """Choose names for the columns of predictions, which no column of the table has.
 
-    All of them begin with `predicted_` if the table has a column of one of the plain names, or a
-    column that `bertsmith score` would take for predictions.
+    They begin with `predicted_` if the table has a column of one of the plain names, or a column
+    that `bertsmith score` would take for predictions.
 
     >>> added_names(["text"], ["label", "probability"])
     {'label': 'label', 'probability': 'probability'}
@@ -168,12 +168,12 @@ def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     taken = set(lowered(columns))
     is_taken = not taken.isdisjoint({*names, *PREDICTED_LABEL_COLUMNS})
     return {
-        name: _free(f"predicted_{name}" if is_taken else name, columns, f"predicted_{name}")
+        name: _unused_name(f"predicted_{name}" if is_taken else name, columns, f"predicted_{name}")
         for name in names
     }
 
 
-def _free(name: str, columns: Iterable[str], stem: str) -> str:
+def _unused_name(name: str, columns: Iterable[str], stem: str) -> str:
     """Return a name that no column has: `name`, or `stem` with a number."""
     taken = set(lowered(columns))
     number = 1

@@ -49,9 +49,10 @@ from bertsmith.training.workers.rank_group import RankGroup
 from bertsmith.training.workers.rank_map import map_on_ranks
 
 CHUNK_EXAMPLES = 1024
-"""Examples read, sorted by length and predicted together; more gains little and delays output."""
+"""Number of examples in a chunk, which are read, sorted by length and predicted together. Larger
+chunks gain little speed and delay the output."""
 CHUNK_CHARS = 4_000_000
-"""Largest number of characters in a chunk: of long examples a chunk has fewer."""
+"""Largest number of characters in a chunk; a chunk of long examples has fewer of them."""
 
 Item = TypeVar("Item", bound=Any)
 DefinitionT = TypeVar("DefinitionT", bound=InferenceTask[Any, Any])
@@ -60,19 +61,19 @@ Vectors = NDArray[np.float32]
 
 
 class LoadedDefinition(Generic[DefinitionT_co]):
-    """A loaded model with the kind of its predictions."""
+    """A loaded model and its inference task, the `definition`."""
 
     def __init__(self, loaded: LoadedModel, definition: DefinitionT_co) -> None:
         self.loaded = loaded
         self.definition = definition
         self.unknown_tokens = UnknownTokens()
-        """Unknown tokens counted so far, shared with copies."""
+        """Counts of the unknown tokens so far; copies share them."""
         self.ranks: RankGroup | None = None
-        """The ranks that share the chunks of examples; set by commands that run on several."""
+        """The ranks that divide the chunks of examples; set by commands that run on several."""
 
     @property
     def task(self) -> str:
-        """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
+        """The tag of the Hugging Face pipeline for the task, such as text-classification."""
         return self.definition.pipeline
 
     @property
@@ -109,13 +110,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     >>> classifier("a gripping story").label  # doctest: +SKIP
     'positive'
 
-    A text or a record gives a prediction. If a prediction needs several values, they are arguments:
-    `answerer(question, passage)`. A list of texts, of tuples of such values, or of records gives a
-    list of predictions. A pair of texts is a tuple in a list: `[(a, b)]`.
+    A call with a text or a record returns a prediction. If an example has several values, they are
+    arguments: `answerer(question, passage)`. A call with a list of texts, of records, or of tuples
+    of values returns a list of predictions. A pair of texts is a tuple in a list: `[(a, b)]`.
 
-    `batch_size` is the number of examples that are read and encoded at a time (1,024 by default;
-    what the model computes at once is bounded by tokens), and `show_progress` shows a bar. A
-    predictor can be pickled: the pickle holds the model.
+    `batch_size` is the number of examples that are read and encoded at a time (1,024 by default).
+    It does not bound the size of a forward pass, which has a limit on tokens. `show_progress` shows
+    a bar. A predictor can be pickled; the pickle holds the model.
     """
 
     def __repr__(self) -> str:
@@ -136,7 +137,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         max_length: int | None = None,
         **options: Any,
     ) -> Self:
-        """Load a model folder for predictions of one kind, with `options` of its `restore`.
+        """Load a model folder for an inference task; its `restore` takes the `options`.
 
         `max_length` counts tokens, special ones included.
 
@@ -186,8 +187,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Iterator[tuple[Any, PredictionT]]:
         """Yield each example with its prediction, in order, in bounded memory.
 
-        When `is_waiting` says that the next example has not arrived yet, the examples before it are
-        predicted without waiting.
+        `is_waiting` returns whether the next example has not arrived yet. The examples before it
+        are then predicted at once.
 
         Raises:
             InputError: a value is missing or of another type; names its position.
@@ -195,13 +196,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         check_no_pair(inputs, "examples")
         fields = self.definition.fields
         first, *more = (f'frame["{name}"]' for name in fields)
-        cure = f"list({first})"
+        advice = f"list({first})"
         if more:
             pairs = f"list(zip({first}, {more[0]}))"
-            cure = f"{cure}, or {pairs} for pairs" if fields[1] == "pair" else pairs
-        items = as_items(inputs, "examples", cure)
+            advice = f"{advice}, or {pairs} for pairs" if fields[1] == "pair" else pairs
+        items = as_items(inputs, "examples", advice)
         total = len(items) if isinstance(items, Sized) else None
-        with _bar("predicting", total, shown=show_progress) as advance:
+        with _progress("predicting", total, shown=show_progress) as advance:
             chunks = in_chunks(self._as_examples(items), check_batch_size(batch_size), is_waiting)
             for chunk, predictions in self.predict_chunks(chunks, on_ranks=is_waiting is None):
                 yield from zip(chunk, predictions, strict=True)
@@ -216,12 +217,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         each: `[words, labels]` or `[choices]`.
 
         Raises:
-            InputError: as in `predict`.
-            ConfigError: the model chooses among no labels.
+            InputError: a value is missing or of another type; names its position.
+            ConfigError: the model has no labels to choose from.
         """
         if not (self.labels or self.task == "multiple-choice"):
             raise ConfigError(
-                f"probabilities: {self!r} chooses among no labels. Read what a call of it gives."
+                f"probabilities: {self!r} has no labels to choose from. Read its predictions "
+                "instead."
             )
         pairs = self.iter_predictions(inputs, batch_size=batch_size, show_progress=show_progress)
         rows = (
@@ -240,29 +242,29 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Iterator[tuple[list[Any], list[PredictionT]]]:
         """Yield each chunk of examples with its predictions, in order.
 
-        If there are `ranks` and `on_ranks` is true, each rank predicts a chunk at a time. The
-        predictions are the same as without ranks if all machines are of one kind.
+        With `ranks`, unless `on_ranks` is false, each rank predicts one chunk at a time. On
+        machines of one kind, the predictions are those of a single process.
         """
         if self.ranks is None or not on_ranks:
             for chunk in chunks:
                 yield chunk, self._predict(chunk)
             return
-        awaited: deque[list[Any]] = deque()
+        sent: deque[list[Any]] = deque()
 
-        def remembered() -> Iterator[list[Any]]:
+        def send() -> Iterator[list[Any]]:
             for chunk in chunks:
-                awaited.append(chunk)
+                sent.append(chunk)
                 yield chunk
 
         results = map_on_ranks(
             self.ranks,
             ChunkPredictor.of(self.loaded, self.definition),
-            remembered(),
+            send(),
             "bf16" if self.loaded.precision == "bf16" else "fp32",
         )
         for predictions, unknown_tokens in results:
             self._merge_unknown(unknown_tokens)
-            yield awaited.popleft(), predictions
+            yield sent.popleft(), predictions
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         predict = ChunkPredictor(self.loaded, self.definition, self.loaded.device.type)
@@ -288,7 +290,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         if not isinstance(definition, Task):
             raise ConfigError(
                 f"evaluate: {self!r} is not fine-tuned for a task, so there is nothing to score. "
-                "Give a model that bertsmith finetune or an estimator's fit made."
+                "Give a model that bertsmith finetune or the fit of an estimator wrote."
             )
         if isinstance(data, str):
             check_names_file(data)
@@ -306,8 +308,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         )
         return accumulator.result(num_skipped)
 
-    def _merge_unknown(self, counted: UnknownTokens) -> None:
-        self.unknown_tokens.merge(counted)
+    def _merge_unknown(self, unknown_tokens: UnknownTokens) -> None:
+        self.unknown_tokens.merge(unknown_tokens)
         self.unknown_tokens.warn(self.loaded.folder.path)
 
     def num_tokens(self, example: Any) -> int:
@@ -339,7 +341,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         batch_size: int | None = None,
         show_progress: bool = False,
     ) -> Any:
-        """Predict one text or record, or each of a list of them, as `predict` does.
+        """Predict one text or record, or each of a list of them.
 
         Raises:
             InputError: a value is missing or of another type; names its position.
@@ -393,21 +395,22 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             warn_of_file_name(texts)
             return self.encode([texts])[0]
         size = check_batch_size(batch_size)
-        own = self._text_vectors
+        text_vectors = self._text_vectors
         loaded = self.loaded
+        max_length = min(text_vectors.max_length, loaded.max_length)
         # Texts that can be read twice are all checked before any is computed.
         total = None if isinstance(texts, Iterator) else sum(1 for _ in iter_pairs(texts))
 
         def vectors() -> Iterator[Vectors]:
             pairs = iter_pairs(texts)
             while chunk := list(islice(pairs, size)):
-                rows = encode_texts(loaded.tokenizer, chunk, min(own.max_length, loaded.max_length))
+                rows = encode_texts(loaded.tokenizer, chunk, max_length)
                 self.unknown_tokens.add(rows.ids.flat, loaded.tokenizer)
                 self.unknown_tokens.warn(loaded.folder.path)
-                yield from own.vectors(loaded.model, rows)
+                yield from text_vectors.vectors(loaded.model, rows)
                 advance(len(chunk))
 
-        with _bar("encoding", total, shown=show_progress) as advance:
+        with _progress("encoding", total, shown=show_progress) as advance:
             kind = (np.float32, (loaded.model.config.hidden_size,))
             return np.fromiter(vectors(), kind, -1 if total is None else total)
 
@@ -433,8 +436,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 
     @cached_property
     def _text_vectors(self) -> TextVectors:
-        own = self.definition
-        return own if isinstance(own, TextVectors) else TextVectors.restore(self.loaded)
+        if isinstance(self.definition, TextVectors):
+            return self.definition
+        return TextVectors.restore(self.loaded)
 
     def encode_examples(self, examples: Sequence[Any]) -> EncodedExamples:
         """Encode examples, cut or windowed to the model's maximum length."""
@@ -442,17 +446,17 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return self.definition.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
 
     def with_definition(self, definition: DefinitionT) -> "Predictor[DefinitionT]":
-        """Return a copy that predicts by another definition of the same head."""
-        same = Predictor(self.loaded, definition)
-        same.unknown_tokens = self.unknown_tokens
-        same.ranks = self.ranks
-        return same
+        """Return a copy with another inference task of the same head."""
+        copy = Predictor(self.loaded, definition)
+        copy.unknown_tokens = self.unknown_tokens
+        copy.ranks = self.ranks
+        return copy
 
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with other options, such as `threshold=0.7`, `repair=True` or `top=10`.
 
         Raises:
-            ConfigError: predictions of this kind have no such option.
+            ConfigError: the predictor has no such option.
         """
         definition: Any = self.definition
         allowed = {field.name for field in fields(definition)}
@@ -466,7 +470,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 
         Raises:
             ConfigError: this machine has no such device.
-            CheckpointError: the folder is not there any more.
+            CheckpointError: the folder no longer exists.
         """
         self.loaded = self.loaded.reload(
             self.definition.heads, device, self.loaded.requested_precision
@@ -482,7 +486,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Raises:
             ConfigError: `out` holds files that are not a model's, or holds a model and `overwrite`
                 is not set.
-            CheckpointError: the folder that the model was loaded from is not there any more.
+            CheckpointError: the folder that the model was loaded from no longer exists.
         """
         folder = copy_folder(self.loaded.folder.path, Path(out), overwrite=overwrite)
         if isinstance(self.definition, Task):
@@ -495,7 +499,7 @@ class OutcomeCallback(Protocol):
     """A receiver of each example's outcome, such as a list of errors."""
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Receive a portion of examples and their outcomes."""
+        """Receive a chunk of examples and their outcomes."""
         ...
 
 
@@ -537,12 +541,12 @@ def accumulate_examples(
     callbacks: Sequence[OutcomeCallback] = (),
     advance: Callable[[int], object] | None = None,
 ) -> MetricAccumulator:
-    """Predict examples a portion at a time, and add up their scores.
+    """Predict examples chunk by chunk, and add up their scores.
 
     Args:
-        path: the file of the examples.
+        path: the file of the examples, for messages.
         callbacks: receive the outcome of each example.
-        advance: receives the number of examples of each portion, when they are predicted.
+        advance: receives the number of examples of each chunk when they are predicted.
     """
     task = predictor.definition
     accumulator = task.accumulator(path)
@@ -562,10 +566,10 @@ def in_chunks(
     size: int | None = None,
     is_waiting: Callable[[], bool] | None = None,
 ) -> Iterator[list[Item]]:
-    """Yield lists of `size` examples, by default `CHUNK_EXAMPLES`, or fewer long ones.
+    """Yield lists of `size` examples (by default `CHUNK_EXAMPLES`), shorter if examples are long.
 
-    When `is_waiting` says that the next example has not arrived yet, the examples before it are
-    yielded as a list.
+    `is_waiting` returns whether the next example has not arrived yet. The examples before it are
+    then yielded at once.
     """
     chunk: list[Item] = []
     num_chars = 0
@@ -591,19 +595,18 @@ def in_chunks(
         yield chunk
 
 
-def check_batch_size(asked: int | None) -> int:
-    """Return the number of examples in a chunk.
+def check_batch_size(batch_size: int | None) -> int:
+    """Return the number of examples in a chunk; None means the default.
 
     Raises:
-        ConfigError: the number that was asked for is no whole number above 0.
+        ConfigError: `batch_size` is not a whole number above 0.
     """
-    if asked is not None and not (isinstance(asked, int) and asked > 0):
-        raise SettingError("batch_size", asked, "a whole number above 0")
-    return asked or CHUNK_EXAMPLES
+    if batch_size is not None and not (isinstance(batch_size, int) and batch_size > 0):
+        raise SettingError("batch_size", batch_size, "a whole number above 0")
+    return batch_size or CHUNK_EXAMPLES
 
 
-def _bar(
-    what: str, total: int | None, *, shown: bool
+def _progress(
+    title: str, total: int | None, *, shown: bool
 ) -> AbstractContextManager[Callable[[int], object]]:
-    """Show a bar if asked; commands show one of their own."""
-    return progress_bar(what, total, shown=True) if shown else nullcontext(lambda count: None)
+    return progress_bar(title, total, shown=True) if shown else nullcontext(lambda count: None)

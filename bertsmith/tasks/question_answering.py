@@ -1,8 +1,8 @@
 """Extractive question answering: the span of a passage that answers a question.
 
 The model is BERT's encoder with two vectors that score every token as the start and as the end of
-the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in windows, each of
-which is an example of its own in training; if a window lacks the answer, [CLS] is the target.
+the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in windows. In training
+each window is an example of its own; if it lacks the answer, [CLS] is the target.
 """
 
 import json
@@ -91,7 +91,7 @@ class AnswerAccumulator(PredictionCounts):
         threshold: as in `AnswerPrediction`; if None and the model may abstain, the best threshold
             for these questions is used.
         long_texts: treatment of passages that were too long.
-        max_answer_length: most tokens of a predicted answer.
+        max_answer_length: largest number of tokens of a predicted answer.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Answer(Task[Question, AnswerPrediction]):
     may_abstain: bool = False
     """Whether some training questions had no answer."""
     threshold: float | None = None
-    """Threshold of `AnswerPrediction`: the best for the eval questions when training ends."""
+    """Threshold of `AnswerPrediction`; after training, the best one for the eval questions."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     max_answer_length: int = MAX_ANSWER_LENGTH
     language: Language = "en"
@@ -201,15 +201,15 @@ class Answer(Task[Question, AnswerPrediction]):
 
     @classmethod
     def check_train(cls, examples: Sequence[Question], settings: AnswerSettings) -> None:
-        """Check that some question has an answer that stands in its passage.
+        """Check that at least one question has an answer that occurs in its passage.
 
         Raises:
-            ExamplesError: no question has.
+            ExamplesError: no question has one.
         """
         if not any(answer.start is not None for one in examples for answer in one.answers):
             raise ExamplesError(
                 f"{settings.train}: none of the {len(examples):,} questions has an answer that "
-                "stands in its passage. Give some that have."
+                "occurs in its passage. Give some questions that have one."
             )
 
     @classmethod
@@ -224,7 +224,7 @@ class Answer(Task[Question, AnswerPrediction]):
     def with_model(
         self, folder: ModelFolder, settings: AnswerSettings, train: Sequence[Question]
     ) -> Self:
-        """Return a copy whose answers may be as long as nearly all answers of training."""
+        """Return a copy whose `max_answer_length` fits nearly all answers of training."""
         if settings.max_answer_length is not None:
             return self
         lengths = list(answer_lengths(folder.tokenizer, train, MAX_ANSWER_LENGTH))
@@ -260,7 +260,7 @@ class Answer(Task[Question, AnswerPrediction]):
         return replace(encoded, row_targets=targets)
 
     def notes(self, examples: Sequence[Question], encoded: EncodedExamples) -> list[str]:
-        """List how many training answers were moved, not found, cut, or are not whole tokens."""
+        """Count the training answers that were moved, not found or cut, or are not whole tokens."""
         labels = label_windows(examples, encoded)
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
@@ -272,10 +272,10 @@ class Answer(Task[Question, AnswerPrediction]):
             for number, example in enumerate(examples)
         )
         longer = (
-            f"longer than {self.max_answer_length} tokens and cannot be given "
+            f"longer than {self.max_answer_length} tokens and cannot be predicted "
             f"({option('max_answer_length', int(sizes.max()))} allows {{}})"
         )
-        moved = "stood elsewhere, or with other white space, than said, and {} found"
+        moved = "found at another offset, or with other white space, than the file says"
         # A predicted answer lies within one window, however long answers may be.
         largest_window = max((window.size for window in encoded.alignment), default=0)
         longest_predicted = min(self.max_answer_length, largest_window)
@@ -286,15 +286,11 @@ class Answer(Task[Question, AnswerPrediction]):
         )
         return [
             *([allowed] if longest_predicted > MAX_ANSWER_LENGTH else []),
-            *counted(
-                num_moved,
-                f"answer {moved.format('was')}",
-                f"answers {moved.format('were')}",
-            ),
+            *counted(num_moved, f"answer was {moved}", f"answers were {moved}"),
             *counted(
                 sum(answer.start is None for answer in answers),
-                "answer does not stand in its passage",
-                "answers do not stand in their passage",
+                "answer does not occur in its passage",
+                "answers do not occur in their passage",
             ),
             *counted(
                 num_long,
@@ -303,8 +299,8 @@ class Answer(Task[Question, AnswerPrediction]):
             ),
             *counted(
                 num_inside_token,
-                "answer begins or ends inside a token; the answers given are whole tokens",
-                "answers begin or end inside a token; the answers given are whole tokens",
+                "answer begins or ends inside a token; predicted answers are whole tokens",
+                "answers begin or end inside a token; predicted answers are whole tokens",
             ),
             *counted(
                 labels.num_cut,
@@ -411,7 +407,7 @@ class Answer(Task[Question, AnswerPrediction]):
     def fold_keys(self, example: Question) -> tuple[Any, Any]:
         """Return the passage, and whether the question has an answer.
 
-        The questions of one passage belong together, since they reveal each other's answers.
+        The questions of one passage are one unit, since they reveal each other's answers.
         """
         return example.context, bool(example.answers)
 

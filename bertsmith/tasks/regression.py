@@ -1,8 +1,8 @@
 """Regression: a number for each text or pair of texts.
 
 The model is BERT's encoder and pooler with one linear output on [CLS], trained by the mean squared
-error, as the paper does for STS-B (section 4.1). The model learns standardized numbers, so that a
-rate of 0.00003 is learned as well as a price in millions. In a saved model the last layer gives
+error, as in the paper for STS-B (section 4.1). The model is trained on standardized labels, so that
+it learns a rate of 0.00003 as well as a price in millions. In a saved model the last layer computes
 numbers in the labels' unit.
 """
 
@@ -145,11 +145,11 @@ class Regress(TextTask[NumberPrediction]):
             )
         mean = float(labels.mean())
         if deviation < SMALLEST_STORED_SPREAD * abs(mean):
-            near = round(mean, -math.floor(math.log10(deviation)))
+            rounded = round(mean, -math.floor(math.log10(deviation)))
             raise InputError(
-                f"{path}: the numbers deviate by {deviation:.3g} from their mean, {near:.15g}, "
-                "and the fp32 numbers of a saved model are not as fine. Subtract "
-                f"{near:.15g} from all of them, and add it to what is predicted."
+                f"{path}: the numbers deviate by {deviation:.3g} from their mean, {rounded:.15g}, "
+                "which is too little for the fp32 numbers of a saved model. Subtract "
+                f"{rounded:.15g} from all of them, and add it to the predictions."
             )
         return replace(self, mean=mean, deviation=deviation)
 
@@ -166,11 +166,11 @@ class Regress(TextTask[NumberPrediction]):
             return []
         return [
             f"the numbers deviate by {self.deviation:.3g} from their mean, {self.mean:.9g}, so "
-            "fp32 rounds what is predicted; subtract the mean from them for finer numbers"
+            "fp32 rounds the predictions noticeably; to avoid it, subtract the mean from the labels"
         ]
 
     def continue_head(self, model: BertModel) -> None:
-        """Convert a saved head, which gives numbers in the labels' unit, to standardized labels."""
+        """Convert a saved head, whose outputs have the labels' unit, to standardized labels."""
         layer = _last_layer(model)
         with torch.no_grad():
             layer.weight.copy_(layer.weight.double() / self.deviation)
@@ -215,8 +215,8 @@ class Regress(TextTask[NumberPrediction]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers.
 
-        `logits` and `teacher_logits` are fp32 `[texts, 1]`: `logits` are standardized numbers,
-        `teacher_logits` numbers in the labels' unit, or before a sigmoid if the teacher has one.
+        Both are fp32 `[texts, 1]`: `logits` are standardized numbers, `teacher_logits` numbers in
+        the labels' unit, or the input of the sigmoid if the teacher has one.
         """
         if self.teacher_activation == "sigmoid":
             teacher_logits = teacher_logits.sigmoid()
@@ -254,7 +254,7 @@ def varied_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float6
     """Return the numbers of examples, fp64 `[examples]`.
 
     Raises:
-        ExamplesError: all numbers are the same, so that there is nothing to learn or correlate.
+        ExamplesError: all numbers are the same, so there is nothing to learn or correlate.
     """
     values = numeric_labels(examples, path)
     if np.ptp(values) == 0:

@@ -15,10 +15,10 @@ class Evaluation(Protocol):
 
 
 class MetricAccumulator(Protocol):
-    """Accumulator of scores, which receives examples with their predictions in portions."""
+    """Accumulator of scores, which receives examples with their predictions chunk by chunk."""
 
     def add(self, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
-        """Add a portion.
+        """Add a chunk.
 
         The accumulator may keep a few bytes for each example, but not the examples.
 
@@ -28,7 +28,7 @@ class MetricAccumulator(Protocol):
         ...
 
     def figures(self) -> dict[str, float]:
-        """Compute `loss`, and scores that may choose the best weights: larger must be better."""
+        """Compute `loss`, and the scores that may choose the best weights (larger is better)."""
         ...
 
     def result(self, num_skipped: int = 0) -> Evaluation:
@@ -48,7 +48,7 @@ class PredictionCounts(ABC):
     num_windowed = 0
 
     def count(self, predictions: Sequence[Any]) -> None:
-        """Count the predictions, those of texts that were cut, and those read in windows."""
+        """Count predictions, and those among them for texts that were cut or read in windows."""
         self.num_predictions += len(predictions)
         self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
         self.num_windowed += sum(prediction.num_windows > 1 for prediction in predictions)
@@ -75,8 +75,8 @@ class Outcome:
     """A prediction beside its gold answer, as text, for reports.
 
     `score` is 1 for a correct prediction and less otherwise; `confidence`, from 0 to 1, is None if
-    the model gives no probability. `is_exact` says whether the prediction is correct where a score
-    of 1 does not imply that; elsewhere it is None.
+    the model gives no probability. `is_exact` tells whether the prediction is correct in tasks
+    where a score of 1 does not imply it; in others it is None.
     """
 
     text: str
@@ -97,5 +97,5 @@ class Outcome:
 
     @property
     def urgency(self) -> float:
-        """The confidence, or without one the negative score; larger for worse wrong predictions."""
+        """The sort key of wrong predictions: the confidence, or without one minus the score."""
         return -self.score if self.confidence is None else self.confidence

@@ -1,9 +1,9 @@
 """Training and evaluation of sentence embeddings.
 
 Pairs and triples are trained by a contrastive loss with in-batch negatives. The negatives come from
-a group with a fixed number of rows, however a step is divided: more processes change the time, not
-the loss. Scored pairs are trained by a regression of their cosines. A text is one row of tokens,
-cut at its end if it is too long, since folders of sentence-transformers cannot express windows.
+a group with a fixed number of rows, so that the loss does not depend on the number of processes.
+Scored pairs are trained by a regression of their cosines. A text is one row of tokens, cut at its
+end if it is too long, since folders of sentence-transformers cannot express windows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,10 +53,10 @@ def contrastive_loss(
 
     The loss is the cross entropy over cosines times `scale`, with the other texts of the batch as
     negatives (Henderson et al. 2017, section 4; van den Oord et al. 2018, "InfoNCE", where
-    1 / scale is the temperature). An anchor is correct if its own text is the nearest.
+    1 / scale is the temperature). An anchor is correct if its positive is the nearest candidate.
 
     Shapes: `anchors` [anchors, hidden], `candidates` [candidates, hidden]; `right` int64 [anchors],
-    the index of each anchor's own text among the candidates; `is_excluded` bool [anchors,
+    the index of each anchor's positive among the candidates; `is_excluded` bool [anchors,
     candidates], true for candidates that are no negatives.
     """
     cosines = F.normalize(anchors, dim=-1) @ F.normalize(candidates, dim=-1).T
@@ -64,8 +64,8 @@ def contrastive_loss(
     return F.cross_entropy(logits, right, reduction="sum"), (logits.argmax(-1) == right).sum()
 
 
-# A ranking loss for scored pairs ("CoSENT") was tried as well: on STS-B a BERT-tiny reached a
-# Spearman correlation of 0.697 by the ranking, and of 0.710 by this regression of cosines.
+# A ranking loss for scored pairs ("CoSENT") was worse: on STS-B a BERT-tiny reached a Spearman
+# correlation of 0.697 with it, and of 0.710 with this regression of cosines.
 def cosine_loss(cosines: Tensor, scores: Tensor) -> Tensor:
     """Sum squared errors of cosines, both [pairs] (Reimers & Gurevych 2019, section 3)."""
     return (cosines - scores).square().sum()
@@ -91,13 +91,13 @@ CLOSE_COSINE = 0.1
 
 
 def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
-    """Return the kind of data in --eval if settings and training data determine it, else None."""
+    """Return the kind of eval data if settings and training data determine it, else None."""
     if settings.metric != "score":
         return next(kind for kind, names in FIGURES.items() if settings.metric in names)
     reader = RelatedReader(train, settings.columns)
     with suppress(InputError):  # such as an error about scores that are no numbers
         reader.read(1)
-    # Scores that the loss ignores in --train do not count in --eval either.
+    # Scores that the loss ignores in training are ignored in evaluation, too.
     return "pairs" if settings.loss == "contrastive" and "score" in reader.names else None
 
 
@@ -130,9 +130,9 @@ class ScoredAccumulator(PredictionCounts):
         return SimilarityReport.of(scores, cosines, **self.counts(num_skipped))
 
 
-def as_cosines(scores: ScoresT, between: ScoreRange) -> ScoresT:
-    """Map scores linearly to cosines from 0 to 1."""
-    low, high = between
+def as_cosines(scores: ScoresT, limits: ScoreRange) -> ScoresT:
+    """Map scores linearly to cosines, the lower limit to 0 and the upper limit to 1."""
+    low, high = limits
     return (scores - low) / (high - low)
 
 
@@ -195,13 +195,13 @@ class RetrievalAccumulator(PredictionCounts):
         """Return the index of a text; a new text is added with its vector."""
         index = indices.setdefault(text, len(indices))
         if index == len(vectors):
-            # A view would keep the vectors of the whole portion alive.
+            # A view would keep all vectors of the chunk in memory.
             vectors.append(vector.copy())
         return index
 
 
 class RelatedAccumulator:
-    """Accumulator for scored pairs or retrieval; the first examples decide which."""
+    """Accumulator for scored pairs or for retrieval, as the kind of the first examples decides."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
@@ -303,7 +303,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         Raises:
             CheckpointError: the folder's pooling is not supported, or the folder wants lower case
                 and its tokenizer keeps the case.
-            ConfigError: static vectors are to be pooled in another way than by their mean.
+            ConfigError: the model has static vectors, and the pooling is not the mean.
         """
         before = SentenceFolder.read(folder.files, pooling=settings.pooling)
         check_case(folder.files, folder.tokenizer)
@@ -324,7 +324,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         may have rewritten them, and not from config.json.
 
         Raises:
-            CheckpointError: the model was fine-tuned for another task, or as `SentenceFolder.read`.
+            CheckpointError: the model was fine-tuned for another task, or its folder is one that
+            `SentenceFolder.read` refuses.
         """
         settings = dict(loaded.model.task_settings)
         if (name := settings.pop("task", cls.name)) != cls.name:
@@ -350,7 +351,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     def reader(
         self, source: ExampleSource, columns: RelatedColumns | None, *, labelled: bool
     ) -> RelatedReader:
-        """Open the rows of a table, with scores if wanted and present."""
+        """Open the rows of a table, with their scores if `labelled` and present."""
         kind: Kind | None = None if labelled else "pairs"
         return RelatedReader(source, columns, kind, trained=self.trained)
 
@@ -359,7 +360,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return RelatedTexts(text, pair, row=record.get("row", 0))
 
     def with_label_stats(self, examples: Iterable[RelatedTexts]) -> Self:
-        """Return a copy with the file's score range if none is known."""
+        """Return a copy with the score range of the file, if the task has none."""
         if self.score_range is not None:
             return self
         scores = [example.score for example in examples if example.score is not None]
@@ -371,7 +372,7 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """All fields, so that a restored task computes the same scores as the one of training."""
+        """All fields, so that a restored task computes the scores of training."""
         score_range = None if self.score_range is None else list(self.score_range)
         settings = {**asdict(self), "score_range": score_range}
         del settings["trained"]
@@ -416,7 +417,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         """Compute the loss of a group: `contrastive_loss`, or `cosine_loss` of scored pairs.
 
         `outputs` are vectors `[sequences, hidden]`, compared in fp32. `correct` counts anchors
-        whose own text is the nearest, or cosines within `CLOSE_COSINE`.
+        whose positive is the nearest, or cosines whose error is at most `CLOSE_COSINE`.
         """
         vectors = outputs.float()
         if self.loss == "contrastive":
@@ -438,7 +439,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         right = torch.empty_like(anchors)
         is_own = row_indices[others] == 1
         right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
-        # No negatives are: the anchor's own text, and the positives of equal anchors in any row.
+        # The anchor itself, and the positives of equal anchors in any row, are no negatives.
         is_itself = texts[others] == texts[anchors][:, None]
         is_equal = (texts[anchors] == texts[anchors][:, None]).float()
         is_answer = (texts[others] == texts[own][:, None]).float()
@@ -458,7 +459,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return soft_vector_loss(outputs, teacher_outputs, CLOSE_COSINE)
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
-        """Count the predictions: one per example, in the distillation loss one per text."""
+        """Count the predictions: one per example, or in the distillation loss one per text."""
         return batch.num_sequences if distilled else super().num_predictions(batch)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""The files of a sentence encoder's folder besides its weights: pooling, norm and length.
+"""The files of a sentence encoder's folder for pooling, normalization and length.
 
 The files are those of sentence-transformers, and all are optional. They are written in the first
 format of sentence-transformers, which every version reads.
@@ -33,11 +33,12 @@ NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
 
 LENGTH_FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMILIES)
-"""Files that may hold the length; the first that has any setting counts. Early versions of
-sentence-transformers named the file by the family of the model; bertsmith writes the first name."""
+"""Files that may hold the maximum length; the first one with any setting applies. Early versions of
+sentence-transformers named the file after the family of the model; bertsmith writes the first
+name."""
 
 TAKE_POOLING = "'embed', 'finetune embed', SentenceEncoder"
-"""Commands and the class that take a pooling in place of the folder's."""
+"""The commands and the class that have an option to replace the folder's pooling."""
 
 SETTINGS_FILE = "config_sentence_transformers.json"
 
@@ -61,11 +62,11 @@ class SentenceFolder:
     def read(cls, files: SmallFiles, *, pooling: Pooling | None = None) -> "SentenceFolder":
         """Read modules.json, its Pooling's config.json and one of `LENGTH_FILES`.
 
-        Missing files count as empty, but not the Pooling that modules.json must name. `pooling`
-        replaces the pooling of the folder, which then need not be a supported one, or be there.
+        Missing files count as empty, except the Pooling that a modules.json must name. `pooling`
+        replaces the folder's pooling, which may then be unsupported or missing.
 
         Raises:
-            CheckpointError: a file is damaged, asks for something unsupported, or names no pooling.
+            CheckpointError: a file is damaged, names something unsupported, or names no pooling.
         """
         paths = _read_modules(files)
         if STATIC_MODULE in paths:  # its vectors are means over tokens
@@ -131,10 +132,9 @@ class SentenceFolder:
 def warn_of_outer_pooling(
     files: SmallFiles, inner: SentenceFolder, pooling: Pooling | None
 ) -> None:
-    """Warn if a folder lies inside a sentence encoder's folder that pools in another way.
+    """Warn if a folder lies inside a sentence encoder's folder with another pooling.
 
-    `inner` are the settings of the inner folder itself. With a `pooling`, which was asked for,
-    there is nothing to warn of.
+    `inner` are the settings of the inner folder. A `pooling` that the user chose needs no warning.
     """
     directory = files.directory.resolve()
     if files.outer is not None or files.has("modules.json") or pooling is not None:
@@ -147,12 +147,13 @@ def warn_of_outer_pooling(
         whole = SentenceFolder.read(SmallFiles(directory, outer=outer))
     except CheckpointError:
         return
-    mine = (inner.pooling or "mean", inner.normalize)
-    if mine != (whole.pooling or "mean", whole.normalize):
+    inner_pooling = inner.pooling or "mean"
+    outer_pooling = whole.pooling or "mean"
+    if (inner_pooling, inner.normalize) != (outer_pooling, whole.normalize):
         scaling = " and scales vectors to length 1" if whole.normalize else ""
         warn_once(
-            f"{files.directory}: vectors are pooled by {mine[0]} here, but {outer}, whose model "
-            f"this is, pools by {whole.pooling or 'mean'}{scaling}. Name {outer} for its vectors."
+            f"{files.directory}: vectors are pooled by {inner_pooling} here, but {outer}, whose "
+            f"model this is, pools by {outer_pooling}{scaling}. Name {outer} for its vectors."
         )
 
 
@@ -185,10 +186,10 @@ def _pooling_file(paths: Mapping[str, Any]) -> str:
 def check_pooling(files: SmallFiles, paths: Mapping[str, Any]) -> None:
     """Check that a folder with a modules.json, whose modules have these `paths`, has a pooling.
 
-    A copy without its subfolders would else give other vectors than its model.
+    Otherwise a copy without its subfolders would give other vectors than the model.
 
     Raises:
-        CheckpointError: modules.json lists no Pooling, or the file that says which one is missing.
+        CheckpointError: modules.json lists no Pooling, or the file with its settings is missing.
     """
     if not files.has("modules.json"):
         return
@@ -231,10 +232,10 @@ def read_similarity(files: SmallFiles) -> Similarity:
 
 
 def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
-    """Check that a folder wants no prompt before every text.
+    """Check that a folder has no default prompt, which would be put before every text.
 
     Raises:
-        CheckpointError: the folder wants one; the message shows it.
+        CheckpointError: the folder has one; the message shows it.
     """
     name = settings.get("default_prompt_name")
     prompts = settings.get("prompts")
@@ -248,7 +249,7 @@ def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
 
 
 def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
-    """Check that the tokenizer lowers the case where a folder wants it lowered.
+    """Check that the tokenizer of a folder with do_lower_case lowers the case.
 
     Raises:
         CheckpointError: the tokenizer keeps the case.
@@ -266,9 +267,9 @@ def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
 
 
 def find_length_file(files: SmallFiles) -> str:
-    """Return the one of `LENGTH_FILES` that applies; by default the first."""
-    said = (name for name in LENGTH_FILES if read_settings(files, name, {}))
-    return next(said, LENGTH_FILES[0])
+    """Return the first of `LENGTH_FILES` that has settings; by default the first name."""
+    names = (name for name in LENGTH_FILES if read_settings(files, name, {}))
+    return next(names, LENGTH_FILES[0])
 
 
 def read_length(files: SmallFiles) -> int | None:
@@ -288,16 +289,20 @@ def read_length(files: SmallFiles) -> int | None:
 
 
 def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
-    """Read the single pooling that a file switches on."""
+    """Read the pooling that a file names; None if it names none.
+
+    Raises:
+        CheckpointError: the file names several poolings, or an unsupported one.
+    """
     settings = read_settings(files, file, {})
     names = [
         name.removeprefix("pooling_mode_")
         for name, value in settings.items()
         if name.startswith("pooling_mode_") and value
     ]
-    if (named := settings.get("pooling_mode")) is not None:  # as newer files say it
-        named = named if isinstance(named, list) else [named]
-        names = [NEWER_NAMES.get(str(name), str(name)) for name in named]
+    if (modes := settings.get("pooling_mode")) is not None:  # the key of newer files
+        modes = modes if isinstance(modes, list) else [modes]
+        names = [NEWER_NAMES.get(str(mode), str(mode)) for mode in modes]
     if not names:
         return None
     if len(names) > 1 or names[0] not in POOLINGS:
@@ -309,12 +314,12 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
 
 
 def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
-    """Read a JSON file, whose value must be of the type of `absent`.
+    """Read a JSON file, whose value must have the type of `absent`.
 
-    A missing file has the value `absent`.
+    The result for a missing file is `absent`.
 
     Raises:
-        CheckpointError: the file is damaged, or its value of another type.
+        CheckpointError: the file is damaged, or its value has another type.
     """
     try:
         return files.read_json(name, type(absent))

@@ -37,10 +37,10 @@ def soft_binary_loss(
     soft = teacher_logits / temperature
     targets = soft.sigmoid()
     student = logits / temperature
-    crossed = F.binary_cross_entropy_with_logits(student, targets, reduction="none")
-    least = F.binary_cross_entropy_with_logits(soft, targets, reduction="none")
-    alike = ((logits >= border) == (teacher_logits >= border)).all(1)
-    return temperature**2 * (crossed - least).mean(1).sum(), alike.sum()
+    cross_entropy = F.binary_cross_entropy_with_logits(student, targets, reduction="none")
+    entropy = F.binary_cross_entropy_with_logits(soft, targets, reduction="none")
+    agrees = ((logits >= border) == (teacher_logits >= border)).all(1)
+    return temperature**2 * (cross_entropy - entropy).mean(1).sum(), agrees.sum()
 
 
 def soft_vector_loss(

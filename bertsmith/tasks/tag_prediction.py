@@ -64,7 +64,7 @@ class TagPrediction:
     def to_json(self) -> dict[str, Any]:
         """Return labels, probabilities, offsets and entities.
 
-        Together with the sentence's words, the result can be read again as labelled words.
+        With the sentence's words added, the result can be read again as a labelled sentence.
         """
         entities = [entity._asdict() for entity in self.entities]
         return {
@@ -122,11 +122,11 @@ class TagPrediction:
         if self.scheme == "plain":
             return []
         text, offsets = self.sentence.text, self.sentence.offsets
-        sure = self.label_probabilities
+        probabilities = self.label_probabilities
         entities = []
         for label, first, last in find_spans(self.label_names, self.scheme):
             start, end = offsets[first][0], offsets[last - 1][1]
-            mean = sum(sure[first:last]) / (last - first)
+            mean = sum(probabilities[first:last]) / (last - first)
             entities.append(Entity(label, text[start:end], start, end, mean))
         return entities
 
@@ -155,7 +155,7 @@ class TagAccumulator(PredictionCounts):
         self.num_unknown = 0
 
     def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
-        """Add a portion; a gold label that the model does not know counts as missed."""
+        """Add a chunk; a gold label that the model does not know counts as missed."""
         for sentence, prediction in zip(examples, predictions, strict=True):
             gold = with_scheme(sentence, self.scheme, self.path).labels
             self.tags.remarks.update(sentence.remarks)
@@ -202,7 +202,7 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, path: Path) -> TaggedS
     """Convert a sentence's labels to `scheme` if they follow another scheme.
 
     Raises:
-        InputError: the labels follow no scheme, or cannot be converted; names the place.
+        InputError: the labels follow no scheme, or cannot be converted; names the row.
     """
     try:
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)

@@ -18,9 +18,9 @@ def marked_text(
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
     `names` are all labels that the model knows; each of their types has a colour. A span whose type
-    has no name (labels `B` and `I`) is written as `[EU] rejects`. If such a model moreover has no
-    label O, so that each word belongs to a span, as in word segmentation, spans are separated by
-    spaces and have no brackets.
+    has no name (labels `B` and `I`) is written as `[EU] rejects`. If there is no label O either, as
+    in word segmentation, every word belongs to a span; spans are then separated by spaces, without
+    brackets.
     """
     from rich.text import Text  # imported only where a line is shown
 
@@ -29,7 +29,7 @@ def marked_text(
     # A line break is replaced by one space, so that the words' offsets stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked = Text()
-    shown_to = 0  # the offset up to which the text is in `marked`
+    shown_to = 0  # the offset up to which the text has been added to `marked`
     for label, first, stop in find_spans(labels, scheme):
         start, end = sentence.offsets[first][0], sentence.offsets[stop - 1][1]
         colour = colours.get(label, "")

@@ -1,9 +1,9 @@
 """The contract between a task and the code that runs it: fine-tuning, evaluation, distillation.
 
-A task is one file in this folder (docs/architecture.md lists what else names it). The class of a
-task says how files become examples, how these become tokens and targets, and how logits become
-losses and predictions. An instance is the task of one model, with its labels, and is made from
-training examples or from a model's folder.
+A task is one file in this folder (docs/architecture.md lists the other files that name it). The
+class of a task defines how files become examples, how examples become tokens and targets, and how
+logits become losses and predictions. An instance is the task of one model, with its labels; it is
+built from training examples or from a model's folder.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class TaskDataset(Generic[ExampleT]):
 def naming_limits(
     settings: FinetuneSettings, *, num_read: int, num_held_out: int | None = None
 ) -> Iterator[None]:
-    """Add to an `ExamplesError` of the block the settings that limited the rows read or used.
+    """Name, in an `ExamplesError` of the block, the settings that limited the examples.
 
     Args:
         num_read: number of training examples that were read.
@@ -109,18 +109,18 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
 
     @classmethod
     def check_train(cls, examples: Sequence[ExampleT], settings: Any) -> None:
-        """Check that there is something to learn from training examples.
+        """Check that a model can learn from the training examples.
 
         Raises:
-            ExamplesError: there is nothing; the message says why.
+            ExamplesError: it cannot; the message says why.
         """
 
     def check_held_out(self, examples: Sequence[ExampleT], settings: Any) -> None:
         """Check that eval examples can be scored.
 
         Raises:
-            InputError: they cannot be scored; the message says why. It is an `ExamplesError` if
-                other examples of the same file might be scored.
+            InputError: they cannot be scored; the message says why. The error is an
+                `ExamplesError` if other examples of the same file might be scored.
         """
 
     @property
@@ -129,22 +129,22 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return 1
 
     def with_model(self, folder: ModelFolder, settings: Any, train: Sequence[ExampleT]) -> Self:
-        """Return a copy with settings that follow from the model to train and its examples."""
+        """Return a copy with settings that depend on the model to train and on the examples."""
         return self
 
     def with_columns(self, columns: Any) -> Self:
-        """Return a copy with those options in `columns` that the task applies itself."""
+        """Return a copy with the options in `columns` that the task applies itself."""
         return self
 
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
-        """Return a copy with settings that need all gold answers of a file, such as their range.
+        """Return a copy with settings that depend on all gold answers of a file, as their range.
 
         The file is read once more for this.
         """
         return self
 
     def with_threshold(self, evaluation: Any) -> Self:
-        """Return a copy with settings that are chosen by eval scores, like a threshold."""
+        """Return a copy with settings that are chosen by eval scores, such as a threshold."""
         return self
 
     def write_files(self, directory: Path) -> None:
@@ -164,8 +164,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
         """Convert the head to the form in which it is saved while the block runs.
 
-        Yields the weights whose form in training a checkpoint has to store as well, so that a
-        resumed run is the same bit for bit: tensors by the names of the model's parameters.
+        Yields tensors by the names of the model's parameters: the weights in the form of training.
+        A checkpoint stores them as well, so that a resumed run is the same bit for bit.
         """
         yield {}
 
@@ -183,8 +183,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def fold_keys(self, example: ExampleT) -> tuple[Any, Any]:
         """Return the keys of an example's unit and stratum.
 
-        Examples of the same unit belong together: cross-validation keeps them in one fold. Each
-        stratum, such as the examples of one label, is spread evenly over the folds.
+        Cross-validation keeps the examples of a unit in one fold. Each stratum, such as the
+        examples of one label, is spread evenly over the folds.
         """
         return example.content, None
 
@@ -205,18 +205,18 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}
     """Formats of prediction files by the endings of their names."""
     rows_stay_together: ClassVar[bool] = True
-    """Whether the loss needs all rows of an example in one micro-batch. Otherwise each row is an
+    """Whether the loss needs all rows of an example in one micro-batch. If not, each row is an
     example of its own in training, and batch sizes count rows."""
     rows_are_windows: ClassVar[bool] = False
     """Whether training may drop some rows of an example if all together need too much memory."""
     baselines: ClassVar[Baselines] = Baselines()
-    """The plain methods that are scored beside the models of this task."""
+    """The simple methods whose scores are reported beside those of the model."""
     reads_tokens: ClassVar[bool] = False
     """Whether `outputs` has a row for each token, not for each sequence."""
 
     group_size: int | None = None
-    """Number of examples that the loss compares with each other, in one micro-batch; None if each
-    example has a loss of its own, so that a step may be split in any way."""
+    """Number of examples that the loss compares with one another, in one micro-batch; None if each
+    example has a loss of its own, so that a step may be divided in any way."""
     labels: tuple[str, ...] = ()
     """Names of the head's outputs if the head is one of `LABEL_HEADS`; a field of the instance."""
     windowing: Windowing | None = None
@@ -255,8 +255,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Build the task of a run from its training examples, which `check_train` has passed.
 
         Raises:
-            InputError: the examples contradict each other or the settings. It is an `ExamplesError`
-                if other examples of the same file might not.
+            InputError: the examples contradict each other or the settings. The error is an
+                `ExamplesError` if other examples of the same file might not.
         """
         raise NotImplementedError
 
@@ -292,7 +292,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @property
     def column_settings(self) -> dict[str, Any]:
-        """The columns of training in the form of `task_settings`; empty if they are not known."""
+        """The columns of training in the form of `task_settings`; empty if they are unknown."""
         return {"columns": self.trained.to_json()} if self.trained.names else {}
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
@@ -322,7 +322,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the distillation loss, and how many predictions agree with the teacher's.
+        """Compute the distillation loss, and the number of predictions that agree with the teacher.
 
         `outputs` are those of the student and `teacher_outputs` those of the teacher, both in the
         shape that the function `outputs` returns; both results are scalars. The loss is summed over
@@ -364,7 +364,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Compare a labelled example's prediction with its gold answer."""
 
     def describe_target(self) -> str:
-        """Describe the labels of examples in a few words, which follow a count of examples."""
+        """Describe the labels in words that follow a number of examples, as "with 2 labels"."""
         return self.target_phrase or f"with {count_noun(len(self.labels), 'label')}"
 
 

@@ -46,7 +46,7 @@ from bertsmith.training.objective import LossTerm
 
 
 class ClassAccumulator(PredictionCounts):
-    """Accumulator of a confusion matrix and of the cross entropy."""
+    """Accumulator of the confusion matrix, and of the cross entropy."""
 
     metrics = get_args(Metric)
 
@@ -60,8 +60,8 @@ class ClassAccumulator(PredictionCounts):
         labels = class_numbers(examples, self.names, self.path)
         predicted = np.array([numbers[row.name] for row in predictions], dtype=np.int64)
         self.confusion += confusion_matrix(labels, predicted, len(self.names))
-        likely = np.array([list(row.probabilities.values()) for row in predictions])
-        right = likely[np.arange(len(labels)), labels]
+        probabilities = np.array([list(row.probabilities.values()) for row in predictions])
+        right = probabilities[np.arange(len(labels)), labels]
         self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
         self.count(predictions)
 
@@ -146,7 +146,7 @@ class Classify(LabelTask[ClassPrediction]):
         return ClassAccumulator(self.labels, path)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
-        """Warn of labels that were probably meant in another way, contradict, or are rare."""
+        """Warn of labels that look like mistakes, contradict each other, or are rare."""
         notes = (
             mixed_labels(examples),
             look_alike(self.labels),

@@ -2,7 +2,7 @@
 
 The default pooling is the mean over tokens, not the vector of [CLS] or the output of the pooler:
 without fine-tuning, distances of means reflect similarity best (Reimers & Gurevych 2019, table 1).
-The settings in a folder of sentence-transformers are applied.
+A folder of sentence-transformers has settings of its own, which apply.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,8 +76,8 @@ class TextVectors(InferenceTask[Example, TextVector]):
         """Read the folder's settings; `pooling` replaces the pooling that the folder names.
 
         Raises:
-            ConfigError: no such pooling.
-            CheckpointError: the model has no pooler or gives no vectors, or the folder asks for
+            ConfigError: there is no such pooling.
+            CheckpointError: the model has no pooler or gives no vectors, or the folder names
                 something unsupported.
         """
         if not loaded.model.config.has_text_vectors:
@@ -122,7 +122,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
         encoded: EncodedExamples,
         examples: Sequence[Example],
     ) -> list[TextVector]:
-        """Give each text its vector; `outputs` are `[texts, hidden]`."""
+        """Build a prediction of each text's vector; `outputs` are `[texts, hidden]`."""
         return [
             TextVector(vector, num_cut > 0)
             for vector, num_cut in zip(outputs, encoded.num_cut, strict=True)

@@ -53,7 +53,7 @@ class TextTask(Task[Example, PredictionT]):
     empty_labels: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
     are_classes_named: ClassVar[bool] = True
-    """Whether labels are names; a table of `datasets` that numbers its classes is read by names."""
+    """Whether labels are names. Class numbers in a table of `datasets` are then read as names."""
     stored: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def reader(
@@ -62,7 +62,7 @@ class TextTask(Task[Example, PredictionT]):
         """Return the rows of a table, with pairs as in training.
 
         Raises:
-            InputError: a second text is asked for, and the model was trained on single texts.
+            InputError: `columns` names a second text, but the model was trained on single texts.
         """
         if self.pairs is False and columns is not None and columns.pair_column is not None:
             raise InputError(
@@ -171,11 +171,11 @@ class LabelTask(TextTask[PredictionT]):
 
     loss: LabelLoss = LabelLoss()  # noqa: RUF009 - frozen
     label_kind: LabelKind | None = field(default=None, kw_only=True)
-    """The type that the labels had when they were given in memory; None if they were strings."""
+    """The type of labels that were passed in memory; None if they were strings."""
 
     @property
     def label_values(self) -> tuple[Any, ...]:
-        """The labels as they were given, such as 0 and 1, in the order of their names."""
+        """The labels with the type that they had in training, in the order of `labels`."""
         return label_values(self.labels, self.label_kind)
 
     @property

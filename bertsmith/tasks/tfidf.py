@@ -1,6 +1,6 @@
-"""TF-IDF with logistic regression, the plain method that a classifier of texts has to beat.
+"""The baseline of text classification: TF-IDF with logistic regression, by scikit-learn.
 
-Only a single run of the command scores it. It takes a few seconds at most and needs scikit-learn.
+It takes a few seconds at most. Only `bertsmith finetune` without --seeds or --folds scores it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ MAX_TRAIN_CHARS = 1_000_000
 MAX_EVAL_CHARS = 5_000_000
 MAX_CLASSES = 100
 MAX_WEIGHTS = 2_000_000
-"""Bounds of the method, which then takes about three seconds of one core."""
+"""Limits on the data, within which the method takes about three seconds on one core."""
 
 
 def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
@@ -115,7 +115,7 @@ def build_tfidf(max_features: int | None = None, *, several: bool = False) -> An
 
 
 def _draw(examples: Sequence[Example]) -> NDArray[np.int64]:
-    """Draw indices of examples with `MAX_TRAIN_CHARS` characters in all; always the same ones."""
+    """Draw indices of examples with at most `MAX_TRAIN_CHARS` characters in total, with seed 0."""
     if _num_chars(examples) <= MAX_TRAIN_CHARS:
         return np.arange(len(examples))
     order = np.random.default_rng(0).permutation(len(examples))

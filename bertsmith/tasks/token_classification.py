@@ -2,8 +2,8 @@
 
 The model is BERT's encoder with a linear layer on the first token of each word (paper, section
 5.3), trained by cross entropy. Sentences that are too long for the model are read in overlapping
-windows. In training as in prediction, a word is labelled in the window in which it has most
-context, so every word counts once in the loss.
+windows. In training and in prediction, a word is labelled in the window that has most of its
+context, so each word counts once in the loss.
 """
 
 import math
@@ -66,14 +66,15 @@ from bertsmith.tokenization.words import WordRule, find_words
 from bertsmith.training.objective import LossTerm
 
 LONG_LONE_SENTENCE = 200
-"""Fewest words of the only training sentence for which its file seems to lack empty lines."""
+"""Smallest number of words of a file's only sentence at which the file seems to lack empty lines.
+"""
 NUMBERS = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
 CHARACTER_SHARE = 0.99
-"""Smallest share of training words of one character in a file that has a character a line. Such
-files may hold a few characters of several code points."""
-CURE = f" ({option('split', 'characters')} labels each character)"
+"""Smallest share of words of one character at which a file seems to have a character on each line.
+A few characters of such a file may consist of several code points."""
+SPLIT_ADVICE = f" ({option('split', 'characters')} labels each character)"
 
-CHARACTERS = f"the words are single characters, but new text is split into words{CURE}"
+CHARACTERS = f"the words are single characters, but new text is split into words{SPLIT_ADVICE}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     note: str = field(default="", compare=False)
     """Remark on the labels, shown after training."""
     label_kind: LabelKind | None = None
-    """The type that the labels had when they were given in memory; None if they were strings."""
+    """The type of labels that were passed in memory; None if they were strings."""
 
     titles = ("text, with its labels",)
     name = "tag"
@@ -179,7 +180,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder; if it names no scheme, the labels show which it is."""
+        """Restore the task from a folder; if it names no scheme, detect it from the labels."""
         settings = loaded.model.task_settings
         scheme = settings.get("scheme") or scheme_of_names(loaded.labels)
         kind = settings.get("label_kind")
@@ -188,7 +189,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     @property
     def label_values(self) -> tuple[Any, ...]:
-        """The labels as they were given, such as 0 and 1, in the order of their names."""
+        """The labels with the type that they had in training, in the order of `labels`."""
         return label_values(self.labels, self.label_kind)
 
     @property
@@ -197,7 +198,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         return super().task_settings | kind
 
     def with_columns(self, columns: TagColumns | None) -> Self:
-        """Return a copy with the command line's word rule, repair and strictness."""
+        """Return a copy with the options `split`, `repair` and `strict` of `columns`."""
         if columns is None:
             return self
         return replace(
@@ -250,15 +251,15 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """
         if self.windowing.long_texts == "cut":
             raise ConfigError(
-                f"{option('long_texts')}: found cut; tag allows window alone, as every word gets a "
-                "label."
+                f"{option('long_texts')}: found cut; tag allows only window, since every word gets "
+                "a label."
             )
         words = (example.words for example in examples)
         encoded = encode_words(tokenizer, words, max_length, self.windowing)
         if labelled:
             named = (with_scheme(one, self.scheme, Path("examples")).labels for one in examples)
             labels = [label_numbers(sentence_labels, self.labels) for sentence_labels in named]
-        else:  # any label marks the tokens at which a teacher's labels are learned
+        else:  # any label marks the first tokens of words, where a teacher's labels are learned
             labels = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
         return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
 
@@ -267,7 +268,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         return max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))
 
     def notes(self, examples: Sequence[TaggedSentence], encoded: EncodedExamples) -> list[str]:
-        """List what is unusual about the training sentences."""
+        """List remarks on training sentences that look like mistakes."""
         num_within = sum(one.remarks.count("misaligned_entities") for one in examples)
         are_numbers = all(label.isdecimal() for label in self.labels)
         alike = look_alike(self.labels)
@@ -279,8 +280,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             *([CHARACTERS] if self.split == "words" and _are_split_characters(examples) else []),
             *counted(
                 num_within,
-                f"entity ends within a word and labels all of it{CURE}",
-                f"entities end within a word and label all of it{CURE}",
+                f"entity ends within a word and labels all of it{SPLIT_ADVICE}",
+                f"entities end within a word and label all of it{SPLIT_ADVICE}",
             ),
         ]
 
@@ -374,7 +375,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """
         gold = with_scheme(example, self.scheme, Path("examples")).labels
         wrong = [i for i, label in enumerate(gold) if label != prediction.label_names[i]]
-        sure = prediction.label_probabilities
+        probabilities = prediction.label_probabilities
         shown = wrong or range(len(gold))
         arrows = [
             Mark(*example.offsets[i], f"{gold[i]} → {prediction.label_names[i]}", WRONG)
@@ -385,7 +386,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             gold=" ".join(f"{example.words[i]}/{gold[i]}" for i in shown),
             predicted=" ".join(f"{example.words[i]}/{prediction.label_names[i]}" for i in shown),
             score=1.0 - len(wrong) / max(1, len(gold)),
-            confidence=math.prod(sure) if sure else None,
+            confidence=math.prod(probabilities) if probabilities else None,
             parts=mark_spans(example.text, arrows),
         )
 
@@ -400,9 +401,9 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
 
 def _are_split_characters(sentences: Sequence[TaggedSentence]) -> bool:
-    """Return whether words are single characters that new text would have within one word.
+    """Return whether words are single characters that would be joined to words in new text.
 
-    Chinese characters are words in new text, too; letters and digits side by side are not.
+    A Chinese character is a word in new text, too; adjacent letters or digits form one word.
     """
     num_words = sum(len(one.words) for one in sentences)
     num_single = sum(len(word) == 1 for one in sentences for word in one.words)
@@ -435,11 +436,11 @@ def scheme_note(
         else [model if file_scheme == model else f"{file_scheme} converted to {model}"]
     )
     if num_illegal:
-        done = "repaired" if repaired else "learned as given"
+        treatment = "repaired" if repaired else "learned as given"
         broken = count_noun(num_illegal, "sentence breaks", "sentences break")
-        notes.append(f"{broken} {file_scheme}, {done}")
-    told: tuple[Remark, ...] = ("comments", "joined_documents")
-    notes += [line for name in told for line in counted(remarks[name], *REMARKS[name])]
+        notes.append(f"{broken} {file_scheme}, {treatment}")
+    shown: tuple[Remark, ...] = ("comments", "joined_documents")
+    notes += [line for name in shown for line in counted(remarks[name], *REMARKS[name])]
     return f" ({'; '.join(notes)})" if notes else ""
 
 

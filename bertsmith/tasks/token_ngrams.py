@@ -1,7 +1,7 @@
-"""TF-IDF over tokens: which tokens, and which pairs of neighbours, a text has.
+"""TF-IDF over tokens and pairs of neighbouring tokens.
 
-The tokens of the model's vocabulary take the place of words, so that every language is treated
-alike, and a prediction needs no other file with words.
+The tokens of the model's vocabulary take the place of words. So all languages are treated alike,
+and a prediction needs no other file of words.
 """
 
 from collections.abc import Collection
@@ -51,7 +51,7 @@ class SparseRows:
 
 @dataclass(frozen=True)
 class TokenNgrams:
-    """The n-grams that count, and how rare they are.
+    """The known n-grams, and the inverse document frequency of each.
 
     `keys`, ascending, int64 `[ngrams]`: the id of a token, or for two neighbours
     `(first + 1) * vocab_size + second`. `idf`, fp32 `[ngrams]`, is ln((1 + texts) / (1 + texts with
@@ -71,14 +71,14 @@ class TokenNgrams:
         special_ids: Collection[int],
         max_ngrams: int,
     ) -> Self:
-        """Collect the n-grams of texts; of more than `max_ngrams`, those in the most texts."""
+        """Collect the `max_ngrams` n-grams that occur in the most texts."""
         owners, keys = _ngrams(texts, vocab_size, special_ids)
         pairs = np.unique(np.stack([keys, owners]), axis=1)
         distinct, num_texts = np.unique(pairs[0], return_counts=True)
         if len(distinct) > max_ngrams:
-            # A stable order: of n-grams in equally many texts, those with smaller keys are kept.
-            kept = np.sort(np.argsort(-num_texts, kind="stable")[:max_ngrams])
-            distinct, num_texts = distinct[kept], num_texts[kept]
+            # Of n-grams in equally many texts, a stable sort keeps those with smaller keys.
+            common = np.sort(np.argsort(-num_texts, kind="stable")[:max_ngrams])
+            distinct, num_texts = distinct[common], num_texts[common]
         idf = np.log((1 + len(texts)) / (1 + num_texts)) + 1
         return cls(distinct, idf.astype(np.float32), vocab_size, frozenset(special_ids))
 
@@ -105,9 +105,9 @@ class TokenNgrams:
 def _ngrams(
     texts: EncodedExamples, vocab_size: int, special_ids: Collection[int]
 ) -> tuple[Keys, Keys]:
-    """Return the text's number and the key of each token and each pair of neighbours.
+    """Return the index of the text, and the key, of each token and each pair of neighbours.
 
-    Special tokens count neither alone nor in pairs.
+    Special tokens are left out, and so are pairs with them.
     """
     ids = texts.rows.ids.flat.astype(np.int64)
     lengths = np.array(texts.rows.lengths, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The plain method that fine-tuned vectors of texts have to beat."""
+"""The baseline of sentence embeddings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from bertsmith.tasks.baseline import Baseline, Baselines
 
 
 class VectorBaselines(Baselines):
-    """The vectors before fine-tuning."""
+    """The cosines of the model's own vectors before fine-tuning."""
 
     def score_cheap(
         self,

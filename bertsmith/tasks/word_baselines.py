@@ -1,4 +1,4 @@
-"""The plain method that a model which labels words has to beat."""
+"""The baseline of token classification."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from bertsmith.tasks.baseline import Baseline, Baselines, most_frequent
 
 
 class WordBaselines(Baselines):
-    """The label that each word most often has in training; for a new word, the commonest label."""
+    """Each word's most frequent label in training; for a new word, the most frequent of all."""
 
     def score_cheap(
         self,
@@ -24,13 +24,13 @@ class WordBaselines(Baselines):
         for sentence in train:
             for word, label in zip(sentence.words, sentence.labels, strict=True):
                 counts[word][label] += 1
-        usual = most_frequent(Counter(label for sentence in train for label in sentence.labels))
+        common = most_frequent(Counter(label for sentence in train for label in sentence.labels))
         best = {word: most_frequent(labels) for word, labels in counts.items()}
         scheme = train[0].scheme
         total = TagCounts(scheme)
         try:
             for sentence in held_out:
-                answers = [best.get(word, usual) for word in sentence.words]
+                answers = [best.get(word, common) for word in sentence.words]
                 total.add(sentence.labels, answers, gold_scheme=sentence.scheme)
         except InputError:  # the labels of one file cannot be written in the scheme of the other
             return []

@@ -78,7 +78,7 @@ def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
     assert (report.protocol, report.has_answer, report.num_missing) == ("1.1", None, 0)
     text = str(report)
     assert "50.0000  83.3333          2" in text
-    assert "1 prediction is for a question that is not asked" in text
+    assert "1 prediction is for a question that the gold file lacks" in text
 
 
 def test_no_answer_probabilities_take_answers_back_and_give_the_best_thresholds(gold, tmp_path):

@@ -108,8 +108,8 @@ def test_what_was_moved_lost_or_cut_is_told():
     task = Answer(windowing=Windowing(stride=4))
     encoded = task.encode(tiny_tokenizer(), questions, 17, labelled=True)
     notes = " ".join(task.notes(questions, encoded))
-    assert "1 answer stood elsewhere" in notes
-    assert "1 answer does not stand in its passage" in notes
+    assert "1 answer was found at another offset" in notes
+    assert "1 answer does not occur in its passage" in notes
     assert "2 questions have an answer that is whole in no window; a larger" in notes
     assert "1 question or its passage is empty" in notes
     assert "windows cut an answer" in notes
@@ -265,7 +265,7 @@ def test_answers_inside_tokens_are_counted_in_training_and_evaluation():
     questions = [*inside, *whole, either, aside, question("a film")]
     task = Answer()
     encoded = task.encode(tiny_tokenizer(), questions, 37, labelled=True)
-    note = "begin or end inside a token; the answers given are whole tokens"
+    note = "begin or end inside a token; predicted answers are whole tokens"
     assert f"2 answers {note}" in task.notes(questions, encoded)
     accumulator = task.accumulator("questions")
     accumulator.add(questions, task.predict(tiny_model("answer"), encoded, questions))

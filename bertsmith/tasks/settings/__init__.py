@@ -1,1 +1,1 @@
-"""Settings of fine-tuning: what all tasks share, and a file for each task; none needs torch."""
+"""Settings of fine-tuning: those that all tasks share, and a file for each task, without torch."""

@@ -168,13 +168,13 @@ class FinetuneSettings(Compute):
             )
 
     def check_positive(self, *names: str, allowed: str = "a number above 0") -> None:
-        """Check that settings are a finite number above 0, or open.
+        """Check that settings are None or finite numbers above 0.
 
         Args:
-            allowed: what the message says is allowed; give "1 or more" for whole numbers.
+            allowed: the allowed values in the message; give "1 or more" for whole numbers.
 
         Raises:
-            SettingError: one is not.
+            SettingError: a setting is not allowed.
         """
         for name in names:
             value = getattr(self, name)

@@ -27,7 +27,7 @@ def weight_words(value: object) -> list[object]:
     (['spam=3', 'ham=0.5'], ['balanced'], [])
 
     Raises:
-        SettingError: they are no word, no words, and no table of weights.
+        SettingError: the value is neither a string, a list of strings nor a table of weights.
     """
     if value is None:
         return []
