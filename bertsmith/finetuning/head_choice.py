@@ -3,6 +3,7 @@
 import statistics
 from dataclasses import dataclass
 
+from bertsmith.errors import option
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.system.counts import count_noun
 from bertsmith.system.terminal import align_columns
@@ -35,12 +36,18 @@ class HeadChoice:
     """The key of the score."""
     heads: tuple[HeadScore, ...]
     chosen: str
+    unused: tuple[str, ...] = ()
+    """Names of the given options that the chosen head has no use for."""
 
     def __str__(self) -> str:
+        unused = ""
+        if self.unused:
+            names = ", ".join(map(option, self.unused))
+            unused = f"{self.chosen} has no use for {names}: no effect on this model\n"
         if not self.heads:
             return (
                 f"{self.chosen} was chosen by the kind of model: there were too few examples to "
-                "compare heads\n"
+                f"compare heads\n{unused}"
             )
         rows = [["head", score_name(self.metric), "± between folds", "seconds to train"]]
         for each in self.heads:
@@ -50,5 +57,5 @@ class HeadChoice:
         folds = count_noun(len(self.heads[0].scores), "fold")
         lines = align_columns(rows)
         return "\n".join(
-            [*lines, f"{self.chosen} was chosen, by cross-validation with {folds}", ""]
+            [*lines, f"{self.chosen} was chosen, by cross-validation with {folds}", unused]
         )

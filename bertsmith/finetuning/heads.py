@@ -105,7 +105,8 @@ def finetune_best_head(
                 for head in COMPARED_HEADS
             ]
         best = choose_head(scores).head
-    choice = HeadChoice(settings.score_key, tuple(scores), best)
+    unused = settings.given_in_vain(USELESS.get(best, ()))
+    choice = HeadChoice(settings.score_key, tuple(scores), best, unused)
     result = _train(
         task_type,
         settings_of_head(settings, best),

@@ -10,7 +10,7 @@ from review_settings import settings_on_reviews
 from tiny_models import save_tiny, write_csv, write_reviews
 
 from bertsmith import TextClassifier
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, as_flags
 from bertsmith.finetuning.head_choice import HeadScore
 from bertsmith.finetuning.heads import (
     COMPARED_HEADS,
@@ -113,6 +113,9 @@ def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sent
     result = finetune_best_head(Classify, few)
     assert result.choice.chosen == head and result.choice.heads == ()
     assert f"{head} was chosen by the kind of model" in str(result)
+    assert result.choice.unused == (() if is_sentence_encoder else ("steps", "learning_rate"))
+    told = "linear has no use for --steps, --learning-rate" in as_flags(str(result))
+    assert told == (not is_sentence_encoder)
     assert load(settings.out, device="cpu")("a good film").label in ("pos", "neg")
 
 

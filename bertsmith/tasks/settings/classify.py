@@ -119,15 +119,18 @@ class ClassifySettings(LossSettings, WindowSettings):
         if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
 
+    def given_in_vain(self, useless: Sequence[str]) -> tuple[str, ...]:
+        """Return those of some useless options that are given, and not left at their defaults."""
+        defaults = {each.name: each.default for each in fields(self)}
+        return tuple(name for name in useless if getattr(self, name) != defaults[name])
+
     def _check_useful(self, useless: Sequence[str]) -> None:
         """Refuse options that the head has no use for.
 
         Raises:
             ConfigError: names them.
         """
-        defaults = {each.name: each.default for each in fields(self)}
-        names = [name for name in useless if getattr(self, name) != defaults[name]]
-        if names:
+        if names := self.given_in_vain(useless):
             they = "this option" if len(names) == 1 else "these options"
             raise ConfigError(
                 f"{option('head', self.head)} has no use for {', '.join(map(option, names))}. "
