@@ -154,6 +154,8 @@ def test_names_that_leave_the_folder_are_refused(copied, names):
 def test_what_needs_one_model_is_refused(base, whole, tmp_path):
     with refuses(ConfigError, "--average", "--seeds 3"):
         replace(base, seeds=None)
+    with refuses(ConfigError, "--head contrastive", "--seeds, --average"):
+        replace(base, head="contrastive")
     student = DistillSettings(teacher=base.out, student=base.model)
     with refuses(CheckpointError, "averages several models"):
         distill(student, Classify, replace(base.for_one_run(), out=tmp_path / "student"))

@@ -17,8 +17,15 @@ Preset = Literal["tiny", "mini", "small", "medium", "base"]
 RecurrentPooling = Literal["max", "last"]
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
-OF_SERIES = ("seeds", "folds", "resume")
-"""Options of several runs, or of a stopped one, which only fine-tuning has."""
+OF_SERIES = ("seeds", "folds", "average")
+"""Options of several runs, which only fine-tuning has."""
+ONE_RUN = {
+    "linear": "the seed hardly changes it",
+    "counts": "the seed hardly changes it",
+    "contrastive": "only fine-tuned models are compared and averaged",
+    "auto": "it trains one model",
+}
+"""Why a head has no use for the options of several runs."""
 OF_TRAINING = (
     "epochs", "steps", "batch_size", "learning_rate", "weight_decay", "warmup_fraction", "dropout",
     "layer_decay", "freeze_layers", "freeze_embeddings", "metric", "patience", "cls_attention",
@@ -32,10 +39,10 @@ OF_OTHER_LOSS = (
 )  # fmt: skip
 """Options of a training by logits, which training on pairs of texts has no use for."""
 USELESS = {
-    "linear": (*OF_SERIES, *OF_TRAINING),
-    "counts": (*OF_SERIES, *OF_TRAINING),
-    "contrastive": ("seeds", "folds", *OF_OTHER_LOSS),
-    "auto": ("seeds", "folds", "cell", "preset", "pooling"),
+    "linear": (*OF_SERIES, "resume", *OF_TRAINING),
+    "counts": (*OF_SERIES, "resume", *OF_TRAINING),
+    "contrastive": (*OF_SERIES, *OF_OTHER_LOSS),
+    "auto": (*OF_SERIES, "cell", "preset", "pooling"),
 }
 """Options that a head has no use for."""
 
@@ -92,6 +99,8 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('label_separator')}: found ''. Give a character, such as ','."
             )
         check_choice(option("head"), self.head, get_args(Head))
+        if self.head != "fine-tuned":
+            self._check_useful(USELESS[self.head])
         if self.average and self.seeds is None:
             raise ConfigError(
                 f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."
@@ -109,8 +118,6 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('from_scratch', True)} has no use beside {option('cell')}, whose weights "
                 "begin at random. Leave it out."
             )
-        if self.head != "fine-tuned":
-            self._check_useful(USELESS[self.head])
         if self.head in ("contrastive", "auto") and self.batch_size == 1:
             raise SettingError(
                 "batch_size", 1, f"2 or more with {option('head', self.head)}, which compares texts"
@@ -132,9 +139,10 @@ class ClassifySettings(LossSettings, WindowSettings):
         """
         if names := self.given_in_vain(useless):
             they = "this option" if len(names) == 1 else "these options"
+            reason = f": {ONE_RUN[self.head]}" if set(names) & set(OF_SERIES) else ""
             raise ConfigError(
-                f"{option('head', self.head)} has no use for {', '.join(map(option, names))}. "
-                f"Leave {they} out, or choose {option('head', 'fine-tuned')}."
+                f"{option('head', self.head)} has no use for {', '.join(map(option, names))}"
+                f"{reason}. Leave {they} out, or choose {option('head', 'fine-tuned')}."
             )
 
     def for_one_run(self) -> Self:
