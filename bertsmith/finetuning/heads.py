@@ -132,18 +132,13 @@ def head_for_few(folder: ModelFolder) -> Head:
 
 
 def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
-    """Return the best head; a head that takes more time must be better by more than chance.
+    """Return the head with the best mean over the folds; of equal ones the fastest, the first.
 
-    Its mean lead over the best head so far, over the folds, must exceed the standard error of that
-    mean (as in the one-standard-error rule of Breiman et al. 1984, section 3.4.3).
+    A lead is not asked to exceed chance. With 200 examples and 5 folds the standard error of a lead
+    is about 3 points. A rule of one standard error would therefore miss a head that is 3 points
+    better half of the time.
     """
-    best = scores[0]
-    for head in scores[1:]:
-        leads = [new - old for new, old in zip(head.scores, best.scores, strict=True)]
-        error = statistics.stdev(leads) / len(leads) ** 0.5
-        if statistics.fmean(leads) > error:
-            best = head
-    return best
+    return max(scores, key=lambda each: each.mean)
 
 
 def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:

@@ -55,16 +55,14 @@ def test_the_head_with_the_best_mean_is_trained(base, whole):
     )
 
 
-def test_a_head_that_takes_more_time_has_to_lead_by_more_than_chance():
+def test_the_best_mean_wins_and_of_equal_ones_the_fastest():
     def scores(*values):
         return [HeadScore(str(number), each, 1.0) for number, each in enumerate(values)]
 
-    clear = scores((0.5, 0.6), (0.7, 0.8), (0.9, 1.0))
-    assert choose_head(clear).head == "2"
-    # The third leads by 0.05 on average, and by chance as much either way.
-    noisy = scores((0.5, 0.6), (0.7, 0.8), (0.5, 1.1))
-    assert choose_head(noisy).head == "1"
-    assert choose_head(scores((0.5, 0.5), (0.5, 0.5))).head == "0"
+    assert choose_head(scores((0.5, 0.6), (0.7, 0.8), (0.6, 0.7))).head == "1"
+    # The second leads by 0.05 on average, though not on every fold.
+    assert choose_head(scores((0.7, 0.8), (0.5, 1.1))).head == "1"
+    assert choose_head(scores((0.5, 0.5), (0.4, 0.6))).head == "0"
 
 
 def test_eval_examples_have_no_part_in_the_choice(settings, whole, tmp_path):
