@@ -67,6 +67,10 @@ PEERS = {"setfit": "few_labels_setfit.py", "model2vec": "few_labels_model2vec.py
 
 Rows = tuple[list[str], list[str]]
 Figures = dict[str, Any]
+BySeed = Mapping[int, Figures]
+"""The figures of a way by its sample."""
+ByCount = dict[int, dict[str, dict[int, Figures]]]
+"""The figures of a set by number of labels, way and sample."""
 
 
 def read_rows(path: Path, text: str, delimiter: str = "\t") -> Rows:
@@ -311,10 +315,6 @@ def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the figures of several folders, measured on one machine."""
     commands = dict.fromkeys(command for part in parts for command in part["commands"])
     return {key: value for part in parts for key, value in part.items()} | {"commands": [*commands]}
-
-
-BySeed = Mapping[int, Figures]
-ByCount = dict[int, dict[str, dict[int, Figures]]]
 
 
 def by_set(results: Mapping[str, Any]) -> dict[str, ByCount]:
