@@ -201,10 +201,12 @@ def _write_or_print(
             {**example.to_json(), **prediction.to_json()} for example, prediction in pairs
         ]
         return {"model": str(settings.model), "predictions": predictions}
-    console = make_console(soft_wrap=True, highlight=False)
+    console: Any = None  # rich takes 20 ms to import, which only lines with colours need
     is_awaited = settings.text == ("-",)  # perhaps by a program that then writes the next text
     for example, prediction in pairs:
         line = prediction.line(example)
+        if console is None and not isinstance(line, str):
+            console = make_console(soft_wrap=True, highlight=False)
         if isinstance(line, str) or not console.is_terminal:
             print(line, flush=is_awaited)  # a console would turn its tabs into spaces
         else:
