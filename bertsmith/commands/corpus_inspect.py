@@ -12,8 +12,8 @@ from bertsmith.data.manifest import SPLITS, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.pages.scale import Scale
 from bertsmith.system.counts import count_noun
 from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs

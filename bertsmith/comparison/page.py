@@ -10,9 +10,10 @@ from bertsmith.comparison.metrics import GAPS_NOTE, METHOD
 from bertsmith.comparison.report import ComparisonReport, classify_difference
 from bertsmith.comparison.runs import EvalPoint
 from bertsmith.metrics.differences import Difference
-from bertsmith.pages.charts import Chart, Scale, Series, round_step
+from bertsmith.pages.charts import Chart, Series, round_step
 from bertsmith.pages.colors import COLORS
 from bertsmith.pages.page import write_page
+from bertsmith.pages.scale import Scale
 
 GRID = 60
 """Number of points along a curve at which the runs of a recipe are averaged."""

@@ -15,6 +15,7 @@ from bertsmith.data.excel_files import cell_text
 from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.objects import ObjectFormat, read_objects
+from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
 from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
 from bertsmith.data.row_ids import row_ids
 from bertsmith.data.squad import question_format
@@ -22,12 +23,6 @@ from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
 from bertsmith.data.text_files import locate_row
 from bertsmith.errors import InputError
 
-# First match wins; a label beside a prediction is the right one.
-PREDICTED_LABEL_COLUMNS = (
-    "predicted_label", "predicted_labels", "predicted_value", "prediction", "predicted", "pred",
-    "value", "label", "labels", "score",
-)  # fmt: skip
-"""Columns that may hold predicted labels. A score beside a label is its probability."""
 NUMBER_COLUMNS = (
     "predicted_value", "predicted_label", "prediction", "predicted", "pred", "value", "score",
     "label",

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import unbroken_percent, write_page
+from bertsmith.pages.scale import Scale
 from bertsmith.system.paths import shell_path
 from bertsmith.training.curves import build_charts
 from bertsmith.training.findings import LEARNING_STEPS

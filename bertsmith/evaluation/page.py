@@ -20,9 +20,10 @@ from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
 from bertsmith.metrics.names import format_score
-from bertsmith.pages.charts import Chart, Point, Scale, Series, round_step, shorten_name
+from bertsmith.pages.charts import Chart, Point, Series, round_step, shorten_name
 from bertsmith.pages.colors import Color
 from bertsmith.pages.page import unbroken_percent, write_page
+from bertsmith.pages.scale import Scale
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.marks import MarkedPart
 from bertsmith.tasks.predictor import Predictor

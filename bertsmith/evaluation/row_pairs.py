@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 
 from bertsmith.data.examples import Example
 from bertsmith.data.multiple_choice import ChoiceExample
-from bertsmith.data.predictions import PREDICTED_LABEL_COLUMNS, PredictedLabel, read_labels
+from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
+from bertsmith.data.predictions import PredictedLabel, read_labels
 from bertsmith.data.records import RecordReader, SourceRow
 from bertsmith.data.row_ids import ID_COLUMNS, row_ids
 from bertsmith.data.tagged_checks import shorten_cell

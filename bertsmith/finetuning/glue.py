@@ -32,8 +32,8 @@ from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_fin
 from bertsmith.finetuning.settings import GlueSettings
 from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
-from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.pages.scale import Scale
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
+from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.system.counts import count_noun
 
 BLOCK_SCORES = 2**24
@@ -117,9 +118,3 @@ def ranks_of(scores: NDArray[np.float32], indices: Ranks) -> Ranks:
     num_higher = (scores > ranked).sum(1)
     num_earlier = ((scores == ranked) & (np.arange(len(scores)) < indices[:, None])).sum(1)
     return num_higher + num_earlier + 1
-
-
-def unit_length(vectors: Vectors) -> Vectors:
-    """Scale each vector, `[..., hidden]`, to length 1 in fp32; a zero vector stays zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

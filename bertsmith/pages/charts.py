@@ -1,4 +1,4 @@
-"""Charts as SVG, in a page or as files of their own, and the scales of bars."""
+"""Charts as SVG, in a page or as files of their own."""
 
 import math
 import unicodedata
@@ -198,24 +198,6 @@ class Chart:
     def _y(self, value: float) -> float:
         share = (value - self.low) / (self.y_max - self.low)
         return self.bottom - (self.bottom - self.top) * min(1.0, max(0.0, share))
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The axis of bars, from `low` to `high`."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def around_zero(cls, values: Sequence[float]) -> "Scale":
-        """Build a scale with 0 in the middle that holds all values."""
-        largest = max(map(abs, values), default=0.0) or 1.0
-        return cls(-largest, largest)
-
-    def percent(self, value: float) -> float:
-        """Return where on the axis a value is, in percent from its left end: 0 to 100."""
-        return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)
 
 
 def write_svg(path: Path, charts: Sequence[Chart]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from bertsmith.data.examples import Example
 from bertsmith.errors import BertsmithError
 from bertsmith.metrics.regression import pearson, spearman
-from bertsmith.metrics.retrieval import unit_length
+from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.predictor import Predictor

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.pages.scale import Scale
 from bertsmith.tasks.marks import Labelled, Marked, MarkedPart
 
 

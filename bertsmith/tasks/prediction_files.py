@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.data.excel_files import cell_text
-from bertsmith.data.predictions import PREDICTED_LABEL_COLUMNS
+from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
 from bertsmith.data.records import RecordReader, SourceRow, lowered
 from bertsmith.data.source_columns import source_columns, unique_names
 from bertsmith.data.table_writer import TABLE_ENDINGS, table_writer

@@ -31,6 +31,7 @@ from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError, SettingError
 from bertsmith.model.bert import BertModel
+from bertsmith.model.card_name import rename_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
 from bertsmith.system.progress import only_bar, progress_bar
@@ -44,7 +45,6 @@ from bertsmith.tasks.similarity import compute_similarity
 from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.model_card import rename_card
 from bertsmith.training.workers.rank_group import RankGroup
 from bertsmith.training.workers.rank_map import map_on_ranks
 

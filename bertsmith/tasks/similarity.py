@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.metrics.retrieval import unit_length
+from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.tasks.sentence_folder import Similarity
 
 

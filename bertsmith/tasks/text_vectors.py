@@ -23,7 +23,7 @@ from bertsmith.data.encoded_texts import (
 )
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, SettingError, option
-from bertsmith.metrics.retrieval import unit_length
+from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.system.bounds import check_choice

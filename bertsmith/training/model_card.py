@@ -5,7 +5,6 @@ written by the user, and is not changed.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,6 @@ SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "
             "optim.learning_rate", "optim.weight_decay", "optim.warmup_fraction",
             "optim.schedule")  # fmt: skip
 """Entries of a run's `config` that a card shows."""
-TITLE = re.compile(r"^---\n\n# (?P<name>.*)\n", re.MULTILINE)
 LICENSE = """\
 bertsmith does not know the license. Before you publish the model, name one in the first lines of
 this file; the licenses of the texts, and of the model that it began with, may limit the choice."""
@@ -88,27 +86,6 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
         return
     with atomic_write(path, "w") as file:
         file.write(model_card(directory, run, name or directory.resolve().name))
-
-
-def rename_card(directory: Path) -> None:
-    """Put a copied folder's name into its card, unless the user wrote the README.md.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    if not is_own_card(directory):
-        return
-    path = directory / CARD_FILE
-    card = path.read_text(encoding="utf-8")
-    if (title := TITLE.search(card)) is None:
-        return
-    old, new = title["name"], directory.resolve().name
-    card = TITLE.sub(lambda _: f"---\n\n# {new}\n", card, count=1)
-    card = card.replace(f"- name: {json.dumps(old)}\n", f"- name: {json.dumps(new)}\n")
-    for call in ("load", "load_model"):
-        card = card.replace(f'bertsmith.{call}("{old}")', f'bertsmith.{call}("{new}")')
-    with atomic_write(path, "w") as file:
-        file.write(card)
 
 
 def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:

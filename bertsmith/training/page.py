@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from bertsmith.errors import InputError, Interrupted
-from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.pages.scale import Scale
 from bertsmith.training.curves import build_charts
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY

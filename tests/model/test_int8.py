@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from bertsmith.metrics.retrieval import unit_length
+from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.model.int8 import (
     AFTER_ACTIVATION,
     CENTER,

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from bertsmith.metrics.retrieval import unit_length
+from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.serving.call import Call
 from bertsmith.serving.contracts.text_embeddings_inference.truncation import TruncationDirection
 from bertsmith.serving.messages import Answers, ModelInfo

@@ -1,0 +1,31 @@
+"""The name of a folder in its model card, README.md."""
+
+import json
+import re
+from pathlib import Path
+
+from bertsmith.model.hub import CARD_FILE, is_own_card
+from bertsmith.system.files import atomic_write
+
+TITLE = re.compile(r"^---\n\n# (?P<name>.*)\n", re.MULTILINE)
+
+
+def rename_card(directory: Path) -> None:
+    """Put a copied folder's name into its card, unless the user wrote the README.md.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if not is_own_card(directory):
+        return
+    path = directory / CARD_FILE
+    card = path.read_text(encoding="utf-8")
+    if (title := TITLE.search(card)) is None:
+        return
+    old, new = title["name"], directory.resolve().name
+    card = TITLE.sub(lambda _: f"---\n\n# {new}\n", card, count=1)
+    card = card.replace(f"- name: {json.dumps(old)}\n", f"- name: {json.dumps(new)}\n")
+    for call in ("load", "load_model"):
+        card = card.replace(f'bertsmith.{call}("{old}")', f'bertsmith.{call}("{new}")')
+    with atomic_write(path, "w") as file:
+        file.write(card)

@@ -1,0 +1,22 @@
+"""The scale of the bars on a page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axis of bars, from `low` to `high`."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around_zero(cls, values: Sequence[float]) -> "Scale":
+        """Build a scale with 0 in the middle that holds all values."""
+        largest = max(map(abs, values), default=0.0) or 1.0
+        return cls(-largest, largest)
+
+    def percent(self, value: float) -> float:
+        """Return where on the axis a value is, in percent from its left end: 0 to 100."""
+        return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)
