@@ -30,6 +30,9 @@ PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 10
 PAPER_WIDTH = 512
 CARRY_BIAS = -2.0
 """Initial bias of a highway layer's gate: at first most of the input passes unchanged."""
+PROJECTION_GAIN = 4.0
+"""Of the initial vectors of pieces, so that they differ by about 1, as embeddings of torch do. The
+LSTMs hardly read smaller ones, and predict nothing but token frequencies for hundreds of steps."""
 PIECES_AT_ONCE = 1024
 COLUMNS = 8
 """The characters of a batch's pieces are padded to a multiple of this, so that few different shapes
@@ -120,7 +123,7 @@ class CharacterCnn(nn.Module):
         self.highways = nn.ModuleList(Highway(size) for _ in range(config.num_highways))
         self.projection = nn.Linear(size, config.hidden_size)
         nn.init.uniform_(self.embedding.weight, -1.0, 1.0)
-        nn.init.normal_(self.projection.weight, std=size**-0.5)
+        nn.init.normal_(self.projection.weight, std=PROJECTION_GAIN * size**-0.5)
         nn.init.zeros_(self.projection.bias)
 
     def forward(self, characters: Tensor) -> Tensor:
@@ -136,7 +139,7 @@ class CharacterCnn(nn.Module):
 
 def _build_filters(size: int, count: int, width: int) -> nn.Conv1d:
     filters = nn.Conv1d(size, count, width)
-    nn.init.uniform_(filters.weight, -0.05, 0.05)
+    nn.init.kaiming_normal_(filters.weight)
     assert filters.bias is not None
     nn.init.zeros_(filters.bias)
     return filters

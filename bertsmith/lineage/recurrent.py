@@ -108,8 +108,9 @@ class RecurrentLanguageModel(TrainableModel):
         super().__init__()
         self.config = config
         size = config.hidden_size
+        # Drawn from N(0, 1), as torch does: an LSTM hardly reads smaller vectors, and predicts
+        # nothing but token frequencies for hundreds of steps.
         self.word = nn.Embedding(config.vocab_size, size)
-        nn.init.normal_(self.word.weight, std=size**-0.5)
         cell = CELLS[config.cell]
         self.layers = nn.ModuleList(cell(size, size) for _ in range(config.num_layers))
 

@@ -135,7 +135,7 @@ def _initialize(module: nn.Module, config: RecurrentClassifierConfig) -> None:
     """Draw embeddings and the head; the layers keep the weights that torch has drawn."""
     initialize(module, config)
     if isinstance(module, nn.Embedding):
-        nn.init.normal_(module.weight, std=config.hidden_size**-0.5)
+        nn.init.normal_(module.weight)
 
 
 FAMILY = Family(

@@ -70,6 +70,8 @@ class GptSettings(SystemSettings):
     max_position_embeddings: Advanced[int | None] = None
     """Number of position embeddings: the longest text in tokens that the model can ever read. By
     default --max-length, as later positions would stay untrained."""
+    initializer_range: Advanced[float] = 0.02
+    """Standard deviation of new weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,6 +90,7 @@ class GptSettings(SystemSettings):
         """Return the entries of a GPT's config that come from these settings, except its size."""
         return {
             "n_positions": self.longest,
+            "initializer_range": self.initializer_range,
             "resid_pdrop": self.dropout,
             "embd_pdrop": self.dropout,
             "attn_pdrop": self.dropout,

@@ -156,6 +156,14 @@ def test_the_vectors_of_pieces_are_those_of_the_plain_cnn():
     torch.testing.assert_close(vectors, PlainElmo(model).embed(short), atol=1e-6, rtol=1e-6)
 
 
+def test_new_vectors_of_pieces_differ_as_much_as_embeddings_of_torch():
+    tokenizer = tiny_wordpiece()
+    torch.manual_seed(0)
+    model = Elmo(new_elmo_config(ElmoSettings("tiny"), tokenizer))
+    model.spell(tokenizer)
+    assert 0.5 < model.compute_piece_vectors().std(0).mean() < 2
+
+
 def test_each_direction_reads_its_side_alone():
     model = build_model()
     ids, changed = 13, 5

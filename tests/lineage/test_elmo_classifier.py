@@ -113,7 +113,7 @@ def settings(language_models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("elmo")
     return ClassifySettings(
         model=language_models, train=write_reviews(folder / "train.csv", 80),
-        eval=write_reviews(folder / "eval.csv", 30, seed=1), out=folder / "out", steps=80,
+        eval=write_reviews(folder / "eval.csv", 30, seed=1), out=folder / "out", steps=240,
         learning_rate=5e-2, seed=2, threads=1, device="cpu", precision="fp32", freeze_layers=2,
     )  # fmt: skip
 

@@ -123,6 +123,13 @@ def test_a_kept_state_gives_the_tokens_of_the_whole_text(model):
     assert [len(answer) <= 9 for answer in one] == [True] * 6 and one != best
 
 
+def test_new_embeddings_are_those_of_torch():
+    torch.manual_seed(0)
+    embeddings = RecurrentLanguageModel(RecurrentConfig(vocab_size=997, hidden_size=13)).word.weight
+    assert abs(embeddings.mean()) < 0.05
+    assert 0.95 < embeddings.std() < 1.05
+
+
 def test_a_folder_comes_back_and_another_is_refused(model, tmp_path):
     save_recurrent(model, tmp_path)
     again = load_recurrent(tmp_path)
