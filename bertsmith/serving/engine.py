@@ -195,7 +195,13 @@ class Engine:
 
     def _tell_waiting(self) -> None:
         """Send the waiting time of a new request, if it has changed."""
-        seconds = self.speed.seconds_for(self.queue.tokens_before_new(self.max_batch_tokens))
+        # Under overload more texts arrive than are encoded between two batches.
+        not_encoded = sum(
+            min(encoding.likely_tokens, self.max_batch_tokens)
+            for encoding in self._encodings.values()
+        )
+        encoded = self.queue.tokens_before_new(self.max_batch_tokens)
+        seconds = self.speed.seconds_for(encoded + not_encoded)
         if seconds != self._told_seconds:
             self._told_seconds = seconds
             self.sender.send(Waiting(seconds))

@@ -20,6 +20,7 @@ from bertsmith.serving.messages import Failed, Message, Ready, Stop
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.stop_signal import SIGNALS
+from bertsmith.system.streams import shown_warnings
 from bertsmith.tasks.sentence_folder import Pooling
 
 
@@ -45,7 +46,8 @@ def run_engine(connection: Connection, settings: EngineSettings) -> None:
     for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
         signal.signal(number, signal.SIG_IGN)
     configure_process(has_one_heap=True)
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the HTTP process is gone
+    http_process_is_gone = contextlib.suppress(BrokenPipeError, ConnectionResetError)
+    with shown_warnings("bertsmith"), http_process_is_gone:
         _run(connection, settings)
 
 

@@ -7,6 +7,7 @@ arrived, and computes a batch.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from bertsmith.data.encoded_examples import EncodedExamples
@@ -15,6 +16,8 @@ from bertsmith.serving.characters import count_characters
 from bertsmith.serving.messages import Refusal, Work
 from bertsmith.serving.served_model import Definition, ServedModel
 
+CHARACTERS_PER_TOKEN = 4
+"""About as many as in English; Chinese has one or two."""
 MAX_ANSWER_NUMBERS = 2**24
 """Number of numbers that the token vectors of one request may have: 64 MiB as fp32, and 180 MB as
 JSON. A large model (1,024 numbers for each token) can send 32 texts of 512 tokens."""
@@ -46,6 +49,11 @@ class TextEncoding:
     @property
     def is_complete(self) -> bool:
         return len(self.examples) == len(self.work.records)
+
+    @cached_property
+    def likely_tokens(self) -> int:
+        """Number of tokens of all texts, guessed by their characters."""
+        return count_characters(self.work.records) // CHARACTERS_PER_TOKEN
 
     def choose_slice(self, max_characters: int) -> int:
         """Choose the next texts, of about `max_characters` and at least one.

@@ -24,6 +24,7 @@ from bertsmith.serving.messages import (
 )
 from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.served_model import ServedModel
+from bertsmith.serving.text_encoding import CHARACTERS_PER_TOKEN
 
 TEXTS = [example.text for example in reviews(12)]
 
@@ -309,6 +310,16 @@ def test_the_engine_says_how_long_a_new_request_waits(folder):
     assert sent[1:] == [Waiting(one_batch)]  # though many batches are left
     engine.cancel(1)
     assert sent[2:] == [Cancelled(1), Waiting(0.0)]
+
+
+def test_texts_that_are_not_encoded_yet_count_in_the_waiting_time(folder):
+    engine, sent = engine_of(served(m=folder), max_batch_tokens=40)
+    engine.accept(work(1, ["good film"]))
+    engine.encode_some()
+    engine.accept(work(2, ["good film"] * 3))  # 27 characters
+    engine.accept(work(3, ["good film"] * 3000))
+    engine.compute_batch()
+    assert sent[1] == Waiting(engine.speed.seconds_for(27 // CHARACTERS_PER_TOKEN + 40))
 
 
 def test_the_engine_says_how_large_each_batch_was(folder):

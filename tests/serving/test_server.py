@@ -107,6 +107,17 @@ def test_the_first_line_says_where_and_what(tmp_path):
         assert {row["label"] for row in json.loads(content)} == {"bad", "good"}
 
 
+def test_a_warning_of_the_engine_is_one_line(tmp_path):
+    folder = save_tiny(tmp_path / "encoder")
+    with (folder / "config.json").open("a") as config:
+        config.write("\n")
+    with server(folder, *CPU) as (process, line):
+        assert "serves encoder" in line
+        assert process.stderr.readline().startswith(f"bertsmith: {folder}: config.json differs")
+        process.terminate()
+        assert process.stderr.read().startswith("The server was stopped")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
 def test_an_engine_that_dies_is_replaced_and_its_requests_are_told(tmp_path):
     folder = save_tiny(tmp_path / "encoder")
