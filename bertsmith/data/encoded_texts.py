@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.data.row_builder import RowBuilder
 from bertsmith.errors import CheckpointError, ConfigError, InputError, option
 from bertsmith.tokenization.tokenizer import Tokenizer, truncated_lengths
 from bertsmith.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE
@@ -113,7 +114,7 @@ TruncationSide = Literal["left", "right"]
 
 
 def encode_texts(
-    tokenizer: Tokenizer,
+    tokenizer: RowBuilder,
     texts: Iterable[tuple[str, str | None]],
     max_length: int,
     truncation_side: TruncationSide = "right",

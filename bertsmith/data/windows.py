@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, encode_texts
+from bertsmith.data.row_builder import RowBuilder
 from bertsmith.data.windowing import Windowing
 from bertsmith.errors import ConfigError, option
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -72,7 +73,7 @@ def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
 
 
 def make_windows(
-    tokenizer: Tokenizer,
+    tokenizer: RowBuilder,
     parts: Sequence[Sequence[int]],
     max_length: int,
     stride: int,
@@ -110,7 +111,7 @@ def make_windows(
 
 
 def _row(
-    tokenizer: Tokenizer, parts: Sequence[Sequence[int]], windowed: int, start: int, end: int
+    tokenizer: RowBuilder, parts: Sequence[Sequence[int]], windowed: int, start: int, end: int
 ) -> Window:
     shown = [part[start:end] if i == windowed else part for i, part in enumerate(parts)]
     row = tokenizer.build_row(shown)
@@ -118,7 +119,7 @@ def _row(
 
 
 def encode_windowed(
-    tokenizer: Tokenizer,
+    tokenizer: RowBuilder,
     texts: Iterable[tuple[str, str | None]],
     max_length: int,
     windowing: Windowing,

@@ -48,6 +48,7 @@ from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
+from bertsmith.tasks.written_classification import as_written
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal
 from bertsmith.training.layerwise import freeze
@@ -242,7 +243,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
             if not to_classify:
                 folder.check_encoder()
             set_pooling(folder, settings)
-            task = dataset.task.with_model(folder, settings, dataset.train)
+            task = as_written(dataset.task, folder, settings)
+            task = task.with_model(folder, settings, dataset.train)
             dataset = replace(dataset, task=task)
             model = build_for_task(folder, settings, dataset)
             path, tokenizer = folder.path, folder.tokenizer
@@ -306,7 +308,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     def score(self, resolved: PreparedRun, trained: Trained) -> Any:
         """Score the saved model and the baselines."""
-        scored = _score_saved(self.task_type, self.settings, resolved, trained)
+        scored = _score_saved(self.settings, resolved, trained)
         entries = read_journal(self.folder.journal_path)
         baselines = score_baselines(
             self.settings,
@@ -369,7 +371,6 @@ def _read_trained_head(model: BertModel, checkpoint: Path) -> None:
 
 
 def _score_saved(
-    task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     prepared: PreparedRun,
     trained: Trained,
@@ -381,7 +382,10 @@ def _score_saved(
     scored = dataset.task
     if dataset.held_out:
         predictor = Predictor.load(
-            settings.out, task_type, device=settings.device, precision=settings.precision
+            settings.out,
+            type(dataset.task),
+            device=settings.device,
+            precision=settings.precision,
         )
         predictor.unknown_tokens.is_told = True  # a warning came before training
         task = predictor.definition.with_columns(settings.columns)

@@ -14,10 +14,14 @@ from bertsmith.model.packed_row import PackedRow
 
 @dataclass(frozen=True)
 class TokenRow:
-    """Sequences one after another: `input_ids` int64 [tokens], `lengths` of each sequence."""
+    """Sequences one after another: `input_ids` int64 [tokens], `lengths` of each sequence.
+
+    `by_length` is that of `PackedView`.
+    """
 
     input_ids: Tensor
     lengths: tuple[int, ...]
+    by_length: bool = False
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> "TokenRow":
@@ -38,7 +42,7 @@ class TokenRow:
         return PackedRow(self.lengths, self.input_ids.device)
 
     def to(self, device: torch.device) -> "TokenRow":
-        return TokenRow(send(self.input_ids, device), self.lengths)
+        return replace(self, input_ids=send(self.input_ids, device))
 
 
 @dataclass(frozen=True)

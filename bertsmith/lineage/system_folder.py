@@ -102,11 +102,18 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
 
 
 def save_system(
-    folder_map: FolderMap[ModelT], model: ModelT, directory: Path, tokenizer: Tokenizer | None
+    folder_map: FolderMap[ModelT],
+    model: ModelT,
+    directory: Path,
+    tokenizer: Tokenizer | None,
+    entries: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a folder that transformers opens; weights are in fp32.
 
     Each file is replaced whole or not at all.
+
+    Args:
+        entries: further entries of config.json.
 
     Raises:
         CheckpointError: the tokenizer has more tokens than the model has embeddings.
@@ -131,6 +138,7 @@ def save_system(
             **folder_map.fixed,
             **asdict(config),
             **(folder_map.written or {}),
+            **(entries or {}),
         }
         write_json(directory / CONFIG_FILE, settings)
     if tokenizer is not None:

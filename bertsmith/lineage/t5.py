@@ -305,21 +305,37 @@ class T5(EncoderDecoder):
         follow(source.lengths, places)
         hidden = self._embed(source.input_ids)
         bias = self._bias(self.encoder_bias, both_sides=True)
-        view = PackedView(source.packed, source.packed, bias=bias)
+        view = PackedView(source.packed, source.packed, bias=bias, by_length=source.by_length)
         for layer in self.encoder:
             hidden = layer(hidden, view)
         return self._finish(hidden, self.encoder_norm, len(source.input_ids))
 
     def decode(self, batch: SourceTarget) -> Tensor:
-        memory = fill_up(self.encode(batch.source, batch.places))
-        target = batch.target
-        follow(target.lengths, batch.places)
+        memory = self.project_source(fill_up(self.encode(batch.source, batch.places)))
+        return self.decode_from(memory, batch.source, batch.target, batch.places)
+
+    def decode_from(
+        self,
+        memory: Sequence[KeysAndValues],
+        source: TokenRow,
+        target: TokenRow,
+        places: Sequence[int] = (),
+    ) -> Tensor:
+        """Decode targets to vectors [target tokens, hidden].
+
+        Args:
+            memory: each layer's keys and values of `source`, from `project_source`.
+            places: as in `SourceTarget`.
+        """
+        follow(target.lengths, places)
         hidden = self._embed(target.input_ids)
         bias = self._bias(self.decoder_bias, both_sides=False)
-        view = PackedView(target.packed, target.packed, CAUSAL, bias=bias)
-        source_view = PackedView(target.packed, batch.source.packed)
-        for layer, source in zip(self.decoder, self.project_source(memory), strict=True):
-            hidden = layer(hidden, view, source, source_view)
+        view = PackedView(
+            target.packed, target.packed, CAUSAL, bias=bias, by_length=source.by_length
+        )
+        source_view = PackedView(target.packed, source.packed, by_length=source.by_length)
+        for layer, keys_and_values in zip(self.decoder, memory, strict=True):
+            hidden = layer(hidden, view, keys_and_values, source_view)
         return self._finish(hidden, self.decoder_norm, len(target.input_ids))
 
     def decode_new(

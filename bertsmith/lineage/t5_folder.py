@@ -55,15 +55,28 @@ def load_t5(path: str | Path) -> T5:
     return load_system(T5_FOLDER, path)
 
 
-def save_t5(model: T5, directory: str | Path, tokenizer: Tokenizer | None = None) -> None:
+def save_t5(
+    model: T5,
+    directory: str | Path,
+    tokenizer: Tokenizer | None = None,
+    entries: Mapping[str, Any] | None = None,
+) -> None:
     """Write a folder that transformers opens as a T5ForConditionalGeneration; weights are in fp32.
 
     Each file is replaced whole or not at all.
 
+    Args:
+        entries: further entries of config.json, such as the names of classes.
+
     Raises:
         CheckpointError: the tokenizer has more tokens than the model has embeddings.
     """
-    save_system(T5_FOLDER, model, Path(directory), tokenizer)
+    save_system(T5_FOLDER, model, Path(directory), tokenizer, entries)
+
+
+def list_weight_names(model: T5) -> tuple[str, ...]:
+    """Return transformers' names of all weights, sorted."""
+    return tuple(sorted(theirs for name in model.state_dict() for theirs in _their_names(name)))
 
 
 def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -57,6 +57,9 @@ class BertConfig:
     """Allowed values of `pooling`."""
     has_text_vectors: ClassVar[bool] = True
     """Whether a text can be given one vector of `hidden_size` numbers, pooled from its tokens'."""
+    writes_labels: ClassVar[bool] = False
+    """Whether the model writes the name of a class token by token, and so has no weights for
+    classes."""
     is_recurrent: ClassVar[bool] = False
     """Whether layers read one token after another; they then compute in fp32 alone, and round
     differently in other batches."""

@@ -69,10 +69,14 @@ def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def problem_type(settings: Mapping[str, Any]) -> str | None:
     """Return the problem type of a sequence classifier; None for other models.
 
-    If config.json does not say, a single output is a regression, as in transformers.
+    If config.json does not say, a single output is a regression, as in transformers. A model that
+    writes labels is a classifier only if config.json says so.
     """
-    if family_of(settings).classifier not in (settings.get("architectures") or ()):
+    family = family_of(settings)
+    if family.classifier not in (settings.get("architectures") or ()):
         return None
+    if family.config.writes_labels:  # its architecture is that of any model of the family
+        return settings.get("problem_type")
     silent = "regression" if num_labels(settings) == 1 else PROBLEM_TYPES["classify"]
     return settings.get("problem_type") or silent
 
@@ -93,9 +97,10 @@ OTHER_SYSTEMS = {
     "evaluate --minimal-pairs', or 'bertsmith finetune classify' to teach it classes; for hidden "
     "words, vectors and other tasks choose a BERT or another encoder, to continue texts a GPT or "
     "LSTM.",
-    "t5": "a T5, which writes one text from another. Teach it a task with 'bertsmith finetune "
-    "translate', then use 'bertsmith translate'; for hidden words, vectors and classifiers choose "
-    "a BERT or another encoder.",
+    "t5": "a T5, which writes one text from another. Teach it classes with 'bertsmith finetune "
+    "classify', or any task as text to text with 'bertsmith finetune translate', then use "
+    "'bertsmith translate'; for hidden words, vectors and other tasks choose a BERT or another "
+    "encoder.",
     "marian": "a Transformer that writes one text from another. Use 'bertsmith translate'; for "
     "hidden words, vectors and tasks choose a BERT or another encoder.",
 }
@@ -163,7 +168,9 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
 
 def _is_classifier(settings: Mapping[str, Any]) -> bool:
     names = settings.get("architectures")
-    return isinstance(names, list) and family_of(settings).classifier in names
+    family = family_of(settings)
+    is_named = isinstance(names, list) and family.classifier in names
+    return is_named and (not family.config.writes_labels or bool(settings.get("problem_type")))
 
 
 def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -237,10 +244,27 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
 def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
     """Build config.json for transformers; it also holds our `pooling`.
 
+    Of a model with a folder of its own (`Family.own_folder`), these are only the entries about its
+    heads, labels and task.
+
     Raises:
         ConfigError: no class of transformers has the model's heads.
     """
     family = family_named(model.config.model_type)
+    settings = _shape_entries(model, family) if family.own_folder is None else {}
+    for name, head in model.heads.items():
+        if name in TASK_HEADS:
+            settings |= _head_config(name, head, id2label, family)
+    own = dict(model.task_settings)
+    pair_head = next((name for name in PAIR_HEADS if name in model.heads), "next_sentence")
+    if pair_head != "next_sentence" and "next_sentence" in family.heads:
+        own[PAIR_TASK] = pair_head
+    if own:
+        settings[TASK_SETTINGS] = own
+    return settings
+
+
+def _shape_entries(model: BertModel, family: Family) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "architectures": [family.architecture(tuple(model.heads))],
         "model_type": family.name,
@@ -253,15 +277,6 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
         key = family.keys.get(name, name)
         if key is not None:
             settings[key] = family.values[name][value] if name in family.values else value
-    for name, head in model.heads.items():
-        if name in TASK_HEADS:
-            settings |= _head_config(name, head, id2label, family)
-    own = dict(model.task_settings)
-    pair_head = next((name for name in PAIR_HEADS if name in model.heads), "next_sentence")
-    if pair_head != "next_sentence" and "next_sentence" in family.heads:
-        own[PAIR_TASK] = pair_head
-    if own:
-        settings[TASK_SETTINGS] = own
     return settings
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -38,6 +39,16 @@ def build_layers(
 ) -> list[TransformerLayer]:
     """Build the layers, from the bottom."""
     return [layer(config, number) for number in range(config.num_layers)]
+
+
+@dataclass(frozen=True)
+class OwnFolder:
+    """Loading and saving of a model that is not made of the parts that other families share."""
+
+    load: Callable[[Path, Any, Mapping[str, nn.Module]], Any]
+    """Loads the model from a folder, with the family's config and with heads."""
+    save: Callable[[Any, Path, Tokenizer | None, Mapping[str, Any]], None]
+    """Writes a model into a folder, with a tokenizer and with further entries of config.json."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,8 @@ class Family:
     classifier starts."""
     new_model: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a new model that differ from those of other families."""
+    own_folder: OwnFolder | None = None
+    """Functions that load and save a model in place of those that read `names`."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
     """The name of a head's dropout in config.json, where it is not `classifier_dropout`; None where
     config.json has none for this head."""

@@ -74,21 +74,34 @@ def build(
     stored = folder.task_head
     is_kept = stored in heads and num_labels in (None, folder.num_outputs)
     num_labels = num_labels or (folder.num_outputs if stored in heads else None)
-    tensors = _usable_tensors(folder, heads, keep_task_head=is_kept)
-    _check_sizes(folder.config, tensors, folder.path)
-    with drawing:
-        new_heads = build_heads(folder.config, heads, num_labels)
-        pooler = None if new_heads else folder.has_pooler
-        with skeleton():
-            model = BertModel(folder.config, new_heads, pooler=pooler)
-        missing = _fill(model, tensors, folder.path)
-    model.load_report = _report(model, missing, folder.stored_names)
-    _tell_unused_layers(model.load_report.unused, folder)
+    own_folder = folder.family.own_folder
+    if own_folder is not None:
+        own_heads = build_heads(folder.config, heads, num_labels)
+        model: BertModel = own_folder.load(folder.path, folder.config, own_heads)
+    else:
+        with drawing:
+            model = _build_encoder(folder, heads, num_labels, keep_task_head=is_kept)
     if is_kept:
         model.id2label = folder.labels
     if is_kept or not (heads or stored):
         model.task_settings = own_settings(folder.settings)
     return model.eval()
+
+
+def _build_encoder(
+    folder: ModelFolder, heads: Sequence[str], num_labels: int | None, *, keep_task_head: bool
+) -> BertModel:
+    """Build the model of a folder whose weights `Family.names` lists."""
+    tensors = _usable_tensors(folder, heads, keep_task_head=keep_task_head)
+    _check_sizes(folder.config, tensors, folder.path)
+    new_heads = build_heads(folder.config, heads, num_labels)
+    pooler = None if new_heads else folder.has_pooler
+    with skeleton():
+        model = BertModel(folder.config, new_heads, pooler=pooler)
+    missing = _fill(model, tensors, folder.path)
+    model.load_report = _report(model, missing, folder.stored_names)
+    _tell_unused_layers(model.load_report.unused, folder)
+    return model
 
 
 def _usable_tensors(

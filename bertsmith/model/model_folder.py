@@ -151,12 +151,16 @@ class ModelFolder:
     def task_head(self) -> str | None:
         """The fine-tuned head that the folder holds, if it is one that we have."""
         head = task_head(self.settings)
+        if self.family.config.writes_labels:
+            return head
         return head if head and f"{self.family.final_layer(head)}.weight" in self.shapes else None
 
     @property
     def num_outputs(self) -> int:
         """Outputs of the fine-tuned head; 0 without one."""
         head = self.task_head
+        if self.family.config.writes_labels:
+            return num_labels(self.settings) if head else 0
         return self.shapes[f"{self.family.final_layer(head)}.weight"][0] if head else 0
 
     @property

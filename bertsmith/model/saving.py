@@ -56,6 +56,10 @@ def save_model(
         )
     names = {int(number): name for number, name in (id2label or model.id2label).items()}
     settings = their_config(model, names)
+    own_folder = family_named(model.config.model_type).own_folder
+    if own_folder is not None:
+        own_folder.save(model, directory, tokenizer, settings)
+        return
     write_safetensors(directory / "model.safetensors", their_tensors(model))
     with summed(directory, CONFIG_FILE):
         write_json(directory / CONFIG_FILE, settings)

@@ -41,6 +41,8 @@ class VocabularySubset:
             is_used[model.config.pad_token_id] = True
         for each in ids:
             is_used[each] = True
+        if model.config.writes_labels:  # each token competes with those that are written
+            is_used[:] = True
         weight = model.embeddings.word.weight.detach()
         return cls(torch.from_numpy(np.flatnonzero(is_used)), weight)
 
@@ -53,12 +55,17 @@ class VocabularySubset:
 
     def narrow(self, model: BertModel) -> None:
         """Keep only this subset's embedding rows; remap ids with `numbers`."""
+        if model.config.writes_labels:
+            return
         rows = model.embeddings.word.weight.detach()[self.ids]
         model.embeddings.word = self._embedding(model, rows)
 
     @contextlib.contextmanager
     def widened(self, model: BertModel) -> Iterator[None]:
         """Restore all embedding rows in the block, with the subset's current values."""
+        if model.config.writes_labels:
+            yield
+            return
         narrow = model.embeddings.word
         rows = narrow.weight.detach().cpu()
         model.embeddings.word = self._embedding(

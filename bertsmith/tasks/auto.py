@@ -22,6 +22,7 @@ from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.token_classification import Tag
+from bertsmith.tasks.written_classification import WrittenClassify
 
 FolderPath = str | os.PathLike[str]
 
@@ -117,8 +118,8 @@ def load(
         check_choice("task", task, kinds)
     folder = read_folder(Path(path))
     kind: type[InferenceTask[Any, Any]] | None = task_of_folder(folder)
-    classifies = kind in (LinearClassify, AveragedClassify) and task in ("classify", "multi_label")
-    if task is not None and not classifies:
+    is_classifier = kind in (LinearClassify, AveragedClassify, WrittenClassify)
+    if task is not None and not (is_classifier and task in ("classify", "multi_label")):
         kind = kinds[task]
     loaded = load_for_inference(
         folder,
@@ -155,6 +156,8 @@ def load_with_gradients(
             f"{folder.path}: an LSTM, GRU or ELMo has no attention to look at. Use 'bertsmith "
             "predict' for what it answers, and 'bertsmith evaluate --errors' for where it errs."
         )
+    if folder.config.writes_labels:  # shown as a system that writes
+        folder.check_encoder()
     kind = task_of_folder(folder)
     loaded = load_for_inference(
         folder,

@@ -23,6 +23,7 @@ from bertsmith.tasks.multi_label_classification import MIN_PROBABILITY, MultiLab
 from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.texts import LabelTask
+from bertsmith.tasks.written_classification import WrittenClassify
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,22 @@ class AveragedClassify(AveragedTask[ClassPrediction], Classify):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from its folder: `AveragedMultiLabel` for a multi-label head."""
+        """Restore the task from its folder: for a multi-label head, or for models that write."""
         if "multi_label" in loaded.model.heads:
             return AveragedMultiLabel.restore(loaded)  # type: ignore[return-value]
+        if loaded.model.config.writes_labels and cls is AveragedClassify:
+            return AveragedWritten.restore(loaded)  # type: ignore[return-value]
         return super().restore(loaded)
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         logits: NDArray[np.float64] = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
         return logits
+
+
+@dataclass(frozen=True)
+class AveragedWritten(AveragedClassify, WrittenClassify):
+    """Classification by models that write the names of classes."""
 
 
 @dataclass(frozen=True)

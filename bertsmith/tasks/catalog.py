@@ -21,7 +21,8 @@ TASKS = {
 
 AVERAGED = "bertsmith.tasks.averaged_classification"
 LINEAR = "bertsmith.tasks.linear_classification"
-"""Modules of two more classes for the task `classify`, which they assign to `TASK`, too."""
+WRITTEN = "bertsmith.tasks.written_classification"
+"""Modules of further classes for the task `classify`, which they assign to `TASK`, too."""
 
 
 def tasks() -> dict[str, type[Task[Any, Any]]]:
@@ -44,8 +45,8 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
     The head that config.json names decides. A folder with a linear head, or with several models,
-    classifies. Any other model without a head has the task that config.json names; if it names
-    none, a folder of sentence-transformers has the task `embed`.
+    classifies, and so does a T5 that has labels. Any other model without a head has the task that
+    config.json names; if it names none, a folder of sentence-transformers has the task `embed`.
     """
     if folder.files.has(LINEAR_HEAD_FILE):
         return _task_in(LINEAR)
@@ -57,6 +58,8 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
         return task_named(name) if name in TASKS else None
     if own.get(MEMBERS):
         return _task_in(AVERAGED)
+    if folder.family.config.writes_labels:
+        return _task_in(WRITTEN)
     # The likeliest names come first, as each task that is asked for its heads has to be imported.
     names = [name for name in (own.get("task"), head, *TASKS) if name in TASKS]
     return next((task for task in map(task_named, names) if head in task.heads), None)

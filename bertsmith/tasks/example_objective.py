@@ -231,7 +231,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return {self.task.name: self.task.num_predictions(batch)}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        return {self.task.name: self.task.compute_loss(self.task.outputs(model, batch), batch)}
+        return {self.task.name: self.task.training_loss(model, batch)}
 
     @property
     def evaluation(self) -> TaskEvaluation:

@@ -170,10 +170,10 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         # would measure them on its own later.
         attention_paths()
     if name == "int8":
-        if model.config.is_recurrent:
+        if model.config.is_recurrent or model.config.writes_labels:
+            name = "a T5" if model.config.writes_labels else "an LSTM or GRU"
             raise ConfigError(
-                "precision: int8 is not computed by an LSTM or GRU; allowed are auto, fp32 and "
-                "bf16."
+                f"precision: int8 is not computed by {name}; allowed are auto, fp32 and bf16."
             )
         if device.type != "cpu" or not can_quantize():
             raise ConfigError(

@@ -35,6 +35,11 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     fields: ClassVar[tuple[str, ...]]
     """The keys of a record, in the order of the arguments of a call."""
 
+    @property
+    def head(self) -> str | None:
+        """The model's head, one of `heads`; None for the bare encoder."""
+        return self.heads[0] if self.heads else None
+
     @classmethod
     @abstractmethod
     def restore(cls, loaded: LoadedModel) -> Self:

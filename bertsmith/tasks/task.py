@@ -268,11 +268,6 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         In a task whose reading does not depend on the model, this is a class method.
         """
 
-    @property
-    def head(self) -> str | None:
-        """The model's head, one of `heads`; None for the bare encoder."""
-        return self.heads[0] if self.heads else None
-
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         settings = loaded.model.task_settings
@@ -317,6 +312,10 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         The count of the loss is `num_predictions`, and its sum is an fp32 scalar. `batch.targets`
         are described at `collate`.
         """
+
+    def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:
+        """Compute the loss of training examples, by default from `outputs`."""
+        return self.compute_loss(self.outputs(model, batch), batch)
 
     @abstractmethod
     def distillation_loss(

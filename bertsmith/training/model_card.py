@@ -202,6 +202,8 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
     model_type = config.get("model_type")
     if model_type == "elmo" and pipeline == "feature-extraction":
         return ELMO_LINE.replace("NAME", name)
+    if config.get("problem_type"):  # also of a T5, whose hub's task is to write
+        pipeline = "text-classification"
     if pipeline in OTHER_COMMANDS:
         line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
         opens = "" if model_type in OURS_ALONE.values() else f"\n\n{BOTH}"

@@ -35,6 +35,7 @@ CLASSIFIERS = {
     "gpt2": "bertsmith.lineage.gpt_classifier",
     "elmo": "bertsmith.lineage.elmo_classifier",
     "recurrent": "bertsmith.lineage.recurrent_classifier",
+    "t5": "bertsmith.lineage.t5_classifier",
 }
 """Systems beside BERT that sort texts into classes: the module of each, which assigns its family to
 `FAMILY` and is imported when a folder names it. Only classifiers are read as these families; a

@@ -1,0 +1,24 @@
+"""The contract of whatever puts texts together to rows of tokens."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from bertsmith.tokenization.tokenizer import Row
+
+
+class RowBuilder(Protocol):
+    """A builder of token rows from one text or two; a `Tokenizer` is one."""
+
+    def encode_ids(self, text: str) -> list[int]:
+        """Encode a text to ids without special tokens."""
+        ...
+
+    def num_special_tokens(self, num_texts: int) -> int:
+        """Count the tokens that stand around one text or two."""
+        ...
+
+    def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
+        """Build a row from the ids of one text or two, each `[tokens]`."""
+        ...

@@ -1,0 +1,77 @@
+"""Rows that an encoder–decoder reads: a text and the token that ends it.
+
+A pair of texts becomes one text, with a word before each part (Raffel et al. 2020, appendix D).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.windowing import Windowing
+from bertsmith.data.windows import encode_windowed
+from bertsmith.errors import SettingError
+from bertsmith.tokenization.tokenizer import Row, Tokenizer
+
+PAIR_WORDS = ("sentence1:", "sentence2:")
+"""Words before the texts of a pair, as the paper has them for MRPC, STS-B, RTE and others."""
+
+
+class SourceRows:
+    """Builds rows of an encoder–decoder, in place of a tokenizer's own."""
+
+    def __init__(self, tokenizer: Tokenizer, end_id: int) -> None:
+        self.tokenizer = tokenizer
+        self.end_id = end_id
+        first, second = PAIR_WORDS
+        second = tokenizer.continuation_prefix + second
+        self.pair_words = [tokenizer.encode_ids(word) for word in (first, second)]
+
+    def encode_ids(self, text: str) -> list[int]:
+        return self.tokenizer.encode_ids(text)
+
+    def num_special_tokens(self, num_texts: int) -> int:
+        """Count the tokens around one text or two."""
+        return 1 + sum(map(len, self.pair_words)) * (num_texts == 2)
+
+    def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
+        """Build the row of a text, or of a pair, from the ids of each, `[tokens]`."""
+        words = self.pair_words if len(parts) == 2 else [[]]
+        row: list[int] = []
+        starts = []
+        for word, part in zip(words, parts, strict=True):
+            row += word
+            starts.append(len(row))
+            row += [*part]
+        row.append(self.end_id)
+        ids = np.asarray(row, dtype=np.int32)
+        return Row(ids, np.zeros_like(ids), tuple(starts))
+
+
+def encode_sources(
+    tokenizer: Tokenizer,
+    end_id: int,
+    texts: Iterable[tuple[str, str | None]],
+    max_length: int,
+    windowing: Windowing,
+) -> EncodedExamples:
+    """Encode texts or pairs to rows of at most `max_length` tokens: windows, or cut texts.
+
+    Raises:
+        SettingError: `max_length` has no room for a text beside the words of a pair; or windows
+            would share more than half of a row.
+    """
+    rows = SourceRows(tokenizer, end_id)
+    # Where a space belongs to the word after it, the words of a pair leave it to the texts.
+    prefix = tokenizer.continuation_prefix
+
+    def checked() -> Iterator[tuple[str, str | None]]:
+        for text, pair in texts:
+            fewest = rows.num_special_tokens(1 if pair is None else 2) + 2
+            if max_length < fewest:
+                raise SettingError("max_length", max_length, f"{fewest} or more")
+            yield (text, None) if pair is None else (prefix + text, prefix + pair)
+
+    return encode_windowed(rows, checked(), max_length, windowing)

@@ -1,0 +1,193 @@
+"""A T5 that sorts texts into classes by writing the name of the class (Raffel et al. 2020).
+
+It learns as it learns to translate (section 2.4): the source is the text, the target the name, and
+nothing is added to the network of t5.py. A text's classes have the probabilities of their names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch
+from bertsmith.errors import ConfigError
+from bertsmith.lineage.recurrent_entries import own_architectures
+from bertsmith.lineage.source_target import SourceTarget, TokenRow
+from bertsmith.lineage.t5 import T5
+from bertsmith.lineage.t5_folder import list_weight_names, load_t5, save_t5
+from bertsmith.model.bert import BertModel, ModelOutput
+from bertsmith.model.config import BertConfig
+from bertsmith.model.family import Family, OwnFolder
+from bertsmith.model.heads import ClassificationHead
+from bertsmith.model.load_report import LoadReport
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import LossTerm
+
+TOKENS_AT_ONCE = 512
+"""Number of tokens whose logits over the whole vocabulary are in memory at once."""
+
+
+@dataclass(unsafe_hash=True)
+class T5ClassifierConfig(BertConfig):
+    """The sizes of a T5 that fine-tuning asks for; `T5Config` has all."""
+
+    num_attention_heads: int = 1
+    intermediate_size: int = 1
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 1_048_576
+    """T5 has no position vectors, so there is no limit but memory."""
+    type_vocab_size: int = 0
+    pooling: Any = "none"
+    eos_token_id: int = 1
+
+    model_type: ClassVar[str] = "t5"
+    sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
+    has_pooler: ClassVar[bool] = False
+    has_position_embedding: ClassVar[bool] = False
+    has_text_vectors: ClassVar[bool] = False
+    poolings: ClassVar[tuple[str, ...]] = ("none",)
+    writes_labels: ClassVar[bool] = True
+
+
+class WrittenLabels(ClassificationHead):
+    """The number of labels; there are no weights beside those that write."""
+
+    def __init__(self, config: T5ClassifierConfig, num_labels: int) -> None:
+        nn.Module.__init__(self)
+        self.num_labels = num_labels
+        self.dropout_prob = 0.0
+
+
+class WordEmbedding(nn.Module):
+    """The place of a T5's embedding in a classifier."""
+
+    word: nn.Embedding
+
+
+class T5Classifier(BertModel):
+    """A T5 in the place of an encoder with a head.
+
+    Its embedding and the layers of its encoder have the names of an encoder's parts, too, by which
+    fine-tuning freezes them.
+    """
+
+    def __init__(self, config: T5ClassifierConfig, t5: T5, heads: Mapping[str, nn.Module]) -> None:
+        super().__init__(config, heads, pooler=False)
+        self.embeddings.word = t5.word
+        self.layers.extend(t5.encoder)
+        self.t5 = t5
+
+    def set_dropout(self, probability: float, attention: float | None = None) -> None:
+        self.t5.set_dropout(probability)
+        self.config = self.config.with_dropout(probability, probability)
+
+    def forward(self, *args: Any, **options: Any) -> ModelOutput:
+        raise ConfigError(
+            "A T5 gives no logits of classes: it writes their names. Use the predictor of "
+            "bertsmith.load, or the class T5ForConditionalGeneration of transformers."
+        )
+
+    def label_log_probs(self, batch: Batch, labels: Sequence[Sequence[int]]) -> Tensor:
+        """Compute the log-probability of each label as the target, fp32 `[sequences, labels]`.
+
+        Args:
+            labels: the token ids of each label, with the end token.
+        """
+        t5 = self.t5
+        source = TokenRow(batch.input_ids, batch.lengths, self.is_batch_invariant)
+        memory = t5.project_source(fill_up(t5.encode(source)))
+        num_sequences = batch.num_sequences
+        columns = []
+        for label in labels:
+            read = TokenRow.of([[t5.start_id, *label[:-1]]] * num_sequences).to(self.device)
+            hidden = t5.decode_from(memory, source, read)
+            wanted = torch.tensor(label, device=self.device).repeat(num_sequences)
+            losses = torch.cat(
+                [
+                    F.cross_entropy(self._compute_logits(vectors), ids, reduction="none")
+                    for vectors, ids in zip(
+                        torch.split(hidden, TOKENS_AT_ONCE),
+                        torch.split(wanted, TOKENS_AT_ONCE),
+                        strict=True,
+                    )
+                ]
+            )
+            columns.append(-losses.view(num_sequences, len(label)).sum(1))
+        return torch.stack(columns, dim=1)
+
+    def _compute_logits(self, hidden: Tensor) -> Tensor:
+        """Return fp32 logits [tokens, vocabulary]; see `apply_to_rows`."""
+        return self.apply_to_rows(self.t5.compute_logits, hidden).float()
+
+    def label_loss(self, batch: Batch, targets: Sequence[Sequence[int]]) -> LossTerm:
+        """Compute the loss of writing a target for each sequence, summed over tokens, in nats.
+
+        Tokens count as correct in targets whose every token would be chosen.
+
+        Args:
+            targets: token ids for each sequence in the batch's order, with the end token.
+        """
+        t5 = self.t5
+        wanted = TokenRow.of(targets).to(self.device)
+        read = TokenRow.of([[t5.start_id, *target[:-1]] for target in targets]).to(self.device)
+        source = TokenRow(batch.input_ids, batch.lengths)
+        order = tuple(range(len(targets)))
+        pairs = SourceTarget(source, read, wanted.input_ids, order, batch.places)
+        logits = t5.compute_logits(t5.decode(pairs)).float()
+        loss = F.cross_entropy(logits, wanted.input_ids, reduction="sum")
+        is_right = torch.split(logits.argmax(-1) == wanted.input_ids, list(wanted.lengths))
+        correct = torch.stack([each.all() * len(each) for each in is_right]).sum()
+        return LossTerm(loss, correct, len(wanted.input_ids))
+
+
+def _load(
+    directory: Path, config: T5ClassifierConfig, heads: Mapping[str, nn.Module]
+) -> T5Classifier:
+    model = T5Classifier(config, load_t5(directory), heads)
+    model.load_report = LoadReport(list_weight_names(model.t5), (), ())
+    return model
+
+
+def _save(
+    model: T5Classifier, directory: Path, tokenizer: Tokenizer | None, entries: Mapping[str, Any]
+) -> None:
+    save_t5(model.t5, directory, tokenizer, entries)
+
+
+KEYS: dict[str, str | None] = {
+    "hidden_size": "d_model",
+    "num_hidden_layers": "num_layers",
+    "hidden_dropout_prob": "dropout_rate",
+    "attention_probs_dropout_prob": "dropout_rate",
+    **dict.fromkeys(
+        (
+            "num_attention_heads", "intermediate_size", "hidden_act", "max_position_embeddings",
+            "type_vocab_size", "initializer_range", "layer_norm_eps", "classifier_dropout",
+            "pooling",
+        )
+    ),
+}  # fmt: skip
+"""Fields with another name in config.json; None: not read from there."""
+
+FAMILY = Family(
+    config=T5ClassifierConfig,
+    heads={"classify": WrittenLabels},
+    names={},
+    architectures={
+        **own_architectures("T5"),
+        frozenset({"classify"}): "T5ForConditionalGeneration",
+    },
+    tied={},
+    absent={"vocab_size": 32128, "hidden_size": 512, "num_hidden_layers": 6},
+    keys=KEYS,
+    build_embeddings=lambda config: WordEmbedding(),  # type: ignore[arg-type,return-value]
+    build_layers=lambda config: [],
+    own_folder=OwnFolder(_load, _save),
+    dropout_keys={"classify": None},
+)
