@@ -37,6 +37,7 @@ import bertsmith
 from benchmarks.common import DATA, ROOT, machine, published_model, spread, table
 from bertsmith.finetuning.heads import MANY_TO_COMPARE, head_for_few
 from bertsmith.model.model_folder import read_folder
+from bertsmith.system.counts import count_noun
 from bertsmith.tasks.tfidf import build_tfidf
 
 PAGE = ROOT / "benchmarks" / "few-labels.md"
@@ -247,7 +248,7 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                         continue
                     if head in PEERS:
                         figures = measure_peer(head, args, sample, test, seed)
-                    elif (chosen := head_by_rule(head, model, count)) is not None and (
+                    elif (chosen := head_by_rule(head, model, sample)) is not None and (
                         equal := key.replace(AUTO, HEADS[chosen])
                     ) in results:
                         figures = results[equal] | {"chosen": chosen}  # the same training
@@ -258,11 +259,12 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                     target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
-def head_by_rule(head: str, model: Path | None, count: int) -> str | None:
+def head_by_rule(head: str, model: Path | None, sample: Rows) -> str | None:
     """Return the head that `auto` takes by its rule; None for other heads, and if it compares."""
-    if head != "auto" or model is None or count >= MANY_TO_COMPARE:
+    texts, labels = sample
+    if head != "auto" or model is None or len(texts) >= MANY_TO_COMPARE:
         return None
-    return head_for_few(read_folder(model))
+    return head_for_few(read_folder(model), len(texts), len(set(labels)))
 
 
 def describe_call(args: argparse.Namespace) -> str:
@@ -302,7 +304,7 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         ways = list(dict.fromkeys(way for count in counts for way in by_count[count]))
         samples = [len(by_count[count].get(way, ())) for count in counts for way in ways]
         yield ""
-        yield f"## {name}, {max(samples)} samples"
+        yield f"## {name}, {count_noun(max(samples), 'sample')}"
         yield ""
         rows = [[way, *(cell(by_count[count].get(way, {}), max(samples)) for count in counts)]
                 for way in sorted(ways)]  # fmt: skip
@@ -334,7 +336,8 @@ def speeds(by_count: ByCount) -> Iterator[str]:
         of_ways = {
             way: float(np.median(speeds))
             for way, runs in by_count[count].items()
-            if (speeds := [run["texts_per_core_second"] for run in runs.values()
+            if not way.endswith(AUTO)
+            and (speeds := [run["texts_per_core_second"] for run in runs.values()
                            if "texts_per_core_second" in run])
         }  # fmt: skip
         if len(of_ways) > 1:

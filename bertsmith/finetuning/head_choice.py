@@ -46,8 +46,8 @@ class HeadChoice:
             unused = f"{self.chosen} has no use for {names}: no effect on this model\n"
         if not self.heads:
             return (
-                f"{self.chosen} was chosen by the kind of model: there were too few examples to "
-                f"compare heads\n{unused}"
+                f"{self.chosen} was chosen by the kind of model and the number of texts per label: "
+                f"there were too few examples to compare heads\n{unused}"
             )
         rows = [["head", score_name(self.metric), "± between folds", "seconds to train"]]
         for each in self.heads:

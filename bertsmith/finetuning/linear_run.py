@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.unknown_tokens import describe_rate
-from bertsmith.finetuning.linear_fit import CrossValidation, fit_linear_head, fit_to_trained_vectors
+from bertsmith.finetuning.linear_fit import (
+    FEW_TEXTS,
+    CrossValidation,
+    fit_linear_head,
+    fit_to_trained_vectors,
+)
 from bertsmith.finetuning.notes import notes_on_examples
 from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.finetuning.run import (
@@ -91,10 +96,9 @@ class FittedHead(FineTuningResult):
             method = f"cross-validation with {scores.num_folds} folds"
             if scores.num_folds == 1:
                 method = f"one of {NUM_FOLDS} folds, held out,"
-            lines.append(
-                f"{method} chose the penalty (C = {scores.c:g}): accuracy {scores.accuracy:.4f}, "
-                f"loss {scores.loss:.3f}"
-            )
+            if self.num_train >= FEW_TEXTS:
+                method += f" chose the penalty (C = {scores.c:g})"
+            lines.append(f"{method}: accuracy {scores.accuracy:.4f}, loss {scores.loss:.3f}")
         lines += notes_on_examples(vars(self))
         if self.evaluation is not None:
             lines += ["", str(self.evaluation), *map(str, self.baselines)]

@@ -100,20 +100,23 @@ def test_the_estimator_chooses_a_head(base):
 
 
 @pytest.mark.parametrize(
-    ("is_sentence_encoder", "head"), [(True, "contrastive"), (False, "linear")]
+    ("is_sentence_encoder", "count", "head"),
+    [(True, 12, "contrastive"), (False, 12, "linear"), (False, 8, "contrastive")],
 )
-def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sentence_encoder, head):
+def test_with_few_examples_the_kind_of_model_and_their_number_decide(
+    settings, tmp_path, is_sentence_encoder, count, head
+):
     model = save_tiny(tmp_path / "model")
     if is_sentence_encoder:
         SentenceFolder("mean").write(model, 24)
-    train = write_reviews(tmp_path / "few.csv", 12)
+    train = write_reviews(tmp_path / "few.csv", count)
     few = replace(settings, model=model, train=train)
     result = finetune_best_head(Classify, few)
     assert result.choice.chosen == head and result.choice.heads == ()
     assert f"{head} was chosen by the kind of model" in str(result)
-    assert result.choice.unused == (() if is_sentence_encoder else ("steps", "learning_rate"))
+    assert result.choice.unused == (("steps", "learning_rate") if head == "linear" else ())
     told = "linear has no use for --steps, --learning-rate" in as_flags(str(result))
-    assert told == (not is_sentence_encoder)
+    assert told == (head == "linear")
     assert load(settings.out, device="cpu")("a good film").label in ("pos", "neg")
 
 

@@ -19,6 +19,7 @@ from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.finetuning.heads import function_for
+from bertsmith.finetuning.linear_fit import DEFAULT_STRENGTH
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
@@ -63,6 +64,7 @@ def write_several(path: Path, count: int) -> Path:
 def test_the_head_learns_and_its_scores_are_those_of_the_saved_folder(base, whole):
     assert whole.evaluation.accuracy > 0.9
     assert whole.cross_validation.accuracy > 0.9 and whole.cross_validation.num_folds == 5
+    assert "cross-validation with 5 folds chose the penalty (C = " in str(whole)
     predictor = load(base.out, device="cpu", precision="fp32")
     assert isinstance(predictor.definition, LinearClassify)
     assert predictor.labels == ("neg", "pos")
@@ -198,13 +200,17 @@ def test_every_family_has_a_linear_head(settings, tmp_path, family):
     assert predictor.evaluate(str(settings.eval)).accuracy == result.evaluation.accuracy
 
 
-def test_few_texts_have_fewer_folds_and_two_equal_ones_have_none(settings, tmp_path):
+def test_few_texts_choose_no_penalty_and_have_fewer_folds_and_two_equal_ones_none(
+    settings, tmp_path
+):
     four = write_csv(
         tmp_path / "four.csv", ("text", "label"),
         ("good", "pos"), ("fine film", "pos"), ("bad", "neg"), ("dull", "neg"),
     )  # fmt: skip
     result = finetune_linear(Classify, replace(settings, train=four))
     assert result.cross_validation.num_folds == 4
+    assert result.cross_validation.c == DEFAULT_STRENGTH
+    assert "cross-validation with 4 folds: accuracy" in str(result)
     same = write_csv(tmp_path / "same.csv", ("text", "label"), ("film", "pos"), ("film", "neg"))
     again = finetune_linear(Classify, replace(settings, train=same, overwrite=True))
     assert again.cross_validation is None

@@ -42,7 +42,7 @@ USELESS = {
     "linear": (*OF_SERIES, "resume", *OF_TRAINING),
     "counts": (*OF_SERIES, "resume", *OF_TRAINING),
     "contrastive": (*OF_SERIES, *OF_OTHER_LOSS),
-    "auto": (*OF_SERIES, "cell", "preset", "pooling"),
+    "auto": (*OF_SERIES, "patience", "cell", "preset", "pooling"),
 }
 """Options that a head has no use for."""
 
