@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import refusals
 from browser import find_faults, open_browser
-from computing import CHOICES, NOTED, ComputingPlugin, pin
+from computing import CACHE_KEY, CHOICES, ComputingPlugin, pin
 from hypothesis import settings
 
 from bertsmith.cli import main
@@ -59,7 +59,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--only-computing"):
-        noted = config.cache.get(NOTED, None)
+        noted = config.cache.get(CACHE_KEY, None)
         assert noted is not None, "run all tests first: they note which of them ask for a choice"
         items[:] = [item for item in items if item.nodeid in noted]
 
@@ -69,7 +69,7 @@ def pytest_testnodedown(node):
     """Take over what a worker of pytest-xdist has noted."""
     plugin = computing_plugin(node.config)
     plugin.ran |= set(node.workeroutput["ran"])
-    plugin.asked |= set(node.workeroutput["asked"])
+    plugin.dependent |= set(node.workeroutput["dependent"])
     if refusals.written is not None:
         for case, messages in node.workeroutput["wordings"].items():
             refusals.written.setdefault(case, []).extend(messages)
@@ -85,7 +85,7 @@ def pytest_sessionfinish(session, exitstatus):
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["wordings"] = refusals.written
         session.config.workeroutput["ran"] = sorted(plugin.ran)
-        session.config.workeroutput["asked"] = sorted(plugin.asked)
+        session.config.workeroutput["dependent"] = sorted(plugin.dependent)
         return
     if refusals.written and exitstatus == 0:
         options = session.config.option
@@ -93,8 +93,8 @@ def pytest_sessionfinish(session, exitstatus):
         refusals.write_tables(refusals.written, PASSED, is_partial=is_partial)
     is_whole_run = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if is_whole_run and not session.config.getoption("--only-computing"):
-        noted = set(session.config.cache.get(NOTED, []))  # of other runs, such as of slow tests
-        session.config.cache.set(NOTED, sorted((noted - plugin.ran) | plugin.asked))
+        noted = set(session.config.cache.get(CACHE_KEY, []))  # of other runs, such as of slow tests
+        session.config.cache.set(CACHE_KEY, sorted((noted - plugin.ran) | plugin.dependent))
 
 
 def computing_plugin(config) -> ComputingPlugin:

@@ -1,8 +1,8 @@
-"""Count what makes the code hard to live in.
+"""Count what makes the code hard to read.
 
-`python tools/house.py` prints the counts and ends with 1 where one is over its limit;
-`--list COUNT` names what was counted. Only what misleads a reader has a limit. Sizes are printed
-beside those of the last commit: a file holds one idea, however short or long that makes it.
+`python tools/house.py` prints the counts, and exits with 1 if one is over its limit; `--list COUNT`
+lists the cases of one count. Only things that mislead a reader have a limit. Sizes have none: they
+are printed beside those of the last commit, since a file holds one idea, short or long.
 """
 
 import ast
@@ -133,7 +133,7 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def find_imports(modules: list[Module]) -> dict[str, list[str]]:
-    """Find what the imports of the package's modules do that makes it hard to enter."""
+    """Find circles of imports, and imports inside functions or for types alone."""
     findings: dict[str, list[str]] = defaultdict(list)
     graph: dict[str, set[str]] = {module.name: set() for module in modules}
     for module in modules:
@@ -157,7 +157,7 @@ def find_imports(modules: list[Module]) -> dict[str, list[str]]:
 
 
 def find_names(modules: list[Module]) -> dict[str, list[str]]:
-    """Find names that stand for several things, and files and classes with many."""
+    """Find names with several definitions, and modules, classes and signatures with many names."""
     findings: dict[str, list[str]] = defaultdict(list)
     homes: dict[str, list[str]] = defaultdict(list)
     for module in modules:
@@ -238,7 +238,7 @@ def find_settings(modules: list[Module]) -> dict[str, list[str]]:
 
 
 def find_words(modules: list[Module]) -> dict[str, list[str]]:
-    """Find documentation that does not name its subject, or names it in words of our own."""
+    """Find documentation that does not name its subject, or that uses private words."""
     findings: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         for node in module.nodes:

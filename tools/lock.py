@@ -11,8 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "torch==2.13.0"
-# What pip itself brings, and the project.
 LEFT_OUT = {"pip", "setuptools", "wheel", "bertsmith"}
+"""Packages of a new environment, and the project itself."""
 
 
 def freeze(python: Path) -> list[str]:
@@ -25,26 +25,29 @@ def freeze(python: Path) -> list[str]:
 
 
 def main() -> None:
-    """Resolve in a fresh environment: what the demo needs, what tests add, what the peers add."""
+    """Lock the packages of the demo, then those that tests add, and those that comparisons add."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"
 
-        def install(*what: str) -> None:
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *what], check=True, cwd=ROOT)
+        def install(requirement: str) -> None:
+            command = [python, "-m", "pip", "install", "--quiet", requirement]
+            subprocess.run(command, check=True, cwd=ROOT)
 
         install(TORCH)
         install(".[demo]")
         runtime = freeze(python)
         (ROOT / "requirements.lock").write_text("\n".join(runtime) + "\n", encoding="utf-8")
-        known, before = runtime, "requirements.lock"
+        locked = runtime
+        base = "requirements.lock"
         for extra in ("test", "bench"):
             install(f".[{extra}]")
-            found = freeze(python)
-            added = [pin for pin in found if pin not in known]
-            text = "\n".join([f"-r {before}", *added, ""])
-            known, before = found, f"requirements-{extra}.lock"
-            (ROOT / before).write_text(text, encoding="utf-8")
+            installed = freeze(python)
+            added = [pin for pin in installed if pin not in locked]
+            text = "\n".join([f"-r {base}", *added, ""])
+            locked = installed
+            base = f"requirements-{extra}.lock"
+            (ROOT / base).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

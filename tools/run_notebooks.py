@@ -1,8 +1,8 @@
-"""Run the notebooks of docs/ in their order and store what they show, without progress.
+"""Run the notebooks of docs/ in their order and store the output of their cells, without progress.
 
 `make notebooks` takes a quarter of an hour, ten minutes of it for the first notebook;
 `python tools/run_notebooks.py 3-search` runs one alone. Cells run in this process, without a
-kernel; what goes to standard error is not stored.
+kernel; standard error is not stored.
 """
 
 import ast
@@ -18,11 +18,11 @@ from typing import Any
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parent.parent / "docs/notebooks").glob("*.ipynb"))
 KINDS = {"_repr_html_": "text/html", "_repr_svg_": "image/svg+xml"}
-"""Methods of a value that a notebook calls, and the kinds of what they return."""
+"""Methods of a value that a notebook calls, and the type of the text that they return."""
 
 
 def run_notebook(notebook: dict[str, Any], change: Callable[[str], str] = str) -> None:
-    """Run the cells in the working directory, `change`d, and put their outputs into them."""
+    """Run the cells, each after `change`, in the working directory; store their outputs in them."""
     names: dict[str, Any] = {}
     code_cells = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
     for number, cell in enumerate(code_cells, start=1):

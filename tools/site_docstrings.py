@@ -41,7 +41,7 @@ def with_sections(text: str) -> str:
     >>> with_sections("Add one.\\n\\n>>> add(1)\\n2")
     'Add one.\\n\\nExamples:\\n    >>> add(1)\\n    2'
     """
-    return EXAMPLE.sub(lambda found: "Examples:\n    " + found[0].replace("\n", "\n    "), text)
+    return EXAMPLE.sub(lambda match: "Examples:\n    " + match[0].replace("\n", "\n    "), text)
 
 
 def parameters_of(task: str) -> Iterator[str]:
@@ -51,7 +51,7 @@ def parameters_of(task: str) -> Iterator[str]:
         for option in help_page(f"finetune {task}").options
         if option.panel == "options"
         and not option.is_required
-        and name_of(option) not in {*NOT_PARAMETERS, *OF_COMMANDS_ALONE}
+        and parameter_name(option) not in {*NOT_PARAMETERS, *OF_COMMANDS_ALONE}
     ]
     yield '??? note "Parameters"'
     yield ""
@@ -62,9 +62,9 @@ def parameters_of(task: str) -> Iterator[str]:
         shown = f"`{option.default}`" if option.default else ""
         meaning = FLAG.sub(lambda flag: flag[1].replace("-", "_"), option.help)
         meaning = meaning.replace("|", "\\|")
-        yield f"    | `{name_of(option)}` | {shown} | {meaning} |"
+        yield f"    | `{parameter_name(option)}` | {shown} | {meaning} |"
 
 
-def name_of(option: Option) -> str:
-    """Return the parameter of a flag."""
+def parameter_name(option: Option) -> str:
+    """Return the name of the parameter that a flag sets."""
     return option.name.removeprefix("--").removeprefix("no-").replace("-", "_")

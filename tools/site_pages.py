@@ -1,7 +1,7 @@
-"""Hooks of `make docs`: what the pages of the site have that those of a checkout have not.
+"""Hooks of `make docs`, which change the pages of a checkout for the site.
 
-Notebooks become pages. Chinese pages are marked as Chinese, without blanks where lines break. The
-search shows pages for users before those about changes and measurements.
+Notebooks become pages. Chinese pages are marked as Chinese, and their line breaks do not become
+spaces. The search ranks pages for users above those about changes and measurements.
 """
 
 import json
@@ -14,7 +14,7 @@ from mkdocs.structure.pages import Page
 
 WIDE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef“”‘’…—]"
 LINE_BREAK = re.compile(rf"(?<={WIDE})\n(?={WIDE})")
-"""A line break between characters that have no blank between them."""
+"""A line break between two characters of a script without spaces."""
 INLINE_CODE = re.compile(r"(?<!<span></span>)<code>([^<\n]*)</code>")
 FLAG = re.compile(r"--?[a-z][\w-]*")
 LAST_IN_SEARCH = (

@@ -1,7 +1,7 @@
 """Training budgets and their conversion to the length of a run.
 
-Minutes are wall-clock time. Tokens and operations are converted to steps by a sample of the run's
-batches, which are known before the run begins.
+Minutes are wall-clock time. Tokens and operations are converted to steps by their mean over a
+sample of the run's batches, which can be computed before the run begins.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def length_of_job(budget: ComparisonBudget, job: PretrainJob) -> dict[str, Any]:
     if length is not None:
         return length
     steps = steps_for(budget.amount, _cost_of(budget, objective, config.model))
-    if job.pretraining.has_open_shares:  # shares of the run, whose length is known only now
+    if job.pretraining.has_open_shares:  # they depend on the number of steps, now estimated
         objective = build_objective(
             resolve_unmeasured(job.with_training(steps=steps, minutes=None))
         )
@@ -94,7 +94,7 @@ def _cost_of(
 
 
 def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudget:
-    """Return the only budget among amounts by unit.
+    """Return the budget of the one unit whose amount is not None.
 
     Raises:
         ConfigError: no amount or several are given, or the amount is not above 0.
@@ -103,7 +103,7 @@ def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudge
     if len(chosen) != 1:
         names = " and ".join(f"{unit} = {amount:g}" for unit, amount in chosen.items())
         raise ConfigError(
-            f"{source}: found {names or 'no budget'}; all recipes get one and the same. Give one "
+            f"{source}: found {names or 'no budget'}; all recipes have the same budget. Give one "
             f"of {', '.join(map(option, BUDGET_UNITS))}."
         )
     ((unit, amount),) = chosen.items()
@@ -120,10 +120,10 @@ def steps_for(amount: float, cost: Callable[[int], float]) -> int:
     >>> steps_for(1000, lambda step: 9 if step <= 50 else 11)
     99
     """
-    guess = amount / cost(1)
-    check_steps(guess)
-    guess = max(1, round(guess))
-    steps = np.unique(np.linspace(1, guess, min(guess, SAMPLED_STEPS)).round().astype(int))
+    estimate = amount / cost(1)
+    check_steps(estimate)
+    last = max(1, round(estimate))
+    steps = np.unique(np.linspace(1, last, min(last, SAMPLED_STEPS)).round().astype(int))
     return max(1, round(amount / float(np.mean([cost(step) for step in steps.tolist()]))))
 
 
@@ -131,8 +131,8 @@ def check_steps(steps: float) -> None:
     """Raise ConfigError for more than `MAX_STEPS` steps."""
     if steps > MAX_STEPS:
         raise ConfigError(
-            f"budget: found one of {steps:.3g} steps; allowed is at most {MAX_STEPS:,}. Give a "
-            "smaller one."
+            f"budget: found {steps:.3g} steps; allowed is at most {MAX_STEPS:,}. Give a smaller "
+            "budget."
         )
 
 

@@ -1,9 +1,9 @@
 """Masked-LM evaluation on rows that are identical for all models.
 
-The eval rows of a run follow its recipe: they have one segment or two, and the recipe's masks. The
-common rows do not depend on the recipe: 15 % of their tokens are masked as in the paper (80 %
-[MASK], 10 % replaced, 10 % left). Models are ranked by common rows of a single segment. Since
-models trained on sentence pairs score higher on paired rows, both kinds are reported.
+The eval rows of a run depend on its recipe: they have one segment or two, and the recipe's masks.
+The common rows do not: 15 % of their tokens are masked as in the paper (80 % [MASK], 10 % replaced,
+10 % left). Models are ranked by common rows of a single segment. Rows of two segments are reported
+as well, since models trained on pairs of segments score higher on them.
 """
 
 from dataclasses import dataclass

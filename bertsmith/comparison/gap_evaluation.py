@@ -1,7 +1,7 @@
-"""Gaps that are the same for all models: each predicts one missing token in each of some windows.
+"""Prediction of one missing token (a gap) in each of some windows, the same for all models.
 
-Unlike masked LM on common rows, this measures every system that predicts tokens, whatever it sees
-of the text: the left side, or both.
+Unlike masked LM on common rows, this measures every system that predicts tokens, whether it reads
+the text to the left of the gap or on both sides.
 """
 
 import math
@@ -65,9 +65,9 @@ class GapEvaluation:
         rng = np.random.default_rng(SEED)
         gaps = []
         for window in windows.read(0, self.num_rows):
-            place = int(rng.integers(len(window.ids)))
+            position = int(rng.integers(len(window.ids)))
             ids = window.ids.tolist()
-            gaps.append(Gap(tuple(ids[:place]), tuple(ids[place + 1 :]), ids[place]))
+            gaps.append(Gap(tuple(ids[:position]), tuple(ids[position + 1 :]), ids[position]))
         return gaps
 
 
@@ -83,7 +83,7 @@ def read_sentence(tokenizer: Tokenizer, text: str) -> Gap:
     """Encode a sentence with one mask token.
 
     Raises:
-        ConfigError: there is none, or several.
+        ConfigError: the sentence has no mask token, or several.
     """
     before, mask, after = text.partition(tokenizer.mask_token)
     if not mask or tokenizer.mask_token in after:
@@ -94,10 +94,10 @@ def read_sentence(tokenizer: Tokenizer, text: str) -> Gap:
 
 
 def check_fits(gap: Gap, max_length: int) -> None:
-    """Refuse a sentence that has more than `max_length` tokens with [CLS] and [SEP].
+    """Check that a sentence has at most `max_length` tokens, [CLS] and [SEP] included.
 
     Raises:
-        ConfigError: it has more.
+        ConfigError: the sentence has more.
     """
     length = len(gap.before) + 1 + len(gap.after) + NUM_SPECIAL_TOKENS
     if length > max_length:

@@ -23,22 +23,23 @@ COMMON_TITLES = {
 }
 """Titles of the metrics on the eval rows that are the same for all recipes."""
 COMMON_LOSSES = ("one_segment_loss", "two_segments_loss", "gap_bits_per_byte")
-"""Those of which lower is better."""
+"""Those metrics of which lower is better."""
 
 METHOD = (
     "Each recipe is compared with the first, paired over the seeds: a two-way analysis of variance "
-    "(recipe and seed), its noise estimated from all recipes together and taken to be the same for "
-    "all. Intervals hold at 95 % for all recipes of a metric at once (Student's t, Bonferroni). A "
-    "difference is larger than noise where its interval does not contain 0. Only the "
-    "spread over seeds is measured. The eval texts are a sample too, the same for all recipes, so "
-    "a difference of a few texts means little even if every seed shows it."
+    "(recipe and seed). The noise is assumed to be the same for all recipes, and is estimated from "
+    "all of them. Intervals hold at 95 % for all recipes of a metric at once (Student's t, "
+    "Bonferroni). A difference is larger than noise if its interval does not contain 0. Only the "
+    "spread over seeds is measured. The eval texts are a sample, too, and the same for all "
+    "recipes, so a difference of a few texts means little even if every seed shows it."
 )
 
 GAPS_NOTE = (
-    "A GPT or LSTM sees only the text before it, so its bits are those of the whole text, read "
-    "from left to right. BERT and T5 see both sides; so their bits are a pseudo-likelihood, which "
-    "is lower for the same knowledge. An ELMo has one reader for each side, whose predictions are "
-    "put together by the mean of their logarithms. Compare each with its own kind."
+    "A GPT or LSTM sees only the text before the missing word, so its bits are those of the whole "
+    "text, read from left to right. BERT and T5 see both sides, so their bits are a "
+    "pseudo-likelihood, which is lower for the same knowledge. An ELMo has a language model for "
+    "each side, and the mean of their log-probabilities counts. Compare a system only with others "
+    "of its kind."
 )
 
 
@@ -52,7 +53,7 @@ class Metric:
 
     @property
     def is_loss(self) -> bool:
-        """Whether lower is better; of other metrics, shares and correlations, higher is better."""
+        """Whether lower is better; if not, the metric is a share or a correlation."""
         return self.name in COMMON_LOSSES
 
     def seed_values(self, recipe: str) -> list[float]:
@@ -93,7 +94,7 @@ class Metric:
         """Format a difference, such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
         mean = self.format_value(difference.mean, signed=True)
         if difference.low is None or difference.high is None or difference.p is None:
-            return f"{mean} (no spread over seeds: nothing is known about noise)"
+            return f"{mean} (no spread over seeds, so the noise is unknown)"
         low, high = (self.format_value(x, signed=True) for x in (difference.low, difference.high))
         p = "p < 0.001" if difference.p < 0.001 else f"p = {difference.p:.3f}"
         return f"{mean} ({low} to {high}, {p})"

@@ -18,7 +18,7 @@ from bertsmith.pages.scale import Scale
 GRID = 60
 """Number of points along a curve at which the runs of a recipe are averaged."""
 MIN_DOTS = 3
-"""Fewest recipes for which scores are drawn over cost, a dot for each; two would show no trend."""
+"""Smallest number of recipes for which scores are drawn over cost, since two show no trend."""
 
 
 def write_comparison_page(path: Path, report: ComparisonReport) -> None:
@@ -81,8 +81,8 @@ def scale_of(differences: Mapping[str, Difference]) -> Scale:
 def charts(report: ComparisonReport) -> list[Chart]:
     """Build charts of the common rows' loss over tokens and minutes."""
     axes: list[tuple[str, Callable[[EvalPoint], float]]] = [
-        ("million tokens", lambda moment: moment.tokens / 1e6),
-        ("minutes", lambda moment: moment.minutes),
+        ("million tokens", lambda point: point.tokens / 1e6),
+        ("minutes", lambda point: point.minutes),
     ]
     if not any(each.points for each in report.results):
         return []
@@ -112,10 +112,10 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], floa
 def mean_curve(
     name: str, index: int, runs: Sequence[Sequence[EvalPoint]], x_of: Callable[[EvalPoint], float]
 ) -> Series:
-    """Average runs over their common range.
+    """Average the curves of runs over their common range.
 
-    Values between measurements are interpolated linearly, since runs are not measured at the same
-    minutes.
+    Values between measurements are interpolated linearly, since runs are measured at different
+    times.
     """
     curves = [([x_of(each) for each in run], [each.loss for each in run]) for run in runs]
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)

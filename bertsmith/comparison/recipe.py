@@ -1,4 +1,4 @@
-"""A recipe of a comparison: a named pre-training job, and what a comparison does with it."""
+"""A recipe of a comparison: a named pre-training job, and its methods for the comparison."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class Recipe(ABC, Generic[JobT]):
 
     name: str
     job: JobT
-    """Has `training`, and returns itself with other values `with_training`."""
+    """A job with the field `training` and the method `with_training`."""
 
     @property
     def training(self) -> TrainingSettings:
@@ -38,7 +38,7 @@ class Recipe(ABC, Generic[JobT]):
     @property
     @abstractmethod
     def max_length(self) -> int:
-        """The most tokens of a row."""
+        """The largest number of tokens of a row."""
 
     @abstractmethod
     def learns(self, task: str) -> bool:
@@ -49,7 +49,7 @@ class Recipe(ABC, Generic[JobT]):
         """Convert a budget to `steps` and `minutes` of the training settings.
 
         Raises:
-            BertsmithError: the job cannot be run, or its cost is not known in this unit.
+            BertsmithError: the job cannot be run, or its cost is unknown in the budget's unit.
         """
 
     @abstractmethod
@@ -58,14 +58,14 @@ class Recipe(ABC, Generic[JobT]):
 
     @abstractmethod
     def estimate_seconds(self) -> float:
-        """Estimate the seconds of a run by its budget, or by timing a few of its steps."""
+        """Return the seconds of a run if its budget gives them; else time a few of its steps."""
 
     @abstractmethod
     def check_earlier(self, folder: RunFolder) -> None:
-        """Refuse an earlier run in the folder that had other settings or data.
+        """Check that the earlier run in a folder had the same settings and data.
 
         Raises:
-            ConfigError: names the folder and what differs.
+            ConfigError: they differ; the message names the folder and the differences.
         """
 
     @abstractmethod
@@ -75,8 +75,8 @@ class Recipe(ABC, Generic[JobT]):
         """Train, or continue a stopped run.
 
         Args:
-            command: the command line that continues it.
-            measure: computes figures of each evaluation that are the same for all recipes.
+            command: the command line that continues a stopped run.
+            measure: computes the metrics of each evaluation that all recipes have in common.
 
         Raises:
             BertsmithError: the job cannot be run, or had to stop.

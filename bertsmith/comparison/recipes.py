@@ -33,11 +33,11 @@ from bertsmith.training.run_config import flatten
 
 OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
                "precision", "threads", "from_scratch")  # fmt: skip
-"""Keys that a task's table may not have, since the comparison sets them."""
+"""Keys that the table of a task may not have, because the comparison sets them."""
 
 AnyRecipe = Recipe[Any]
 SHARED_WITH_SYSTEMS = ("training", "optim")
-"""Shared tables that systems beside BERT have, too."""
+"""Shared tables that also apply to recipes of systems beside BERT."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ class Comparison:
     recipes: tuple[AnyRecipe, ...]
     tasks: tuple[ComparedTask, ...]
     plan: RowPlan
-    """Numbers of held-out rows that are used if `settings` give none."""
+    """Numbers of held-out rows, for those that `settings` leave open."""
     sentences: tuple[str, ...] = ()
     """Sentences with one mask token each, for which each model proposes words."""
 
     @property
     def has_other_systems(self) -> bool:
-        """Whether a recipe is of a system beside BERT."""
+        """Whether a recipe trains a system beside BERT, such as a GPT."""
         return any(isinstance(recipe, SystemRecipe) for recipe in self.recipes)
 
     @property
@@ -141,17 +141,17 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     if len(recipes) < 2:
         raise ConfigError(
             f"{_listed(settings.files)}: found {count_noun(len(recipes), 'recipe')}; "
-            "comparing takes two or more. Name further recipe files, or a comparison file with a "
-            "table [recipes]."
+            "a comparison needs two or more. Name further recipe files, or a comparison file with "
+            "a table [recipes]."
         )
-    budget = _asked_budget(path, file, settings)
+    budget = _read_budget(path, file, settings)
     tasks = [_task_of(name, table, path, settings) for name, table in file.tasks.items()]
     _check_names([task.name for task in tasks], "tasks", settings.files)
     recipes = [_with_budget(recipe, budget) for recipe in recipes]
     plan = plan_rows([recipe.training for recipe in recipes])
     if settings.eval_rows is None:
         recipes = [_with_evaluations(recipe, plan) for recipe in recipes]
-    num_seeds = _asked_seeds(path, file, settings)
+    num_seeds = _read_seeds(path, file, settings)
     comparison = Comparison(
         settings, budget, num_seeds, tuple(recipes), tuple(tasks), plan, file.sentences
     )
@@ -205,8 +205,8 @@ def _recipe_of(
     corpus = _path_of(values.pop("corpus", settings.corpus), f"{source}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
         raise ConfigError(
-            f"{source}: corpus: found '{corpus}'; the comparison's is '{settings.corpus}'. Figures "
-            "are compared over one corpus and vocabulary only. Leave 'corpus' out of the recipe."
+            f"{source}: corpus: found '{corpus}'; that of the comparison is '{settings.corpus}'. "
+            "All recipes need the same corpus and vocabulary. Leave 'corpus' out of the recipe."
         )
     recipe: AnyRecipe
     if system is not None:
@@ -215,7 +215,8 @@ def _recipe_of(
         job = from_mapping(PretrainJob, values, source, PretrainJob(settings.corpus))
         if job.model.preset == "auto":
             raise ConfigError(
-                f"{source}: model.preset is 'auto', another size each time. Name a size."
+                f"{source}: model.preset is 'auto', whose size may differ from run to run. Name a "
+                "size."
             )
         recipe = BertRecipe(name, job)
     replaced = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
@@ -261,12 +262,12 @@ def _task_of(
     for key in ("train", "eval"):
         if key in values:
             values[key] = str(find_data(settings.data / str(values[key]), f"{source}: {key}"))
-    # By `auto`, a decision might differ between recipes or seeds, so "keep" is the default here.
+    # The default "auto" might decide differently for each recipe or seed.
     values = {"cls_attention": "keep", **values, "model": "", "out": "", **settings.given_compute}
-    asked = from_mapping(task.settings, values, source)
-    if asked.eval == NOT_GIVEN:
+    task_settings = from_mapping(task.settings, values, source)
+    if task_settings.eval == NOT_GIVEN:
         raise ConfigError(f"{source}: 'eval' is missing. Name the file to score by.")
-    return ComparedTask(name, task, asked)
+    return ComparedTask(name, task, task_settings)
 
 
 def _path_of(value: object, source: str) -> Path:
@@ -281,7 +282,7 @@ def _path_of(value: object, source: str) -> Path:
 
 
 def find_data(path: Path, source: str) -> Path:
-    """Return the path; raise InputError if it is no file."""
+    """Return `path`; raise InputError if it is not a file."""
     if not path.is_file():
         raise InputError(
             f"{source}: no file {path}. Name the folder of the tasks' files by {option('data')}."
@@ -289,21 +290,21 @@ def find_data(path: Path, source: str) -> Path:
     return path
 
 
-def _asked_budget(
+def _read_budget(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> ComparisonBudget:
     on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in BUDGET_UNITS}
     if any(amount is not None for amount in on_line.values()):
         return budget_of(on_line, "command line")
-    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _place_of(path))
+    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _source_of(path))
 
 
-def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
+def _read_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
-            f"{_place_of(path)}: found no seeds. Give {option('seeds', 3)}; without several, "
-            "nothing can be said about noise."
+            f"{_source_of(path)}: found no seeds. Give {option('seeds', 3)}; with a single seed, "
+            "the noise is unknown."
         )
     check_largest("seeds", seeds)
     if seeds < 1:
@@ -311,7 +312,7 @@ def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings
     return seeds
 
 
-def _place_of(path: Path) -> str:
+def _source_of(path: Path) -> str:
     return str(path) if path.name else "command line"
 
 
@@ -337,13 +338,13 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^\w.+]+", "-", name).strip("-.") or "-"
 
 
-def _check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None:
-    """Refuse names that would share a folder."""
+def _check_names(names: Sequence[str], kind: str, files: Sequence[Path]) -> None:
+    """Raise ConfigError if two names would have the same folder."""
     folders: dict[str, str] = {}
     for name in names:
         if (folder := folder_name(name)) in folders:
             raise ConfigError(
-                f"{_listed(files)}: {what} '{folders[folder]}' and '{name}' would share the folder "
+                f"{_listed(files)}: {kind} '{folders[folder]}' and '{name}' would share the folder "
                 f"'{folder}'. Rename one of them."
             )
         folders[folder] = name

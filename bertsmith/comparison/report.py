@@ -46,7 +46,7 @@ class ComparisonReport:
         }
 
     def equal(self) -> dict[str, str]:
-        """Describe the conditions that were the same for all recipes."""
+        """Describe the conditions that are the same for all recipes."""
         comparison = self.comparison
         settings = self.comparison.settings
         train = Corpus.open(settings.corpus)
@@ -94,7 +94,7 @@ class ComparisonReport:
         ]
 
     def guesses(self) -> list[Row]:
-        """Return a row for each sentence with a gap: what each recipe proposes, with seed 0."""
+        """Return a row for each sentence with a gap, with the proposals of each recipe (seed 0)."""
         sentences = self.comparison.sentences
         by_recipe = {each.recipe: each.guesses for each in self.results if each.seed == 0}
         if not sentences or not any(by_recipe.values()):

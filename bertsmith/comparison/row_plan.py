@@ -8,12 +8,13 @@ from bertsmith.training.settings import TrainingSettings
 
 FINAL_ROWS = 4096
 FEWEST_FINAL_ROWS = 256
-"""Fewest rows on which finished models are measured; on fewer, two recipes cannot be told apart."""
+"""Smallest number of rows on which finished models are measured. With fewer, the noise would hide
+the differences between recipes."""
 KINDS_OF_ROWS = 2
-"""Kinds of rows in each evaluation: during training the run's own rows and the common rows, at the
-end common rows of one segment and of two."""
+"""Number of kinds of rows in each evaluation: during training the run's own rows and the common
+rows, at the end common rows of one segment and of two."""
 ROWS_A_MINUTE = 2048
-"""Final rows for each minute, if the budget is in minutes and the number of steps not known."""
+"""Number of final rows for each minute, if the budget is in minutes and the steps are unknown."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class RowPlan:
 
 
 def plan_rows(trainings: Sequence[TrainingSettings]) -> RowPlan:
-    """Plan the evaluations of trainings that have their length, by the shortest of them."""
+    """Plan the evaluations of trainings by the shortest one; all have `steps` or `minutes`."""
     if any(training.steps is None for training in trainings):
         minutes = min(training.minutes or 0.0 for training in trainings)
         final_rows = _within_bounds(ROWS_A_MINUTE * minutes)

@@ -47,7 +47,7 @@ MEASURED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
 
 IN_COMMON = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
-"""Beginnings of the metrics for which the common rows or gaps stand, or another metric."""
+"""Prefixes of metrics that are left out, since common rows, gaps or another metric replace them."""
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte")
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
@@ -70,8 +70,8 @@ class RunResult:
 
     `scores` has metrics by name: of masked LM on the common rows, of the run's other objectives on
     its own eval rows, and of the tasks. `cost` has parameters, steps, tokens, minutes and, if it is
-    known, the peak memory of the process that led the pre-training. `points` are the evaluations
-    during training, and `errors` messages about the parts of the run that failed.
+    known, the peak memory of the main process in pre-training. `points` are the evaluations during
+    training, and `errors` the messages of the parts of the run that failed.
     """
 
     recipe: str
@@ -94,7 +94,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class ComparisonRun:
-    """The comparison and the callbacks that all of its runs need."""
+    """The comparison, and the callbacks, command line and output function for all of its runs."""
 
     comparison: Comparison
     callbacks: Sequence[Callback]
@@ -122,7 +122,7 @@ class ComparisonRun:
 def run_all(work: ComparisonRun) -> list[RunResult]:
     """Run every recipe with every seed and return the results, sorted by recipe and seed.
 
-    All recipes run with the first seed, then with the next, so that a comparison that is stopped
+    All recipes run with the first seed, then with the next one. So a comparison that is stopped
     early has runs of each recipe.
 
     Raises:
@@ -164,9 +164,9 @@ def _run_one(
     """Pre-train, evaluate and fine-tune on every task, or read recorded results.
 
     Args:
-        position: the place of the run among all, such as "3 of 12", for messages.
-        progress: moves the bar of all runs by this run's part, during pre-training alone, which
-            takes most of the time.
+        position: the number of the run, such as "3 of 12", for messages.
+        progress: moves the bar of all runs by this run's part. It moves only during pre-training,
+            which takes most of the time.
     """
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({position})"
@@ -256,11 +256,11 @@ def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder
 def _train(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder) -> int | None:
     """Finish a run's training, and return the peak memory of this process meanwhile, in bytes.
 
-    The peak is None if it is unknown: the system does not tell, a part of the run is over already,
-    or a GPU trains, which has memory of its own.
+    The peak is None if it is unknown: if the system does not provide it, the run was continued, or
+    a GPU trained, which has memory of its own.
     """
     is_whole = not folder.run_path.exists()
-    give_free_memory_back()  # what the run before held is not counted again
+    give_free_memory_back()  # so that memory of the run before does not count
     is_counted = reset_peak()
     recipe.train(folder, work.callbacks, work.command, work.measure_in_training())
     with compute_settings(recipe.training) as (device, _):
@@ -268,13 +268,13 @@ def _train(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder) -> int | N
 
 
 def _guess_anew(comparison: Comparison, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:
-    """Let a finished model fill the comparison's sentences, which have changed since."""
+    """Let a finished model fill the gaps of sentences that were changed after its run."""
     with compute_settings(recipe.training) as (device, _), torch.inference_mode():
         return _guess(comparison, recipe.load(folder.path).to(device))
 
 
 def _guess(comparison: Comparison, model: TrainableModel) -> dict[str, Any]:
-    """Return the comparison's sentences, and what a model proposes for their gaps, as JSON."""
+    """Return the comparison's sentences, and a model's proposals for their gaps, as JSON."""
     tokenizer = Corpus.open(comparison.settings.corpus).tokenizer()
     gaps = [read_sentence(tokenizer, sentence) for sentence in comparison.sentences]
     guesses = guess_words(model, tokenizer, gaps)
@@ -345,8 +345,9 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
     if (rows := folder.read_run().get(MEASURED, {}).get("rows", expected)) != expected:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
-            f"tokens, where {expected['final_rows']} of {expected['max_length']} are asked for "
-            f"(the shortest max_length of all recipes counts). Choose another {option('out')}."
+            f"tokens, but this comparison has {expected['final_rows']} rows of "
+            f"{expected['max_length']} (the shortest max_length of all recipes). Choose another "
+            f"{option('out')}."
         )
     scores = folder.read_run().get(MEASURED, {}).get("figures", {})
     has_gaps = "gap_accuracy" in scores
@@ -354,8 +355,8 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
     if "one_segment_loss" in scores and has_gaps != comparison.has_other_systems:
         raise ConfigError(
             f"{folder.run_path}: measured {'with' if has_gaps else 'without'} systems beside BERT, "
-            f"where this comparison has {'none' if has_gaps else 'some'}, so its curve "
-            f"has another unit. Choose another {option('out')}."
+            f"but this comparison has {'none' if has_gaps else 'some'}, so its curve has another "
+            f"unit. Choose another {option('out')}."
         )
 
 

@@ -24,10 +24,9 @@ class ComparisonSettings(Compute):
     data: Path = Path()
     """Folder that holds the tasks' files; the current folder by default."""
     minutes: float | None = None
-    """Budget in minutes: train each recipe for so long, evals included. Give one of the four
-    budgets."""
+    """Budget in minutes for each recipe, evaluations included. Give one of the four budgets."""
     tokens: float | None = None
-    """Budget in tokens: train each recipe on so many, special tokens included."""
+    """Budget in tokens for each recipe, special tokens included."""
     flops: float | None = None
     """Budget in floating-point operations of matrix products for each recipe."""
     steps: float | None = None
@@ -35,15 +34,15 @@ class ComparisonSettings(Compute):
     seeds: int | None = None
     """Number of seeds: each recipe runs once with each of them."""
     eval_rows: int | None = None
-    """Number of eval rows in each evaluation of a run. By default 512, ten times in a run; in short
-    runs fewer rows and fewer evaluations, which take at most a twentieth of the time."""
+    """Number of eval rows in each evaluation of a run. By default 512, in ten evaluations. Short
+    runs have fewer of both, so that evaluations take at most a twentieth of the time."""
     final_rows: int | None = None
     """Number of eval rows on which the finished models are measured. By default 4,096; after short
     runs fewer, but at least 256."""
 
     @property
     def given_compute(self) -> dict[str, Any]:
-        """The settings of computing that replace each recipe's own: those that are not defaults."""
+        """The compute settings that replace those of each recipe: all that are not defaults."""
         values = {field.name: getattr(self, field.name) for field in fields(Compute)}
         return {name: value for name, value in values.items() if value != getattr(Compute, name)}
 

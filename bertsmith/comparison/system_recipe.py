@@ -45,14 +45,14 @@ class SystemRecipe(Recipe[SystemJob]):
         return task == "classify"
 
     def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
-        # Resolved for every budget, so that a wrong shape is found before anything runs.
+        # Resolved for every budget, so that a wrong shape is an error before the first run.
         objective = self.with_training(steps=1, minutes=None)._resolve().objective
         length = budget.known_length()
         if length is not None:
             return length
         if budget.unit == "flops":
             raise ConfigError(
-                "floating-point operations are counted for BERT and its relatives alone. Give "
+                "floating-point operations are counted only for BERT and its relatives. Give "
                 f"{option('minutes')}, {option('tokens')} or {option('steps')}."
             )
         return {
@@ -107,7 +107,7 @@ class SystemRecipe(Recipe[SystemJob]):
         return SYSTEMS[self.job.system].load(directory)
 
     def _resolve(self, earlier: RunFolder | None = None) -> ResolvedSystem[SplitCorpus]:
-        """Decide the settings that are open, as a run does that begins, or continues `earlier`."""
+        """Resolve the settings as a new run does, or as a run that continues `earlier`."""
         out = Path() if earlier is None else earlier.path
         with computing_on(self.training, earlier) as machine:
             return self._run(out, resume=earlier is not None).resolve(machine)

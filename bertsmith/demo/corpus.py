@@ -1,9 +1,8 @@
 """Documentation of the installed Python packages as documents of plain prose.
 
-Docstrings are read by `ast`: nothing is imported or run. Each module is one document. Only
-paragraphs that consist of sentences are kept, and of equal paragraphs only the first. A language
-model learns most from sentences, and the layout of docstrings would reveal which library a
-paragraph is from.
+Docstrings are read by `ast`, so no module is imported or run. Each module is one document, of the
+paragraphs that consist of sentences; of equal paragraphs, only the first is kept. A language model
+learns most from sentences, and other parts of docstrings would reveal the library by their layout.
 """
 
 import ast
@@ -21,7 +20,7 @@ from pathlib import Path
 MAX_CHARS = 8_000_000
 MAX_CHARS_OF_LIBRARY = 800_000
 ENOUGH_CHARS = 60_000
-"""Characters to read from each library that the question is about, even if the time is over."""
+"""Number of characters to read from each library of the question, even if the time is over."""
 
 STANDARD_LIBRARY = "standard library"
 # Installed packages may live inside the standard library's folder.
@@ -82,7 +81,7 @@ class ModuleText:
 
 @dataclass
 class Documentation:
-    """Documents, and the numbers of files and paragraphs that were left out, by reason."""
+    """Documents, and by reason the number of files and paragraphs that were left out."""
 
     documents: list[ModuleText] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -110,10 +109,10 @@ def read_documentation(
 ) -> Documentation:
     """Read the prose of libraries in about `seconds`, so that no library dominates.
 
-    The next module is always taken from the library with the least text so far; the libraries in
-    `first` are read before all others. The modules of a library are read in the order of a hash of
-    their paths, so that if time ends early, all parts of the library have had the same chance. The
-    same files give the same result, unless time runs out.
+    The next module is taken from the library with the least text so far; the libraries in `first`
+    are read before all others. The modules of a library are read in the order of a hash of their
+    paths, so that all parts of the library have the same chance if time runs out. The same files
+    give the same result, unless time runs out.
     """
     ends_at = time.monotonic() + seconds
     documentation = Documentation()
@@ -161,7 +160,7 @@ def _add(
 
 
 def _modules(top: Path, skipped: Counter[str]) -> list[tuple[str, Path]]:
-    """List the source files of a library as (path inside the library, path), in a hash's order."""
+    """List the source files of a library as (path inside the library, path), sorted by a hash."""
     if top.is_file():
         return [(top.name, top)]
     modules = []
@@ -234,7 +233,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
             yield block
             block = []
         if is_hanging or not block:
-            # The lines of an item from the second on may have another indentation than the first.
+            # All lines of an item after the first may have another indentation.
             indent = depth
             is_hanging = item is not None and not is_hanging
         if text and not is_underline:

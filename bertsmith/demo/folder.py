@@ -1,7 +1,7 @@
 """The demo's folder, in which a new demo replaces an earlier demo and nothing else.
 
-A demo is built in its final folder, so that the paths that it writes into files are right. Until it
-is complete, the earlier demo is kept in a folder inside, and is moved back if the new demo fails.
+A demo is built in its final folder, because its files contain paths of the folder. The earlier demo
+is kept in a folder inside until the new demo is complete, and is moved back if the new demo fails.
 """
 
 import json
@@ -22,7 +22,7 @@ EARLIER = "earlier-demo"
 
 @contextmanager
 def fresh_folder(out: Path) -> Iterator[None]:
-    """Lock the folder of a demo, and move an earlier demo aside while the block runs.
+    """Lock the folder of a demo, and set an earlier demo aside while the block runs.
 
     After the block, the earlier demo is deleted, or restored if the block raised an error.
 

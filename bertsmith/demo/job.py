@@ -44,31 +44,30 @@ from bertsmith.vocabulary.settings import TokenizerSettings
 from bertsmith.vocabulary.train import write_tokenizer
 
 READING_SHARE = 0.08
-"""Share of the time after which no more modules are read."""
+"""Share of the time in which modules are read."""
 ENDING_SHARE, ENDING = 0.3, 5.0
-"""Share of the time for all parts after pre-training. But these parts get at most `ENDING` times
-the seconds that learning the vocabulary took, so that a fast computer pre-trains longer."""
+"""Share of the time for all parts after pre-training. They get at most `ENDING` times the seconds
+that learning the vocabulary took, so that a fast computer pre-trains longer."""
 PAGE_SHARE = 0.03
 """Share of the time for examples and the page."""
 COUNTING = 0.5
-"""Time that `pretrain` needs to count tokens for the first word embeddings, as a multiple of the
-time that learning the vocabulary took. It comes on top of the `minutes` of `pretrain`."""
+"""Time in which `pretrain` counts tokens for the first word embeddings, as a multiple of the time
+that learning the vocabulary took. The `minutes` of `pretrain` do not include it."""
 STARTING = 5.0
-"""Seconds that loading the program takes, before the demo begins to measure time."""
+"""Seconds that importing the program takes, before the demo begins to measure time."""
 LEAST_PRETRAINING = 20.0
-"""Minimum seconds of pre-training, even if no time is left for it."""
+"""Minimum number of seconds of pre-training, even if no time is left for it."""
 TRAINING_SHARE = 0.5
 """Share of the time of a fine-tuning after which training ends; the rest is for scoring."""
 
 MAX_VOCABULARY, LEAST_VOCABULARY = 8000, 1000
 CHARS_PER_TOKEN = 200
-"""Characters of text for each token of the vocabulary, so that less text gets fewer tokens."""
+"""Number of characters of text for each token of the vocabulary; less text gets fewer tokens."""
 HELD_OUT = 0.02
 NUM_TRAIN, NUM_DEV = 25, 10
-"""Numbers of labelled paragraphs of each library to learn from, and to choose the best weights."""
+"""Numbers of labelled paragraphs of each library: for training, and to choose the best weights."""
 NUM_DRAWS = 3
-"""Number of random choices of labelled paragraphs. The scores are averaged over the choices, so
-that they depend less on one of them."""
+"""Number of random choices of labelled paragraphs. The scores are averaged over these choices."""
 FINETUNE_LEARNING_RATE = 5e-4
 MAX_TEST, TEST_PER_MINUTE = 150, 30
 """Maximum number of paragraphs of each library to score on: in all, and for each minute of the
@@ -132,7 +131,7 @@ def run_demo(
     """Run all steps and return the figures that `demo.json` and the report hold.
 
     Args:
-        say: shows a line about each part of the work.
+        say: prints a line about each part of the work.
         callbacks: objects that receive each entry of the journals of all trainings.
         libraries: by name, the folder of each library to read; by default those of this Python.
 
@@ -306,14 +305,14 @@ def compare_models(
 ) -> tuple[dict[str, list[ClassReport]], int]:
     """Fine-tune the pre-trained and the untrained model on each draw, and score them.
 
-    It ends after the draw for whose successor there is no time. The first classifier of the
+    It ends after a draw if there is no time for the next one. The first classifier of the
     pre-trained model is saved in `out`.
 
     Args:
-        draws: pairs of lists of examples: to choose the best weights by, and to learn from.
+        draws: pairs of lists of examples: to choose the best weights by, and to train on.
 
     Returns:
-        By the name of the model its reports, one for each draw; and the number of steps of the
+        For each model by its name, the reports, one for each draw; and the number of steps of the
         shortest fine-tuning.
     """
     reports: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
@@ -344,7 +343,7 @@ def compare_models(
             group.append(cast(ClassReport, classifier.evaluate(*texts_and_labels(test))))
         fewest_steps = min(fewest_steps, steps)
         if timer.left - PAGE_SHARE * timer.total < left_before - timer.left:
-            break  # the next draw would take as long as this one, which is too long
+            break  # the next draw would take as long as this one, but less time is left
     return reports, fewest_steps
 
 

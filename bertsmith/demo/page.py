@@ -92,13 +92,13 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shortened(results: Mapping[str, Any]) -> str:
-    """Describe what was shortened because there was too little time; empty if nothing was."""
+    """Describe the parts that were shortened for lack of time; empty if none was."""
     question = results["question"]
     sentences = []
     if results["pretraining"]["steps"] < LEARNING_STEPS:
         sentences.append(
             f"In fewer than {LEARNING_STEPS} steps the model learns only how frequent tokens are, "
-            "so the figures do not show what pre-training is worth."
+            "so the figures do not show the value of pre-training."
         )
     if question["num_draws"] == 1:
         sentences.append(
@@ -119,7 +119,7 @@ def shortened(results: Mapping[str, Any]) -> str:
 
 
 def next_steps(out: Path) -> list[dict[str, Any]]:
-    """List commands to try next; those for the reader's own texts need files of the reader's."""
+    """List commands to try next; the last ones need texts and labels of the reader."""
     run = program()
     question = out / "question"
     pretrained, classifier, corpus, test, train, dev, longer, another = (

@@ -1,9 +1,8 @@
 """A question with known answers, made from documents: which library does a paragraph document?
 
-All paragraphs of a module are used either for training or for scoring. So no paragraph is scored
-whose neighbours were in the training data. Modules for scoring are left out of the corpus as well.
-The name of the library would answer the question, so each word that contains such a name is
-replaced.
+All paragraphs of a module are used either for training or for scoring, so that a scored paragraph
+has no neighbours in the training data. Modules for scoring are left out of the corpus, too. Each
+word that contains the name of a library is replaced, because it would answer the question.
 """
 
 import re
@@ -26,8 +25,8 @@ LABELS = {
     "sympy": "SymPy",
     "torch": "PyTorch",
 }
-"""Labels by package: the libraries that the question is about. NumPy, PyTorch, SymPy and NetworkX
-come with bertsmith's dependencies, the others with `bertsmith[demo]`."""
+"""The libraries of the question: the label of each package. NumPy, PyTorch, SymPy and NetworkX are
+installed with bertsmith's dependencies, the others with `bertsmith[demo]`."""
 # Long names are replaced inside other words, too (`mplot3d`, `libtorch`). Short names are replaced
 # only if no letter stands beside them: in `np.array` and `mpl_toolkits`, but not in `input`.
 NAMES = (
@@ -46,7 +45,7 @@ TEST_EVERY = 5
 # A shorter paragraph often says nothing about its library; a longer one costs time.
 MIN_WORDS, MAX_WORDS = 20, 80
 MAX_PER_MODULE = 10
-"""Maximum number of paragraphs from one module; more of them would be too much alike."""
+"""Maximum number of paragraphs from one module, since they are alike."""
 
 
 def split_modules(
@@ -98,7 +97,7 @@ def build_question(
         raise InputError(
             f"installed packages: {len(labels)} of the {len(LABELS)} libraries that the demo "
             "asks about have enough documentation, and it needs two. Install bertsmith with its "
-            "dependencies; their .py files must be there, since the demo reads the docstrings."
+            "dependencies and their .py files, whose docstrings the demo reads."
         )
     return {label: train[label] for label in labels}, {label: test[label] for label in labels}
 

@@ -12,7 +12,7 @@ class DemoSettings:
 
     out: Path = Path("runs/demo")
     """The folder for text, vocabulary, corpus, models, and report.html. An earlier demo in it is
-    replaced; other files in it are never touched."""
+    replaced; other files in it stay."""
     minutes: float = 5.0
     """Minutes for the whole demo. With more minutes, the model gets better."""
 

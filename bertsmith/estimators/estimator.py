@@ -1,7 +1,8 @@
 """The base of estimators: a task's settings with scikit-learn's methods.
 
-`fit` calls the function behind `bertsmith finetune TASK` with the same settings. The other methods
-use a predictor, which is loaded from the folder that `fit` writes. scikit-learn is not needed.
+`fit` calls the function that `bertsmith finetune TASK` calls, with the same settings. The other
+methods use a predictor, which is loaded from the folder that `fit` writes. scikit-learn is not
+needed.
 """
 
 import copy
@@ -51,12 +52,12 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 
 NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "average", "columns")
-"""Settings that are not keyword parameters. `model` is the first parameter; `fit` takes the data
-and the columns; scikit-learn's own tools replace `seeds` and `folds`."""
+"""Settings that are not keyword parameters. `model` is the first parameter, `fit` takes the data
+and the columns, and scikit-learn has tools of its own in place of `seeds` and `folds`."""
 NOT_RESTORED = ("out", "resume", "overwrite", "verbose", "threads")
 """Parameters that `load` does not restore: they are about one run or machine, not the model."""
 OWN_PARAMETERS: Mapping[str, Any] = {"out": None, "verbose": None}
-"""Parameters that the command does not have, or for which it has another default."""
+"""Defaults of the parameters that the command lacks, or for which it has another default."""
 
 
 class Estimator(ABC):
@@ -69,12 +70,12 @@ class Estimator(ABC):
 
     task: ClassVar[type[Task[Any, Any]]]
     kind: ClassVar[Literal["classifier", "regressor"] | None] = None
-    """The kind of estimator that scikit-learn takes this class for."""
+    """The kind of estimator in scikit-learn's terms."""
     labels_name: ClassVar[str] = "label"
-    """The column for the values of y, if X is a table or rows and `label_column` is not passed."""
+    """Name of the column for y if X is a table or rows, unless `label_column` is passed."""
     needs_labels: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
-    """For each key of `_row`, the reading option that names its column, such as `text_column`."""
+    """The reading option, such as `text_column`, that names the column of each key of `_row`."""
 
     model: str | os.PathLike[str]
     out: str | os.PathLike[str] | None
@@ -246,8 +247,8 @@ class Estimator(ABC):
             y: the labels; None if X holds them.
             eval: examples by which the best weights are chosen: a share of X, drawn with `seed`
                 so that each label has the same share; or a path, a table or rows; or a tuple
-                (X, y). None trains on all of X: nothing is scored, and the last step's weights
-                are kept. With `head="linear"`, a share is not needed and None is meant.
+                (X, y). None trains on all of X: nothing is scored, and the weights of the last
+                step are kept. With `head="linear"`, a share is ignored, as if it were None.
             limit: use only this many examples of X, the first ones; by default the parameter
                 `limit`.
             show_progress: show the run, and its scores at the end; by default as `verbose` says.
@@ -258,18 +259,18 @@ class Estimator(ABC):
         Raises:
             InputError: an example cannot be read; the message names its row if it has one.
             ConfigError: the value of a parameter is not allowed, or `out` holds an earlier run.
-            CheckpointError: `model` is not a model's folder.
+            CheckpointError: `model` is not the folder of a model.
             TrainingError: the training had to end, for example because the loss became NaN.
             KeyboardInterrupt: Ctrl-C was pressed; if `out` is set, a checkpoint was saved, from
                 which `resume=True` goes on.
         """
-        self._settings(columns)  # impossible settings are refused before anything is read
+        self._settings(columns)  # refuses impossible settings before reading the examples
         verbosity = self._verbosity(show_progress)
         train = self._source(X, y, columns)
         labels = self._describe_labels(train, y, columns)
         is_share = isinstance(eval, Real) and not isinstance(eval, bool)
-        is_apart = eval is not None and not is_share
-        held_out = self._held_out(eval, columns) if is_apart else train
+        has_eval_data = eval is not None and not is_share
+        held_out = self._held_out(eval, columns) if has_eval_data else train
         folder = TemporaryFolder() if self.out is None else None
         settings = self._settings(
             columns,
@@ -281,10 +282,10 @@ class Estimator(ABC):
         if folder is None:
             check_outside(settings.out, settings.model)
         check_delimiter(settings.columns, train, held_out)
-        dataset = self.task.read(settings, (train, held_out if is_apart else None))
+        dataset = self.task.read(settings, (train, held_out if has_eval_data else None))
         if is_share and settings.needs_held_out:
             dataset = hold_out(dataset, eval, settings.seed)
-        elif not is_apart:  # the task may have read X as evaluation examples as well
+        elif not has_eval_data:  # the task may have read X as eval examples, too
             dataset = dataclasses.replace(dataset, held_out=[])
         with training_view(verbosity) as view:
             try:
@@ -295,8 +296,8 @@ class Estimator(ABC):
                     "the same call with resume=True",
                     dataset=dataset,
                 )
-            except Interrupted as error:  # scikit-learn's searches go on after an Exception
-                message = "fit: stopped. Nothing is kept without out=; pass it to resume later."
+            except Interrupted as error:  # scikit-learn's searches would go on after an Exception
+                message = "fit: stopped. Without out=, no run is kept; pass it to resume later."
                 raise KeyboardInterrupt(message if folder else str(error)) from None
             except TrainingError as error:
                 if folder:  # the file is in the temporary folder, which is about to be removed
@@ -432,7 +433,7 @@ class Estimator(ABC):
             self._set_fitted_attributes()
 
     def _load_fitted(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
-        """Load the model in `settings.out`; a temporary `folder` lives as long as the model."""
+        """Load the model in `settings.out`, and keep a temporary `folder` as long as the model."""
         self.predictor_ = self._open(settings.out, settings)
         # A finalizer keeps its arguments alive until it runs: here the temporary folder.
         weakref.finalize(self.predictor_.loaded.folder, lambda temporary: None, folder)
@@ -444,7 +445,7 @@ class Estimator(ABC):
         if "sample_weight" in columns:
             raise ConfigError(
                 "sample_weight: examples have no weights of their own. Leave it out; "
-                "TextClassifier(…, class_weights=…) weighs labels."
+                "TextClassifier(…, class_weights=…) gives weights to labels."
             )
         parameters = {name: _plain(value) for name, value in self.get_params().items()}
         if not isinstance(parameters.pop("verbose"), int | np.integer | None):
@@ -512,7 +513,7 @@ class Estimator(ABC):
         """Set the attributes that follow from the fitted model, such as `classes_`."""
 
     def _predictions(self, data: Any, columns: Mapping[str, Any], **options: Any) -> Iterator[Any]:
-        """Return an iterator of predictions for texts, a table, rows or a file, in bounded memory.
+        """Iterate over the predictions for texts, a table, rows or a file, in bounded memory.
 
         `options` are `batch_size` and `show_progress`.
         """
@@ -526,7 +527,7 @@ class Estimator(ABC):
             examples: Iterable[Any] = prediction_items(data)
         else:
             check_delimiter(self._settings(columns).columns, named)
-            # Each row needs a prediction: if one were skipped, those after it would move up.
+            # A skipped row would shift the predictions of all later rows.
             training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
             reading = self._settings({**training_columns, **columns}).columns
             examples = predictor.definition.reader(named, reading, labelled=False)
@@ -543,7 +544,7 @@ class Estimator(ABC):
 
 
 class TemporaryFolder:
-    """A folder that is removed together with this object, at the latest when Python ends."""
+    """A folder that is deleted with this object, at the latest when Python ends."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="bertsmith-"))
@@ -556,7 +557,7 @@ def _remove(path: Path, process: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a parameter to its form in recipes, where labels are named by text."""
+    """Convert a parameter to its form in recipes, where labels are strings."""
     if isinstance(value, Mapping):
         return {label_name(label): weight for label, weight in value.items()}
     return value

@@ -16,11 +16,11 @@ from bertsmith.training.recorder import Callback, Status
 VERBOSE = "BERTSMITH_VERBOSE"
 """Environment variable with the default of `verbose` for all estimators."""
 BLOCK_SECONDS = 0.5
-"""Minimum seconds between two steps that update the output of a notebook."""
+"""Minimum number of seconds between two updates of the output of a notebook by steps."""
 
 
 def default_verbosity() -> int:
-    """Return how much is shown by default: 0 for nothing, 1 for the run, 2 for details as well.
+    """Return the default verbosity: 0 shows nothing, 1 the run, 2 its details, too.
 
     Raises:
         ConfigError: the environment variable has another value.
@@ -103,7 +103,7 @@ class NotebookDisplay(Callback, TrainingView):
 
 @contextmanager
 def training_view(verbosity: int) -> Iterator[TrainingView]:
-    """Show the training that the block runs: 0 for nothing, 1 for the run, 2 for details as well.
+    """Show the training in the block: with 0 nothing, with 1 the run, with 2 its details, too.
 
     In a notebook, the view is part of the cell's output; elsewhere it is on standard error.
     """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def default_output() -> str:
-    """Return the output that `sklearn.set_config(transform_output=…)` set for all transformers."""
+    """Return the kind of output that `sklearn.set_config(transform_output=…)` has set."""
     sklearn = sys.modules.get("sklearn")
     return "default" if sklearn is None else sklearn.get_config()["transform_output"]
 

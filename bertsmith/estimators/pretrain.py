@@ -1,4 +1,4 @@
-"""Pre-training in one call, from texts to a vocabulary, a corpus and a BERT."""
+"""Pre-training in one call: texts → a vocabulary, a corpus and a BERT."""
 
 import dataclasses
 import difflib
@@ -97,14 +97,14 @@ def pretrain(
         texts: a file, folder or pattern, or a list of `pathlib.Path`s, as for `bertsmith corpus
             build`; or texts in memory, each a document: a list, an array, a column, a table or
             rows. They are read several times, a portion at a time. An iterator can be read only
-            once, so it needs a `tokenizer` or `from_`. None if `corpus` is passed.
+            once, so it needs a `tokenizer` or `from_`. None if `corpus` is given.
         out: folder of the model; by default `runs/NAME-bert` for a file called NAME or a corpus
             called NAME-corpus, else `runs/my-bert`.
         recipe: the name of one of bertsmith's recipes, or the path of a .toml file; by default
-            "quarter-hour", or "continue" with `from_`, whose model has its size already.
+            "quarter-hour", or with `from_` "continue", which sets no size of the model.
         corpus: folder of an existing corpus.
-        tokenizer: folder of an existing tokenizer; by default that of `from_`, if passed, else a
-            vocabulary is learned from the texts.
+        tokenizer: folder of an existing tokenizer; by default that of `from_` if it is given,
+            otherwise a vocabulary is learned from the texts.
         vocab_size: size of the vocabulary to learn, in tokens.
         show_progress: show each part of the work, the run and its scores; by default yes, unless
             the environment variable BERTSMITH_VERBOSE is 0.
@@ -116,8 +116,7 @@ def pretrain(
 
     Raises:
         InputError: a file or text cannot be read, or there is too little text.
-        ConfigError: a setting is unknown or not allowed, or a folder to write already holds
-            something.
+        ConfigError: a setting is unknown or not allowed, or a folder to write is not empty.
         CorpusError: the folder `corpus` is not complete, or does not match the tokenizer.
         CheckpointError: the folder `from_` holds no complete model.
         TrainingError: the run had to end, for example because the loss became NaN.
@@ -188,7 +187,7 @@ def pretrain(
                 resume_command="the same call with resume=True",
             )
         finally:
-            if run.has_run:  # from now on, only resume=True goes on, which needs no inputs
+            if run.has_run:  # to continue it needs resume=True, which does not read the inputs
                 inputs.remove()
         view.show_report(as_arguments("\n".join(describe_pretraining(figures))))
     return Pretrained(model, built, figures)
@@ -233,7 +232,7 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
                 f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(argument_names)}."
             )
             raise ConfigError(f"pretrain: there is no argument '{name}'. {hint}")
-    # A length that was passed replaces the length of the recipe, whichever of the two it has.
+    # `minutes` or `steps` replaces the one of the two that the recipe sets.
     for one, other in (("minutes", "steps"), ("steps", "minutes")):
         if one in settings and other not in settings:
             tables["training"][other] = None
@@ -241,10 +240,10 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
 
 
 def as_texts(texts: Any, column: str) -> tuple[str, ...] | TextsInMemory:
-    """Return the names of files that an argument holds, or its texts.
+    """Return the files that `texts` names, or the texts in memory.
 
-    A string or a path is a file, and a list of paths is a list of files; strings in a list are
-    texts. The texts of tables and rows are those of `column`.
+    A string or a path is a file, and a list of paths is a list of files. Strings in a list are
+    texts. The texts of a table or of rows are in `column`.
 
     Raises:
         InputError: a string names no file, or the first string of a list looks like a file's name.

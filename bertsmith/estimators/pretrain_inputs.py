@@ -20,16 +20,16 @@ from bertsmith.system.files import write_json
 
 @dataclass(frozen=True)
 class PretrainInputs:
-    """The hidden file with the inputs of a call and the names of the parts that it built."""
+    """The hidden file with the inputs of a call and the parts (tokenizer, corpus) that it built."""
 
     path: Path
 
     def read_built(self, inputs: Any) -> list[str]:
-        """Return the parts, of tokenizer and corpus, that a call with these inputs built."""
+        """Return the parts (tokenizer, corpus) that an earlier call with these inputs built."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            written = json.loads(self.path.read_text(encoding="utf-8"))
-            if written["inputs"] == inputs:
-                return list(written["built"])
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            if content["inputs"] == inputs:
+                return list(content["built"])
         return []
 
     def write(self, inputs: Any, built: Sequence[str]) -> None:

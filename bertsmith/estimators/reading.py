@@ -67,9 +67,9 @@ class QuestionAnswerer(Estimator):
 
 
 def _find_start(passage: str, answer: str) -> int:
-    """Return the index of an answer in a passage, or 0 if the passage does not hold it.
+    """Return the offset of an answer in a passage; 0 if the passage lacks it.
 
-    The first occurrence as whole words counts; if there is none, the first inside other words.
+    It is the first occurrence as whole words, or if there is none, the first one inside a word.
     """
     as_words = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", passage)
     return as_words.start() if as_words else max(0, passage.find(answer))

@@ -1,4 +1,4 @@
-"""Conversion of users' data to a file path or to rows with the default column names."""
+"""Convert the data of a call to the path of a file, or to rows with the default column names."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,8 +18,8 @@ from bertsmith.errors import InputError
 class BuiltRows:
     """Rows that are built from items and labels when they are read.
 
-    `build` makes a row of an item, such as a text or a row without label, and its label. Where the
-    items are rows, it adds the column `added` to them; messages do not list it.
+    `build` makes a row from an item (a text, or a row without a label) and its label. To items that
+    are rows it adds the column `added`, which messages do not list.
     """
 
     items: Iterable[Any]
@@ -44,9 +44,9 @@ def as_source(
     Args:
         data: X: a path, a table, rows, or items such as texts.
         labels: y, or None if X holds the labels.
-        build: makes a row of an item, which may be a row without label, and its label.
+        build: makes a row from an item, which may be a row without a label, and its label.
         unlabelled: whether items need no labels.
-        label_name: the column in which `build` puts the label of an item that is a row.
+        label_name: the column that `build` adds to an item that is a row.
 
     Raises:
         InputError: X is of another type or names no file, labels are missing, or there is not one
@@ -88,8 +88,7 @@ def as_source(
 def as_labels(labels: Any) -> list[Any]:
     """Return labels as a list.
 
-    For a table or matrix of 0 and 1, a label is a list: the names of the columns that have 1 in
-    that row.
+    For a row of a table or matrix of 0 and 1, the label is the list of the columns that have 1.
 
     Raises:
         InputError: a table or matrix holds other values, or `labels` has no items.

@@ -31,8 +31,8 @@ USED_WITHOUT_TRAINING = (
     "seed",
     "verbose",
 )
-"""Parameters that have a use without training. Setting another one shows that the user means to
-train."""
+"""Parameters that have an effect without training. If the user sets others, training was probably
+intended."""
 
 
 class SentenceEncoder(Estimator):
@@ -61,10 +61,10 @@ class SentenceEncoder(Estimator):
     needs_labels: ClassVar[bool] = False
 
     _sklearn_output_config: Mapping[str, str] = {}
-    """The choice of `set_output`, under the name that scikit-learn reads."""
+    """The choice of `set_output`, in the attribute that scikit-learn reads."""
     _published: tuple[Mapping[str, Any], Predictor[Any]] | None = None
-    """The encoder that is used before any `fit`, loaded from `model`, behind the parameters that
-    it was loaded with; None until it is used."""
+    """The parameters of the encoder that is used before `fit`, and that encoder, which is loaded
+    from `model` when it is first used."""
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[EmbedOptions]) -> None:
         super().__init__(model, **settings)
@@ -114,7 +114,7 @@ class SentenceEncoder(Estimator):
 
     @property
     def _fitted(self) -> Predictor[Any]:
-        """The encoder after `fit`; before it the published encoder that `model` names."""
+        """The fitted encoder; before `fit`, the published encoder that `model` names."""
         if self.__sklearn_is_fitted__():
             return self.predictor_
         if self._published is None or self._published[0] != self.get_params():

@@ -36,7 +36,7 @@ class TextEstimator(Estimator):
         "text": "text_column", "text_pair": "pair_column", "label": "label_column"
     }  # fmt: skip
     for_several_columns: ClassVar[str]
-    """Sentence for the error about labels in several columns: the likely reason, and the cure."""
+    """End of the error about labels in several columns: what is needed, and what to do."""
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> ExampleSource:  # noqa: N803
         may_be_matrix = getattr(self, "multi_label", False)
@@ -181,7 +181,7 @@ _ONE_HOT = (
 
 
 def _is_one_hot(values: Any) -> bool:
-    """Return whether the values are those of one row of 0 and 1 with one 1."""
+    """Return whether the values are 0, except a single 1."""
     return sorted(values, key=str) == [0] * (len(values) - 1) + [1]
 
 
@@ -191,7 +191,7 @@ def _labels_of(
     """Yield the labels of rows as plain Python values, without missing ones."""
     first = list(islice(source, 1))
     reader = ExampleReader(first, Columns(**{**columns, "skip_incomplete": True}))
-    with suppress(InputError):  # the task's own reader raises this error later, with more context
+    with suppress(InputError):  # the task's reader raises this error later, with more context
         next(iter(reader), None)
     name, *others = reader.names.get("label", ("label",))
     if others:  # a column for each label

@@ -1,1 +1,1 @@
-"""The one look of all HTML pages, and charts as SVG."""
+"""The layout and style of all HTML pages, and charts as SVG."""

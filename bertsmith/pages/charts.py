@@ -1,4 +1,4 @@
-"""Charts as SVG, in a page or as files of their own."""
+"""Charts as SVG, in a page or in separate files."""
 
 import math
 import unicodedata
@@ -13,11 +13,11 @@ from bertsmith.pages.page import write_page
 from bertsmith.system.counts import percent
 
 MAX_POINTS = 200
-"""Maximum number of points of a curve. More points are averaged in groups, since they could not be
-told apart on a page."""
+"""Maximum number of points of a curve. More points are averaged in groups, since a page could not
+show them separately."""
 
 MIN_SPAN = 1e-9
-"""Shortest range of values of an axis; a shorter one would leave its ticks without distance."""
+"""Smallest range of values of an axis. With a smaller one, all ticks would have one position."""
 
 # The height of text is 14 in these units; a page scales a chart by 0.8 to 1.1.
 WIDTH, HEIGHT = 440, 270
@@ -128,7 +128,7 @@ class Chart:
         return [self._x_tick(value, short(value)) for value in ticks(self.x_low, self.x_max)]
 
     def _x_tick(self, value: float, text: str) -> _Tick:
-        """Center a text below its value, or put it further left if it would leave on the right."""
+        """Center a text below its value, or further left if it would cross the right border."""
         half = CHAR_WIDTH * _text_width(text) / 2
         return _Tick(min(self._x(value), self.width - half), text)
 
@@ -139,7 +139,7 @@ class Chart:
 
     @property
     def curves(self) -> list[_Curve]:
-        """The series in the order of drawing, with references last, so that no curve hides them."""
+        """The series in the order of drawing; references are last, so that no curve hides them."""
         in_order = sorted(self.series, key=lambda series: series.style == "reference")
         return [self._curve(series) for series in in_order]
 
@@ -159,7 +159,7 @@ class Chart:
 
     @property
     def summary(self) -> str:
-        """The chart in words, for readers who do not see it."""
+        """The chart in words, for screen readers."""
         shown = percent if self.is_share else "{:.2f}".format
         ends = []
         for series in self.series:
@@ -210,7 +210,7 @@ def _outline(points: Sequence[Point]) -> str:
 
 
 def _text_width(text: str) -> int:
-    """Measure a text in the width of a letter; a wide character counts 2.
+    """Return the width of a text in letters; a wide character counts 2.
 
     >>> _text_width("BERT"), _text_width("词元")
     (4, 4)

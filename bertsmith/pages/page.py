@@ -67,7 +67,7 @@ def write_page(path: Path, template: str, **values: Any) -> None:
 
 
 def page_footer() -> dict[str, str]:
-    """Return the values of a page's end: the time, the version, and the command of `made_by`."""
+    """Return the values of a page's footer: the time, the version, and the command of `made_by`."""
     return {
         "time": time.strftime("%Y-%m-%d, %H:%M"),
         "version": __version__,

@@ -18,5 +18,5 @@ class Scale:
         return cls(-largest, largest)
 
     def percent(self, value: float) -> float:
-        """Return where on the axis a value is, in percent from its left end: 0 to 100."""
+        """Return the position of a value on the axis, from 0 (left end) to 100 (right end)."""
         return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)

@@ -30,8 +30,8 @@ CORES = 2
 """Number of threads that tests may ask for, also on a computer with one core."""
 MAX_THREADS = 16
 """Largest number of threads for which there are stored measurements."""
-NOTED = "computing/asked"
-"""Key in pytest's cache of the list of tests that read a measurement."""
+CACHE_KEY = "computing/asked"
+"""Key in pytest's cache of the list of tests that depend on a measurement."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ SLOW_BF16 = {"bf16_gflops": 50.0}
 
 
 def speeds(**changes: float) -> ProductSpeeds:
-    """Make speeds at which bf16 is at least twice as fast as fp32, unless `changes` say else."""
+    """Make speeds at which bf16 is at least twice as fast as fp32, except for `changes`."""
     return ProductSpeeds(**(PRODUCTS | changes))
 
 
@@ -99,8 +99,8 @@ class ComputingPlugin:
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
         self.ran: set[str] = set()
-        self.asked: set[str] = set()
-        self.asking_fixtures: list[Any] = []
+        self.dependent: set[str] = set()
+        self.dependent_fixtures: list[Any] = []
         self.fixtures: list[Any] = []
         self.item: pytest.Item | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="bertsmith-tests-"))
@@ -112,19 +112,19 @@ class ComputingPlugin:
         cores = max(CORES, available_cores())
         hardware.available_cores = lambda: cores
         self.pin()
-        sys.addaudithook(self.see)
+        sys.addaudithook(self.note_event)
 
     def pin(self) -> None:
         pin(self.choices.attention, **({} if self.choices.precision == "bf16" else SLOW_BF16))
 
-    def see(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note each test and fixture that reads measurements or starts another process."""
+    def note_event(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note the test and fixtures that read measurements or start another process."""
         if event == "subprocess.Popen" or (
             event == "open" and str(args[0]).endswith(measurements.CACHE_NAME)
         ):
-            self.asking_fixtures += self.fixtures
+            self.dependent_fixtures += self.fixtures
             if self.item is not None:
-                self.asked.add(self.item.nodeid)
+                self.dependent.add(self.item.nodeid)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -144,8 +144,8 @@ class ComputingPlugin:
     def pytest_runtest_call(self, item: Any) -> None:
         """Note a test if one of its fixtures has read measurements, even for an earlier test."""
         own = [each for several in item._fixtureinfo.name2fixturedefs.values() for each in several]
-        if any(fixture in self.asking_fixtures for fixture in own):
-            self.asked.add(item.nodeid)
+        if any(fixture in self.dependent_fixtures for fixture in own):
+            self.dependent.add(item.nodeid)
 
     def pytest_unconfigure(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

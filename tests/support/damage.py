@@ -1,4 +1,4 @@
-"""Damage files as disks, broken downloads, editors and other programs do."""
+"""Damage files in the ways of disks, broken downloads, editors and other programs."""
 
 import copy
 import random

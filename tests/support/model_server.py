@@ -26,7 +26,7 @@ FP32 = ("--device", "cpu", "--precision", "fp32", "--threads", "1")
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server sent."""
+    """The response of the server."""
 
     status: int
     headers: Mapping[str, str]
@@ -74,7 +74,7 @@ class ModelServer:
 
 
 def save_one_of_each_head(directory: Path) -> dict[str, Path]:
-    """Write a random tiny model for every head; gives their folders by the name of the head.
+    """Write a tiny model of random weights for each head; return the folders by heads.
 
     The model `vectors` has no head, and `nli` is a classifier of entailment. Of the classifiers
     `single` and `paired`, one was trained on single texts and one on pairs; `number`, a model of
@@ -113,7 +113,7 @@ def serving(folders: Mapping[str, Path], *options: object) -> Iterator[ModelServ
 
 @contextmanager
 def running(words: Sequence[object], *options: object) -> Iterator[str]:
-    """Run `bertsmith serve` on a free port; gives the address that it printed."""
+    """Run `bertsmith serve` on a free port; yield the address that it prints."""
     command = [sys.executable, "-m", "bertsmith", "serve", *words, "--port", 0, *options]
     process = subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, text=True, env=os.environ
@@ -131,23 +131,23 @@ def running(words: Sequence[object], *options: object) -> Iterator[str]:
 
 
 def close(values: Any) -> Any:
-    """Values that may differ by rounding."""
+    """Return values that equal others up to rounding."""
     return pytest.approx(values, abs=1e-5)
 
 
 def near(rows: Any) -> Any:
-    """The same rows, in lists of any depth, with scores that may differ by rounding.
+    """Return rows, in lists of any depth, that equal others up to the rounding of their scores.
 
-    A text's scores depend in their last bits on the texts that are computed with it.
+    The last bits of a text's scores depend on the texts that are computed with it.
     """
     if isinstance(rows, list):
         return [near(row) for row in rows]
     return rows | {"score": close(rows["score"])}
 
 
-def assert_close(found: Any, expected: Any) -> None:
-    """Compare vectors of the server with those of this process.
+def assert_close(vectors: Any, expected: Any) -> None:
+    """Compare vectors of the server with those of this process, up to rounding.
 
-    The two may choose other ways to compute, so that the last bits differ.
+    The two processes may compute in different ways, so that the last bits differ.
     """
-    np.testing.assert_allclose(np.array(found, dtype=np.float32), expected, atol=1e-5)
+    np.testing.assert_allclose(np.array(vectors, dtype=np.float32), expected, atol=1e-5)

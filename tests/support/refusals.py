@@ -23,9 +23,9 @@ from bertsmith.errors import BertsmithError, as_flags
 
 PROJECT = Path(__file__).parents[2]
 written: dict[str, list[str]] | None = None
-"""Messages by case of a test, if they are to be written instead of checked; else None."""
+"""Messages by case of a test, if they are written instead of checked; else None."""
 folders = Path()
-"""The folder that holds the temporary folders of all tests; in messages, TMP stands for these."""
+"""The folder of the temporary folders of all tests, which messages show as TMP."""
 
 
 @contextmanager
@@ -36,8 +36,8 @@ def refuses(
 
     Args:
         kind: the type of the error.
-        parts: texts that the message holds, such as place, option and value; options as flags, or
-            as `str(error)` spells them for Python.
+        parts: texts that the message contains, such as file, option and value. Options are spelled
+            as flags, or as `str(error)` spells them for Python.
         worded: False if part of the message comes from Python, torch or the machine, so that it
             has no stored wording.
     """
@@ -90,16 +90,16 @@ def read_table(path: Path) -> dict[str, list[str]]:
 
 
 def write_tables(
-    news: Mapping[str, list[str]], passed: Collection[str], *, is_partial: bool
+    new_messages: Mapping[str, list[str]], passed: Collection[str], *, is_partial: bool
 ) -> None:
     """Write the messages of these cases, and drop cases and tests that no longer exist.
 
     Args:
-        news: messages by case.
+        new_messages: messages by case.
         passed: all cases that passed, also those without a message.
-        is_partial: whether only some cases of a test may have run, so that its others are kept.
+        is_partial: whether only some cases of a test may have run; the others are then kept.
     """
-    for path in sorted({table_of(case) for case in news}):
+    for path in sorted({table_of(case) for case in new_messages}):
         cases = {key_of(case) for case in passed if table_of(case) == path}
         tests = set(map(without_case, cases))
         table = {
@@ -109,7 +109,7 @@ def write_tables(
             and key not in cases
             and (is_partial or without_case(key) not in tests)
         }
-        for case, messages in news.items():
+        for case, messages in new_messages.items():
             if table_of(case) == path:
                 table[key_of(case)] = sorted(set(messages))
         text = json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False)

@@ -61,7 +61,7 @@ def write_questions(path: Path, count: int, seed: int = 0) -> Path:
     rng = np.random.default_rng(seed)
     articles = []
     for number in range(count):
-        asked, words, others = [("good", GOOD, BAD), ("bad", BAD, GOOD)][rng.integers(2)]
+        quality, words, others = [("good", GOOD, BAD), ("bad", BAD, GOOD)][rng.integers(2)]
         text = list(rng.choice(OTHER[:7], rng.integers(2, 40)))
         answer = str(rng.choice(words))
         for word in (answer, rng.choice(others)):
@@ -69,7 +69,7 @@ def write_questions(path: Path, count: int, seed: int = 0) -> Path:
         context = " ".join(text)
         qa = {
             "id": f"q{number}",
-            "question": f"the {asked} .",
+            "question": f"the {quality} .",
             "answers": [{"text": answer, "answer_start": context.index(answer)}],
         }
         articles.append({"paragraphs": [{"context": context, "qas": [qa]}]})

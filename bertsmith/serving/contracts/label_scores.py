@@ -1,4 +1,4 @@
-"""Scores of labels, for all contracts."""
+"""Scores of labels, for the routes of all contracts."""
 
 import numpy as np
 

@@ -1,7 +1,6 @@
-"""OpenAI's embeddings, for its client and those of others.
+"""OpenAI's route for embeddings, for its own client and for others.
 
-If its caller names no encoding, OpenAI's client asks for base64, that is the bytes of little-endian
-fp32 numbers.
+By default OpenAI's client requests base64: the encoded bytes of little-endian fp32 numbers.
 """
 
 import base64

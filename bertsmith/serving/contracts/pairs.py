@@ -1,4 +1,4 @@
-"""The check that a request has single texts, or pairs of texts, as the model was trained."""
+"""The check that a request has single texts, or pairs of texts, as the model's training had."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,11 +15,11 @@ def check_pairs(
     single: str,
     pair: str,
 ) -> None:
-    """Check that a model reads texts of this kind, if it is known what it was trained on.
+    """Check that a model was trained on the kind of texts of a request, if the kind is known.
 
     Args:
-        single: how the route writes a text, with TEXT for the text itself.
-        pair: how the route writes a pair of texts.
+        single: the form of a single text in this route, with TEXT for the text itself.
+        pair: the form of a pair of texts in this route.
 
     Raises:
         Problem: 422 if the model was trained on the other kind.

@@ -1,4 +1,4 @@
-"""Similarities of one sentence with others, whose body two contracts share."""
+"""Similarities of a sentence with others, for two contracts with the same body."""
 
 from msgspec import Struct
 
@@ -34,7 +34,7 @@ class SimilarityBody(Struct, forbid_unknown_fields=True):
 
 
 async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBody) -> list[float]:
-    """Compare a sentence with others, as the model's folder says (usually by the cosine)."""
+    """Compare a sentence with others by the model folder's similarity, usually the cosine."""
     parameters = body.parameters or SimilarityParameters()
     source = check_texts(body.inputs.source_sentence, "inputs.source_sentence")
     sentences = check_texts(body.inputs.sentences, "inputs.sentences")

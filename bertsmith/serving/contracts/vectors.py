@@ -1,4 +1,4 @@
-"""Vectors of a request's texts, for all contracts."""
+"""Vectors of the texts of a request, for the routes of all contracts."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -36,7 +36,7 @@ async def embed_texts(
     """Compute vectors, fp32 `[texts, hidden]`; `dimensions` keeps only the first numbers of each.
 
     Raises:
-        Problem: as `Service.compute`, or 422 if `dimensions` exceeds the model's width.
+        Problem: a problem of `Service.compute`, or 422 if `dimensions` exceeds the hidden size.
     """
     _check_dimensions(model, options.dimensions)
     normalize = options.normalize is not False
@@ -67,10 +67,10 @@ async def compute_vectors(
     """Compute a vector for each text.
 
     Args:
-        normalize: whether vectors are scaled to length 1; None for what the model's folder says.
+        normalize: whether vectors are scaled to length 1; None leaves it to the model's folder.
 
     Raises:
-        Problem: as `Service.compute`.
+        Problem: a problem of `Service.compute`.
     """
     texts = with_prompt(model, texts, prompt_name)
     scaling = {} if normalize is None else {"normalize": normalize}

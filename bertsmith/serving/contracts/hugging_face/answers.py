@@ -23,8 +23,8 @@ class QuestionAndContext(Struct, forbid_unknown_fields=True):
 class AnswerParameters(Struct, forbid_unknown_fields=True, frozen=True):
     """Parameters of question answering.
 
-    `align_to_words`, `doc_stride`, `max_question_len` and `max_seq_len` are ignored: windows and
-    alignment are those of training.
+    `align_to_words`, `doc_stride`, `max_question_len` and `max_seq_len` are ignored, since windows
+    and alignment are those of training.
     """
 
     top_k: TopK = None
@@ -57,13 +57,13 @@ async def answer_questions(call: Call, model: ModelInfo, content: Mapping[str, A
         options["max_answer_length"] = parameters.max_answer_len
     answers = await call.compute(model, "predict", records, options=options, field=field)
     count = parameters.top_k or 1
-    answered: list[Any] = [
+    results: list[Any] = [
         answer_rows(prediction, count, may_abstain=parameters.handle_impossible_answer)
         for prediction in answers.predictions
     ]
     if count == 1:
-        answered = [rows[0] for rows in answered]
-    return answered if isinstance(body.inputs, list) else answered[0]
+        results = [rows[0] for rows in results]
+    return results if isinstance(body.inputs, list) else results[0]
 
 
 def answer_rows(

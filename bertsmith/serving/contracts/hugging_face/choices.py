@@ -1,4 +1,4 @@
-"""Multiple choice, which the client has no method for."""
+"""Multiple choice, for which the client has no method."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,13 +22,13 @@ class Choices(Struct, forbid_unknown_fields=True):
 
 
 class ChoiceBody(Struct, forbid_unknown_fields=True):
-    """Body of multiple choice, which the client has no method for."""
+    """Body of multiple choice."""
 
     inputs: Choices | list[Choices]
     options: HubOptions | None = None
 
 
-async def choices(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+async def choose(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     body = convert(content, ChoiceBody)
     rows, field = as_rows(body.inputs)
     for index, row in enumerate(rows):

@@ -61,7 +61,7 @@ def text_records(rows: list[str | TextPair], field: TextField) -> list[dict[str,
     return records
 
 
-async def classes(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+async def classify(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     """Return the labels of each text, the best first; a list of lists even for one text."""
     body = convert(content, ClassBody)
     rows, field = as_rows(body.inputs)

@@ -20,9 +20,9 @@ from bertsmith.tasks.mask_prediction import spell_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_PROPOSED = 4_000
-"""Largest number of tokens in an answer."""
+"""Largest number of tokens in a response."""
 MAX_SPELLED = 20_000_000
-"""Largest number of characters in an answer; each token comes with its whole text."""
+"""Largest number of characters in a response, in which each token comes with the filled text."""
 
 
 class FillParameters(Struct, forbid_unknown_fields=True, frozen=True):
@@ -40,7 +40,7 @@ class FillBody(Struct, forbid_unknown_fields=True):
     options: HubOptions | None = None
 
 
-async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+async def fill_masks(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     """Return the likeliest tokens of each mask; with several masks, a list for each."""
     body = convert(content, FillBody)
     tokenizer = call.service.tokenizer(model.name)
@@ -64,10 +64,10 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
 
 
 def _check_number(texts: Sequence[str], mask: str, top: int) -> None:
-    """Check that an answer does not have too many tokens, or too many characters.
+    """Check that the response has at most `MAX_PROPOSED` tokens and `MAX_SPELLED` characters.
 
     Raises:
-        Problem: 422 if it would have.
+        Problem: 422 if it would have more.
     """
     counts = [text.count(mask) for text in texts]
     if sum(counts) * top > MAX_PROPOSED:
@@ -115,8 +115,8 @@ def _target_id(tokenizer: Tokenizer, word: str) -> int:
         id_ = parts[0]
     if id_ in tokenizer.special_ids:
         raise invalid(
-            f"{where} is {tokenizer.id_to_token(id_)} to this model, a special token, which is "
-            "never proposed. Choose a word that the vocabulary has."
+            f"{where} is {tokenizer.id_to_token(id_)} to this model, a special token, which cannot "
+            "fill a mask. Choose a word that the vocabulary has."
         )
     return id_
 
@@ -141,20 +141,20 @@ def _spell_masks_of(
 ) -> list[list[dict[str, Any]]]:
     """Return the tokens for each mask of a text, each with the text in which it fills the mask.
 
-    If there are several masks, the texts keep their special tokens, and so the other masks, as in
-    transformers.
+    If there are several masks, the texts keep their special tokens, among them the other masks, as
+    in transformers.
 
     Args:
         ids: token ids of the text, as far as the model reads it.
         masks: ids of tokens and their probabilities, `[masks, top, 2]`.
     """
-    places = [place for place, id_ in enumerate(ids) if id_ == tokenizer.mask_id]
+    positions = [position for position, id_ in enumerate(ids) if id_ == tokenizer.mask_id]
     rows = []
-    for place, words in zip(places, masks.tolist(), strict=True):
+    for position, words in zip(positions, masks.tolist(), strict=True):
         filled_ids = list(ids)
         row = []
         for number, score in words:
-            filled_ids[place] = int(number)
+            filled_ids[position] = int(number)
             row.append(
                 {
                     "score": score,

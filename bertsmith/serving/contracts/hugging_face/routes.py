@@ -1,4 +1,4 @@
-"""The list of routes."""
+"""The routes of the InferenceClient, and the other paths under which servers have the same one."""
 
 from starlette.responses import Response
 from starlette.routing import Route

@@ -34,7 +34,7 @@ class TagBody(Struct, forbid_unknown_fields=True):
     options: HubOptions | None = None
 
 
-async def tags(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+async def tag_words(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     body = convert(content, TagBody)
     texts = check_texts(body.inputs)
     answers = await call.compute(

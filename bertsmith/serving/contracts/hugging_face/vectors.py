@@ -33,7 +33,7 @@ class ComparisonBody(SimilarityBody, forbid_unknown_fields=True):
     options: HubOptions | None = None
 
 
-async def vectors(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+async def extract_features(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     if isinstance(content.get("inputs"), dict):
         return await compute_similarities(call, model, convert(content, ComparisonBody))
     body = convert(content, VectorsBody)

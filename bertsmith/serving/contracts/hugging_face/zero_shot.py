@@ -1,4 +1,4 @@
-"""Zero-shot classification: labels that the model was not trained for."""
+"""Zero-shot classification: labels on which the model was not trained."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ class ZeroShotBody(Struct, forbid_unknown_fields=True):
     options: HubOptions | None = None
 
 
-async def zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -> Any:
-    """Score labels that the model was not trained for, by a model of entailment, best first.
+async def classify_zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -> Any:
+    """Score labels by a model of entailment that was not trained on them, the best label first.
 
     Each label is put into a sentence (Yin et al. 2019), and its score is the probability that the
     text entails the sentence. The probabilities of all labels add up to 1. With `multi_label`, or

@@ -1,4 +1,4 @@
-"""The forms of answers, for the description of the routes."""
+"""The types of answers, from which the description of the routes is made."""
 
 from typing import Any
 

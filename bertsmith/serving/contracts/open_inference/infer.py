@@ -33,17 +33,17 @@ RESERVED = frozenset(
     {"binary_data_output", "content_type", "headers", "priority", "timeout", "sequence_id",
      "sequence_start", "sequence_end"}
 )  # fmt: skip
-"""Parameters that clients add on their own, and that are not meant for the model."""
+"""Parameters that the libraries of clients add, and that are not for the model."""
 
 
 class OutputParameters(Struct, forbid_unknown_fields=True):
-    """Parameters of a tensor that the client wants."""
+    """Parameters of a requested output tensor."""
 
     binary_data: bool | None = None
 
 
 class RequestedOutput(Struct, forbid_unknown_fields=True):
-    """A tensor that the client wants."""
+    """A requested output tensor."""
 
     name: str
     parameters: OutputParameters | None = None
@@ -57,7 +57,7 @@ class InferBody(Struct, forbid_unknown_fields=True):
     parameters: dict[str, Any] | None = None
     outputs: list[RequestedOutput] | None = None
     model_name: str | None = None
-    """The model's name again, which the client of KServe sends."""
+    """The model's name, which the client of KServe also sends in the body."""
 
 
 class TextParameters(Struct, forbid_unknown_fields=True):
@@ -99,7 +99,9 @@ async def infer(call: Call) -> Response:
         },
         [by_name[name] for name in requested],
         frozenset(
-            name for name, wants in requested.items() if (is_binary if wants is None else wants)
+            name
+            for name, wants_binary in requested.items()
+            if (is_binary if wants_binary is None else wants_binary)
         ),
     )
     return Response(content, headers=headers)

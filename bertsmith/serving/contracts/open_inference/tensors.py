@@ -22,7 +22,7 @@ HEADER = "Inference-Header-Content-Length"
 MAX_DIGITS = 20
 """Limit on the digits of `HEADER`; Python refuses to read a number of several thousand digits."""
 MAX_DIMENSIONS = 8
-"""Limit on the dimensions of a tensor; the product of very many sizes would take minutes."""
+"""Limit on the dimensions of a tensor, since the product of very many sizes would take minutes."""
 DATATYPES = {"FP32": "<f4", "FP64": "<f8"}
 
 
@@ -31,7 +31,7 @@ class InputParameters(Struct, forbid_unknown_fields=True):
 
     binary_data_size: int | None = None
     content_type: str | None = None
-    """Form of the strings that the client asks for; it is ignored."""
+    """Type of the strings' content, which is ignored."""
 
 
 class InputTensor(Struct, forbid_unknown_fields=True):

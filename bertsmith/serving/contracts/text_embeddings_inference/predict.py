@@ -55,18 +55,18 @@ async def predict(call: Call) -> Response:
 
 
 def _check_pair(inputs: Sequence[Pair], model: ModelInfo) -> None:
-    """Check that a list of texts, which the contract reads as a pair, is meant as one.
+    """Check that a list of texts, which this route reads as a pair, can be a pair.
 
     Raises:
         Problem: 422 if there are not two texts, or if the model reads single texts.
     """
-    several = 'Send each of several texts in a list of its own: [["a text"], ["another"]].'
+    advice = 'Send each of several texts in a list of its own: [["a text"], ["another"]].'
     if len(inputs) != 2 or not all(isinstance(one, str) for one in inputs):
-        raise invalid(f"inputs: a list of texts is a pair of two. {several}")
+        raise invalid(f"inputs: a list of texts is a pair of two. {advice}")
     if model.reads_pairs is False:
         raise invalid(
             f"inputs: a list of two texts is a pair, and '{model.name}' was trained on single "
-            f"texts. {several}"
+            f"texts. {advice}"
         )
 
 

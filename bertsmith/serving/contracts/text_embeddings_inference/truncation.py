@@ -8,10 +8,10 @@ TruncationDirection = Literal["left", "right", "Left", "Right"]
 
 
 def check_right(direction: TruncationDirection) -> None:
-    """Check that a request asks for cutting at the end, for routes that cannot cut the beginning.
+    """Check that texts are to be cut at their end, for routes that cannot cut the beginning.
 
     Raises:
-        Problem: 422 if it asks for cutting at the beginning.
+        Problem: 422 if they are to be cut at their beginning.
     """
     if direction.lower() == "left":
         raise invalid(
