@@ -88,7 +88,7 @@ def test_earlier_runs_with_other_settings_are_refused(finished, corpus_dir, tmp_
     before = figures(finished)
     for changes, parts in (
         ({"steps": 5}, ["/next-sentence/seed-0: ", "steps was 4, is now 5"]),
-        ({"final_rows": 17}, ["/seed-0/run.json: ", "13 rows of 16", "17 of 16", "--out"]),
+        ({"final_rows": 17}, ["/seed-0/run.json: ", "13 rows of 16", "17 rows of 16", "--out"]),
         ({"corpus": other, "out": folder}, [f"{folder}/next-sentence/seed-0: ", "--out"]),
     ):
         with refuses(ConfigError, *parts):
