@@ -110,14 +110,14 @@ def continues(start: str, pre_tokenizer: ByteLevel) -> Iterator[str]:
 def replacing(key: str) -> Callable[[str], str]:
     """Build a SentencePiece normalizer with one rule: `key` becomes "B"."""
     units = [0] * 256 * (len(key.encode()) + 2)
-    place = 0
+    state = 0
     for number, byte in enumerate(key.encode(), start=1):
         base = 256 * number
-        units[place] |= (place ^ base) << 10
-        place = base ^ byte
-        units[place] = byte
+        units[state] |= (state ^ base) << 10
+        state = base ^ byte
+        units[state] = byte
     base = 256 * (len(key.encode()) + 1)
-    units[place] |= (place ^ base) << 10 | 1 << 8
+    units[state] |= (state ^ base) << 10 | 1 << 8
     units[base] = 1 << 31
     trie = struct.pack(f"<{len(units)}I", *units)
     return Precompiled(struct.pack("<I", len(trie)) + trie + b"B\0").normalize_str

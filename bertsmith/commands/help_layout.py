@@ -18,7 +18,7 @@ UNBROKEN = "\u00a0"
 
 
 def print_help(request: HelpRequested, prog: str) -> None:
-    """Print the help that was asked for, in the width of the terminal."""
+    """Print the requested help in the width of the terminal."""
     width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
     print(format_help(request.page, prog, everything=request.everything, width=width), end="")
 

@@ -117,9 +117,9 @@ def guess_words(
     guesses = []
     with reading(model):
         for log_probs in gap_log_probs(model, tokenizer, gaps):
-            own = log_probs[:, : tokenizer.vocab_size]
-            own[:, special] = -math.inf
-            values, ids = own.topk(NUM_GUESSES)
+            token_log_probs = log_probs[:, : tokenizer.vocab_size]  # without spare rows
+            token_log_probs[:, special] = -math.inf
+            values, ids = token_log_probs.topk(NUM_GUESSES)
             for row, tokens in zip((100 * values.exp()).tolist(), ids.tolist(), strict=True):
                 guesses.append([
                     GapGuess(tokenizer.decode([token]), percent)

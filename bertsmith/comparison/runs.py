@@ -51,7 +51,7 @@ IN_COMMON = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte")
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
-"""Errors that end one run, while the others go on."""
+"""Errors that end one run, but not the others."""
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,7 @@ class Estimator(ABC):
             CheckpointError: `model` is not the folder of a model.
             TrainingError: the training had to end, for example because the loss became NaN.
             KeyboardInterrupt: Ctrl-C was pressed; if `out` is set, a checkpoint was saved, from
-                which `resume=True` goes on.
+                which `resume=True` continues.
         """
         self._settings(columns)  # refuses impossible settings before reading the examples
         verbosity = self._verbosity(show_progress)

@@ -110,8 +110,8 @@ def pretrain(
             the environment variable BERTSMITH_VERBOSE is 0.
         callbacks: objects that receive each entry of the run's journal.
         settings: options of `bertsmith pretrain`, which replace those of the recipe: minutes or
-            steps, preset, max_length, seed, from_, ...; `resume` goes on with a run that was
-            stopped, `overwrite` replaces an earlier run. Also options of `bertsmith corpus build`:
+            steps, preset, max_length, seed, from_, ...; `resume` continues a stopped run, and
+            `overwrite` replaces an earlier run. Also options of `bertsmith corpus build`:
             text_column, the column of texts in tables ("text"), deduplicate, errors, ...
 
     Raises:
@@ -120,9 +120,9 @@ def pretrain(
         CorpusError: the folder `corpus` is not complete, or does not match the tokenizer.
         CheckpointError: the folder `from_` holds no complete model.
         TrainingError: the run had to end, for example because the loss became NaN.
-        Interrupted: Ctrl-C was pressed. If steps were taken, a checkpoint was saved, from which
-            `resume=True` goes on. Before that, the same call goes on with the vocabulary and
-            corpus that are already built.
+        Interrupted: Ctrl-C was pressed. If the model has been trained for a step, a checkpoint was
+            saved, from which `resume=True` continues. Before that, the same call uses the
+            vocabulary and the corpus that are already built.
     """
     verbosity = default_verbosity() if show_progress is None else int(show_progress)
     with training_view(verbosity) as view:

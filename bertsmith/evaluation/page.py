@@ -67,7 +67,7 @@ TITLES = {
     "best_exact": ("Best exact match", "with the best threshold for giving no answer"),
     "best_f1": ("Best F1", "with the best threshold for giving no answer"),
 }
-"""Title and meaning of the scores on the page; {} stands for the noun that is counted."""
+"""Title and meaning of the scores on the page; {} is replaced by "texts" or "words"."""
 NOT_PERCENTAGES = {"matthews_correlation", "pearson", "spearman", "rmse", "mrr"}
 """Scores that are shown as numbers, because they are not shares."""
 

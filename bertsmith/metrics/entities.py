@@ -102,8 +102,8 @@ class TagReport(Report):
         notes = []
         if self.scheme != "plain" and not self.total.support:
             notes.append(
-                "no entity is among the right labels, so F1 is 0 whatever the model finds: look at "
-                "the accuracy, or take data with entities"
+                "no entity is among the right labels, so F1 is 0 for every model: look at the "
+                "accuracy, or take data with entities"
             )
         elif self.scheme != "plain" and not self.total.num_predicted:
             notes.append(
@@ -120,8 +120,8 @@ class TagReport(Report):
             *notes,
             *counted(
                 self.num_unknown,
-                "word has a label that the model never learned; it counts as wrong",
-                "words have a label that the model never learned; they count as wrong",
+                "word has a label that the model does not know; it counts as wrong",
+                "words have a label that the model does not know; they count as wrong",
             ),
             *counted(
                 self.num_windowed,

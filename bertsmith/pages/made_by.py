@@ -1,4 +1,4 @@
-"""The command at the end of each HTML page, which tells how the page was made."""
+"""The command in the footer of each HTML page, which shows how the page was made."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -178,7 +178,7 @@ def _merge_windows(spans: _Spans, owners: Indices) -> _Spans:
 def _locate(spans: _Spans, offsets: NDArray[np.int32], null_score: float) -> SpanCandidates:
     """Convert token spans to characters of the context, leaving out empty ones.
 
-    A span is empty if its tokens are white space alone, for which byte-level BPE has tokens.
+    A span is empty if its tokens are only white space, for which byte-level BPE has tokens.
     """
     starts, stops = offsets[spans.firsts, 0], offsets[spans.lasts, 1]
     is_text = stops > starts
@@ -229,7 +229,7 @@ class AnswerPrediction:
 
     @property
     def answer(self) -> str:
-        """The answer as it stands in the passage; empty if none."""
+        """The answer as it is in the passage; empty if there is none."""
         return self.best[0] if self.is_answered else ""
 
     @property

@@ -1,4 +1,4 @@
-"""Loading of the predictor of a fine-tuned model, which imports the task of this model alone."""
+"""Load the predictor of a fine-tuned model; only the task of this model is imported."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,8 +28,9 @@ def load_predictor(
     Long texts are read as in training unless `long_texts` or `stride` is given.
 
     Raises:
-        CheckpointError: as `load`; also if the model is of no task.
-        ConfigError: as `load`; also if windows are asked for and the task reads none.
+        CheckpointError: the folder is incomplete, or its model was not fine-tuned for a task.
+        ConfigError: this machine has no such device or precision, or options for long texts are
+            given and the task reads no windows.
     """
     folder = path if isinstance(path, ModelFolder) else read_folder(path)
     task = task_of_folder(folder)

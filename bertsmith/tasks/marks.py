@@ -58,7 +58,7 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
     out if it has the same label; otherwise the rest of it is marked. With `around`, at most so many
     characters of the other parts are kept beside each span.
     """
-    taken: list[Mark] = []  # sorted by their places in the text; they do not overlap
+    taken: list[Mark] = []  # sorted by their start; they do not overlap
     for span in spans:
         first = bisect_right(taken, span.start, key=attrgetter("end"))
         last = bisect_left(taken, span.end, key=attrgetter("start"))

@@ -105,9 +105,9 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 class MaskedCopies:
     """Copies of token rows, each with another token masked.
 
-    With `masked_first` the masked token stands first in each copy, with its position unchanged, so
-    that the last layer computes the first token of each copy alone. That is allowed with full
-    attention, which reads the positions of tokens and not their order in the row.
+    With `masked_first` the masked token is the first of each copy, with its position id unchanged,
+    so that the last layer computes only the first token. This gives the same result with full
+    attention, which reads the position ids of tokens and not their order in the row.
 
     Args:
         rows: token ids, int32 `[tokens]` for each row, special ones included.

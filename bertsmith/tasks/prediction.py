@@ -28,7 +28,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     """The tag of the Hugging Face pipeline for the same task, such as text-classification."""
     heads: ClassVar[tuple[str, ...]]
     """Heads (model/head_names.py), of which a model of this task must have one; empty for a task
-    that needs the encoder alone."""
+    that needs only the encoder."""
     example_type: ClassVar[type[Any]]
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
     """Titles of the parts of a prediction's line."""

@@ -144,13 +144,13 @@ def warn_of_outer_pooling(
         outer = next((folder for folder in parents if inner_folder(folder) == directory), None)
         if outer is None:
             return
-        whole = SentenceFolder.read(SmallFiles(directory, outer=outer))
+        encoder = SentenceFolder.read(SmallFiles(directory, outer=outer))
     except CheckpointError:
         return
     inner_pooling = inner.pooling or "mean"
-    outer_pooling = whole.pooling or "mean"
-    if (inner_pooling, inner.normalize) != (outer_pooling, whole.normalize):
-        scaling = " and scales vectors to length 1" if whole.normalize else ""
+    outer_pooling = encoder.pooling or "mean"
+    if (inner_pooling, inner.normalize) != (outer_pooling, encoder.normalize):
+        scaling = " and scales vectors to length 1" if encoder.normalize else ""
         warn_once(
             f"{files.directory}: vectors are pooled by {inner_pooling} here, but {outer}, whose "
             f"model this is, pools by {outer_pooling}{scaling}. Name {outer} for its vectors."

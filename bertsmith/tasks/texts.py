@@ -198,8 +198,8 @@ class LabelTask(TextTask[PredictionT]):
     def with_teacher_labels(self, teacher: Self) -> Self:
         """Return a copy with the teacher's labels; labels of the examples keep their weights."""
         loss = self.loss.relabelled(self.labels, teacher.labels)
-        same = super().with_teacher_labels(teacher)
-        return replace(same, loss=loss, label_kind=teacher.label_kind)
+        task = super().with_teacher_labels(teacher)
+        return replace(task, loss=loss, label_kind=teacher.label_kind)
 
     def fold_keys(self, example: Example) -> tuple[Any, Any]:
         return example.content, example.label

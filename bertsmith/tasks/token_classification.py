@@ -309,8 +309,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
                 f"teacher follow {teacher.scheme}. Pass {option('learn', teacher.scheme)}."
             )
         loss = self.loss.relabelled(self.labels, teacher.labels)
-        same = super().with_teacher_labels(teacher)
-        return replace(same, loss=loss, label_kind=teacher.label_kind)
+        task = super().with_teacher_labels(teacher)
+        return replace(task, loss=loss, label_kind=teacher.label_kind)
 
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float

@@ -84,7 +84,7 @@ class ClassifySettings(LossSettings, WindowSettings):
     tokens; or last, the state after the whole text. By default max."""
     columns: Columns = field(default_factory=Columns)
     multi_label: bool = False
-    """Give a text several labels, or none. Each label is a decision of its own."""
+    """Give a text several labels, or none. Each label is an independent yes or no."""
     label_separator: Advanced[str] = ","
     """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
     threshold: Advanced[float] = 0.5
