@@ -206,6 +206,11 @@ def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
     gc.disable()
     try:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
+            if COMMANDS[name].needs_torch:
+                # Python 3.11 takes memory for its stack from the system in pieces of 16 KiB, and a
+                # call in a loop at the border of two takes and returns one each time. Imported from
+                # within our modules, torch does so 12,000 times, which takes 0.1 s.
+                import_module("torch")
             main = import_work(name).main
     finally:
         gc.freeze()

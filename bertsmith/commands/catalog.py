@@ -19,14 +19,24 @@ class Command(NamedTuple):
     summary: str
     module: str = ""
     """The name of its modules, if it differs from the command's."""
+    needs_torch: bool = True
+    """Whether the module that does its work imports torch."""
 
 
 COMMANDS = {
-    "tokenizer train": Command("Text", "learn a vocabulary of subword tokens from your texts"),
-    "tokenizer extend": Command("Text", "add the tokens of your own texts to a model's vocabulary"),
-    "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
-    "corpus merge": Command("Text", "make one corpus of the shards that several jobs encoded"),
-    "corpus inspect": Command("Text", "show the size and examples of a corpus"),
+    "tokenizer train": Command(
+        "Text", "learn a vocabulary of subword tokens from your texts", needs_torch=False
+    ),
+    "tokenizer extend": Command(
+        "Text", "add the tokens of your own texts to a model's vocabulary", needs_torch=False
+    ),
+    "corpus build": Command(
+        "Text", "turn texts into token ids on disk, ready for pre-training", needs_torch=False
+    ),
+    "corpus merge": Command(
+        "Text", "make one corpus of the shards that several jobs encoded", needs_torch=False
+    ),
+    "corpus inspect": Command("Text", "show the size and examples of a corpus", needs_torch=False),
     "pretrain gpt": Command(
         "Model", "train a GPT on the same corpus, which reads from left to right"
     ),
@@ -68,17 +78,21 @@ COMMANDS = {
     "embed": Command("Task", "turn texts into vectors, to compare or search them"),
     "look": Command("Task", "show the inside of a model on a page: attention, words that count"),
     "compress": Command("Task", "make a model smaller: fewer layers or tokens"),
-    "serve": Command("Task", "serve models over HTTP, for any program"),
-    "push": Command("Task", "send a model to the Hugging Face hub"),
-    "score": Command("Task", "score the predictions of any system, without a model"),
+    "serve": Command("Task", "serve models over HTTP, for any program", needs_torch=False),
+    "push": Command("Task", "send a model to the Hugging Face hub", needs_torch=False),
+    "score": Command(
+        "Task", "score the predictions of any system, without a model", needs_torch=False
+    ),
     "glue": Command("All", "fine-tune and score a model on the tasks of the GLUE benchmark"),
     "compare": Command(
         "All", "train several recipes with the same budget and test which is better"
     ),
     "demo": Command("All", "try everything in five minutes, on this computer's own documentation"),
     "hardware": Command("All", "measure how fast this computer is"),
-    "recipes": Command("All", "list the recipes: settings that go well together, by command"),
-    "completion": Command("All", "print the tab completion for bash and zsh"),
+    "recipes": Command(
+        "All", "list the recipes: settings that go well together, by command", needs_torch=False
+    ),
+    "completion": Command("All", "print the tab completion for bash and zsh", needs_torch=False),
 }
 
 

@@ -20,10 +20,11 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.example_objective import MICRO_BATCH_TOKENS, FineTuning, mean_over_rows
+from bertsmith.tasks.example_objective import MICRO_BATCH_TOKENS, FineTuning
 from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.protocols import PredictionT
+from bertsmith.tasks.row_means import mean_over_rows
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import mean_vectors
 from bertsmith.tasks.texts import LabelTask

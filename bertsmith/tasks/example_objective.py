@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.batches import Batch, deal_by_length, group_by_length, pack
@@ -301,14 +300,3 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
         **{k: np.concatenate([v[i] for i in packed]) for k, v in encoded.token_targets.items()},
     }
     return replace(batch, targets={k: torch.from_numpy(v) for k, v in targets.items()})
-
-
-def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
-    """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`.
-
-    The dtype stays. `batch` comes from `collate`.
-    """
-    owners = batch.targets["example"]
-    num_examples = int(batch.targets["num_examples"])
-    total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)
-    return total / torch.bincount(owners, minlength=num_examples)[:, None]

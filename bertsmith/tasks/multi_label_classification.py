@@ -25,12 +25,12 @@ from bertsmith.data.label_remarks import look_alike
 from bertsmith.data.labels import label_flags, label_names, label_set
 from bertsmith.errors import ExamplesError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
-from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.label_prediction import LabelsPrediction
 from bertsmith.tasks.losses import BinaryLoss, binary_loss
 from bertsmith.tasks.multi_label_baselines import MultiLabelBaselines
 from bertsmith.tasks.probabilities import sigmoid
+from bertsmith.tasks.row_means import mean_over_rows
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.texts import LabelTask

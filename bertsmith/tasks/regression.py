@@ -29,11 +29,11 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.system.counts import format_number
 from bertsmith.tasks.cross_encoder import Activation, read_activation
-from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.number_baselines import NumberBaselines
 from bertsmith.tasks.number_prediction import NumberPrediction
 from bertsmith.tasks.probabilities import sigmoid
+from bertsmith.tasks.row_means import mean_over_rows
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings.regress import RegressSettings
 from bertsmith.tasks.texts import TextTask

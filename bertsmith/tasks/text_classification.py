@@ -30,12 +30,12 @@ from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.tasks.class_baselines import ClassBaselines
 from bertsmith.tasks.cross_encoder import check_softmax
-from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.label_prediction import ClassPrediction
 from bertsmith.tasks.losses import ClassLoss, class_loss
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.probabilities import softmax64
+from bertsmith.tasks.row_means import mean_over_rows
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings.classify import ClassifySettings, Metric
 from bertsmith.tasks.settings.finetune import Sources

@@ -25,12 +25,12 @@ from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import encode_windowed
 from bertsmith.errors import InputError, option
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.losses import LabelLoss
 from bertsmith.tasks.prediction import text_example
 from bertsmith.tasks.protocols import PredictionT
+from bertsmith.tasks.row_means import mean_over_rows
 from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
 

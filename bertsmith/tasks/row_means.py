@@ -1,0 +1,17 @@
+"""Means over the rows of an example, such as the windows of a long text."""
+
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+
+
+def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
+    """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`.
+
+    The dtype stays. `batch` comes from `collate` (example_objective.py).
+    """
+    owners = batch.targets["example"]
+    num_examples = int(batch.targets["num_examples"])
+    total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)
+    return total / torch.bincount(owners, minlength=num_examples)[:, None]
