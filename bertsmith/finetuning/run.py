@@ -37,7 +37,9 @@ from bertsmith.system.notebook import html_lines
 from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
 from bertsmith.system.torch_modes import drawing_from
+from bertsmith.tasks.as_written import as_written
 from bertsmith.tasks.baseline import Baseline
+from bertsmith.tasks.catalog import WRITTEN
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
     FineTuning,
@@ -48,7 +50,6 @@ from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
-from bertsmith.tasks.written_classification import as_written
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal
 from bertsmith.training.layerwise import freeze
@@ -239,11 +240,12 @@ class FinetuningRun(Run[PreparedRun, Any]):
             model = build_new(settings, dataset.task, tokenizer)
         else:
             to_classify = dataset.task.head in CLASS_HEADS
-            folder = read_folder(settings.model, to_classify=to_classify)
-            if not to_classify:
+            folder = read_folder(settings.model, to_classify=True)
+            can_write = dataset.task.head in WRITTEN and folder.family.config.writes_labels
+            if not (to_classify or can_write):
                 folder.check_encoder()
             set_pooling(folder, settings)
-            task = as_written(dataset.task, folder, settings)
+            task = as_written(dataset.task, folder, settings, dataset.train)
             task = task.with_model(folder, settings, dataset.train)
             dataset = replace(dataset, task=task)
             model = build_for_task(folder, settings, dataset)

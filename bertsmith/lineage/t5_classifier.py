@@ -28,6 +28,8 @@ from bertsmith.model.shape_buckets import fill_up
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
+WRITTEN_HEADS = ("classify", "regress")
+"""Heads whose labels, or numbers, a T5 writes."""
 TOKENS_AT_ONCE = 512
 """Number of tokens whose logits over the whole vocabulary are in memory at once."""
 
@@ -177,11 +179,11 @@ KEYS: dict[str, str | None] = {
 
 FAMILY = Family(
     config=T5ClassifierConfig,
-    heads={"classify": WrittenLabels},
+    heads=dict.fromkeys(WRITTEN_HEADS, WrittenLabels),
     names={},
     architectures={
         **own_architectures("T5"),
-        frozenset({"classify"}): "T5ForConditionalGeneration",
+        **{frozenset({head}): "T5ForConditionalGeneration" for head in WRITTEN_HEADS},
     },
     tied={},
     absent={"vocab_size": 32128, "hidden_size": 512, "num_hidden_layers": 6},

@@ -98,9 +98,9 @@ OTHER_SYSTEMS = {
     "words, vectors and other tasks choose a BERT or another encoder, to continue texts a GPT or "
     "LSTM.",
     "t5": "a T5, which writes one text from another. Teach it classes with 'bertsmith finetune "
-    "classify', or any task as text to text with 'bertsmith finetune translate', then use "
-    "'bertsmith translate'; for hidden words, vectors and other tasks choose a BERT or another "
-    "encoder.",
+    "classify', numbers with 'bertsmith finetune regress', or any task as text to text with "
+    "'bertsmith finetune translate', then use 'bertsmith translate'; for hidden words, vectors and "
+    "other tasks choose a BERT or another encoder.",
     "marian": "a Transformer that writes one text from another. Use 'bertsmith translate'; for "
     "hidden words, vectors and tasks choose a BERT or another encoder.",
 }

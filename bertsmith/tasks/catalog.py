@@ -21,8 +21,12 @@ TASKS = {
 
 AVERAGED = "bertsmith.tasks.averaged_classification"
 LINEAR = "bertsmith.tasks.linear_classification"
-WRITTEN = "bertsmith.tasks.written_classification"
 """Modules of further classes for the task `classify`, which they assign to `TASK`, too."""
+WRITTEN = {
+    "classify": "bertsmith.tasks.written_classification",
+    "regress": "bertsmith.tasks.written_regression",
+}
+"""Modules of the classes for models that write their answer, by head."""
 
 
 def tasks() -> dict[str, type[Task[Any, Any]]]:
@@ -45,7 +49,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
     The head that config.json names decides. A folder with a linear head, or with several models,
-    classifies, and so does a T5 that has labels. Any other model without a head has the task that
+    classifies, and a T5 writes its answers. Any other model without a head has the task that
     config.json names; if it names none, a folder of sentence-transformers has the task `embed`.
     """
     if folder.files.has(LINEAR_HEAD_FILE):
@@ -59,7 +63,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     if own.get(MEMBERS):
         return _task_in(AVERAGED)
     if folder.family.config.writes_labels:
-        return _task_in(WRITTEN)
+        return _task_in(WRITTEN[head])
     # The likeliest names come first, as each task that is asked for its heads has to be imported.
     names = [name for name in (own.get("task"), head, *TASKS) if name in TASKS]
     return next((task for task in map(task_named, names) if head in task.heads), None)

@@ -1,24 +1,20 @@
 """A T5 writes the names of classes; loss and probabilities are those of transformers' T5."""
 
 import json
-import string
 from dataclasses import replace
 
 import pytest
 import torch
 import transformers
 from refusals import refuses
-from samples import write_scores
 from stop_at import StopAt
-from tiny_models import NUM_POSITIONS, tiny_tokenizer, write_csv, write_reviews
-from tiny_t5 import SHAPE, build_theirs
+from tiny_models import write_csv, write_reviews
+from tiny_t5 import build_theirs, save_spelling, spelling_tokenizer
 
 from bertsmith.data.examples import Example
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.estimators.texts import TextClassifier
 from bertsmith.finetuning.run import finetune
-from bertsmith.lineage.t5 import T5, T5Config
-from bertsmith.lineage.t5_folder import save_t5
 from bertsmith.lineage.text_writing import TextWriter
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
@@ -29,19 +25,10 @@ from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
-from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
-LETTERS = string.ascii_lowercase + string.digits + ":"
 LABELS = ("good", "good one", "one", "o")
 """Names that begin with each other, and share pieces."""
 TEXTS = ["", "a good film", "lovely", "the story was very dull and awful and bad ."]
-
-
-def spelling_tokenizer():
-    """Build a tokenizer that can spell any word of small letters and digits."""
-    inner = [f"##{letter}" for letter in LETTERS]
-    pieces = dict.fromkeys([*tiny_tokenizer().vocab, *LETTERS, *inner])
-    return WordPieceTokenizer(list(pieces), model_max_length=NUM_POSITIONS)
 
 
 def save_their_model(folder, version):
@@ -131,13 +118,7 @@ def test_loss_and_gradients_are_those_of_transformers(random_pair):
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classify")
-    tokenizer = spelling_tokenizer()
-    shape = {"vocab_size": tokenizer.vocab_size + 11, "eos_token_id": tokenizer.sep_id}
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = T5(T5Config(**SHAPE | shape))
-    (folder / "lm").mkdir()
-    save_t5(model, folder / "lm", tokenizer)
+    save_spelling(folder / "lm")
     return ClassifySettings(
         model=folder / "lm", train=write_reviews(folder / "train.csv", 80),
         eval=write_reviews(folder / "eval.csv", 30, seed=1), out=folder / "out", steps=100,
@@ -290,13 +271,14 @@ def test_what_it_cannot_do_is_said_in_one_line(settings, trained, refused, tmp_p
         assert flags[0] in refused(*classify, *flags)
     assert "--cls-attention" in refused(*classify, "--cls-attention", "reset")
     assert "--pooling" in refused(*classify, "--pooling", "max")
+    tagged = tmp_path / "tagged.tsv"
+    tagged.write_text(7 * "film\tO\nParis\tB-LOC\n\n")
+    line = ("--train", tagged, "--eval", tagged, "--out", out)
+    for folder in (model, trained.out):
+        assert "finetune regress" in refused("finetune", "tag", "--model", folder, *line)
     for head in ("linear", "contrastive"):
         assert "'bertsmith translate'" in refused(*classify, "--head", head)
     assert "finetune classify" in refused("predict", model, "a film")
-    numbers = write_scores(tmp_path / "numbers.csv", 9)
-    line = ("--train", numbers, "--eval", numbers, "--out", out)
-    for folder in (model, trained.out):
-        assert "finetune classify" in refused("finetune", "regress", "--model", folder, *line)
     assert "int8" in refused("predict", trained.out, "a film", "--precision", "int8")
     assert "'bertsmith translate'" in refused(
         "embed", trained.out, settings.train, "--out", tmp_path / "vectors.npy"

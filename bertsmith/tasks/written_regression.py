@@ -1,0 +1,85 @@
+"""Regression by a model that writes the number, such as a T5.
+
+The number is rounded to a multiple of 0.2 and written with one decimal, as for STS-B in Raffel et
+al. 2020, section 2.4. What is predicted is the mean of these numbers, each weighted by its
+probability: it has the least expected squared error, and is finer than the likeliest of them.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.examples import Example
+from bertsmith.data.labels import numeric_labels
+from bertsmith.errors import InputError
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.number_prediction import NumberPrediction
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.written_task import WrittenTask
+
+STEPS_PER_UNIT = 5
+"""Numbers are written to 1/5, the 0.2 of the paper."""
+MOST_NUMBERS = 101
+"""Largest count of numbers that may be written; each takes one more pass through the decoder."""
+
+
+@dataclass(frozen=True)
+class WrittenRegress(WrittenTask[NumberPrediction], Regress):
+    """Regression of a number on texts or pairs, which the model writes."""
+
+    numbers: tuple[str, ...] = field(default=(), kw_only=True)
+    """The numbers that may be written, in ascending order."""
+
+    stored: ClassVar[tuple[str, ...]] = (*Regress.stored, "numbers")
+
+    @property
+    def written_texts(self) -> tuple[str, ...]:
+        return tuple(self.numbers)
+
+    def with_numbers(self, train: Sequence[Example], path: Path) -> Self:
+        """Return a copy that writes the numbers in the range of these labels.
+
+        Raises:
+            InputError: the range has more than `MOST_NUMBERS` multiples of 0.2.
+        """
+        steps = np.rint(numeric_labels(train, path) * STEPS_PER_UNIT)
+        first, last = steps.min(), steps.max()
+        if not 0 < last - first < MOST_NUMBERS:
+            raise InputError(
+                f"{path}: the numbers are {first / STEPS_PER_UNIT:g} to {last / STEPS_PER_UNIT:g}. "
+                f"A T5 writes multiples of {1 / STEPS_PER_UNIT}, 2 to {MOST_NUMBERS} of them. "
+                "Write the numbers in another unit, or choose an encoder, such as a BERT."
+            )
+        numbers = np.arange(first, last + 1) / STEPS_PER_UNIT
+        written = tuple(f"{number:.1f}" for number in numbers.tolist())
+        # The numbers are in the labels' unit, so there is nothing to standardize.
+        return replace(self, numbers=written, mean=0.0, deviation=1.0)
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute the mean of the numbers by their probabilities, fp32 `[sequences, 1]`."""
+        probabilities = super().outputs(model, batch).double().softmax(1)
+        numbers = probabilities.new_tensor(list(map(float, self.numbers)))
+        return (probabilities @ numbers).float()[:, None]
+
+    def targets(self, examples: Sequence[Example]) -> NDArray[Any]:
+        """Return the index of the written number that is nearest to each label, `[examples]`."""
+        steps = np.rint(numeric_labels(examples, Path("examples")) * STEPS_PER_UNIT)
+        first = round(float(self.numbers[0]) * STEPS_PER_UNIT)
+        return (steps - first).clip(0, len(self.numbers) - 1).astype(np.int64)
+
+    def continue_head(self, model: BertModel) -> None:
+        """Do nothing, since there is no head with weights."""
+
+    @contextlib.contextmanager
+    def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
+        yield {}
+
+
+TASK = WrittenRegress
