@@ -2,6 +2,7 @@
 
 python -m benchmarks.corpus_scale speed TEXT --other OLDER_TREE    turns of two versions
 python -m benchmarks.corpus_scale memory TEXT --gigabytes 1.5      peak memory of each process
+python -m benchmarks.corpus_scale merge TEXT                       a merge beside the encoding
 """
 
 import argparse
@@ -145,11 +146,26 @@ def measure_memory(text: Path, tokenizer: Path, gigabytes: float) -> None:
               is_same(folder / "corpus", folder / "shards"))  # fmt: skip
 
 
+def measure_merge(text: Path, tokenizer: Path) -> None:
+    """Print how much of the encoding's CPU time a merge takes, without the start of Python."""
+    with tempfile.TemporaryDirectory(dir=text.parent) as name:
+        out = Path(name) / "corpus"
+        build = ["corpus", "build", text, "--tokenizer", tokenizer, "--out", out]
+        start = run(HERE, "corpus", "merge", "--help").cpu_seconds
+        encode = run(HERE, *build, "--shard", "1/1", "--processes", "1").cpu_seconds - start
+        merge = run(HERE, "corpus", "merge", out).cpu_seconds - start
+        megabytes = text.stat().st_size / 1e6
+        print(f"{megabytes:.0f} MB: encoded in {encode:.2f} CPU seconds, merged in {merge:.2f}")
+        print(
+            f"{megabytes / merge:.0f} MB/s are merged, as many as {encode / merge:.0f} cores encode"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=["speed", "memory"])
+    parser.add_argument("what", choices=["speed", "memory", "merge"])
     parser.add_argument("text", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--other", type=Path, help="source tree of an older version")
@@ -159,6 +175,8 @@ def main() -> None:
     text, tokenizer = args.text.resolve(), args.tokenizer.resolve()
     if args.what == "speed":
         measure_speed(text, tokenizer, args.other.resolve(), args.turns)
+    elif args.what == "merge":
+        measure_merge(text, tokenizer)
     else:
         measure_memory(text, tokenizer, args.gigabytes)
 

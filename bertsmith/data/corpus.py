@@ -5,19 +5,20 @@ output depends on the files, which are read in the order of their paths, on the 
 settings, but not on the order in which the paths are given, nor on the executor.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
-from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bertsmith.data.documents import DocumentReader, Texts, TextsInMemory, select_sources
 from bertsmith.data.encoding import (
-    EncodedDocument,
+    EncodedDocuments,
     EncodedPart,
     Encoder,
     TextBatch,
@@ -198,57 +199,84 @@ def check_corpus_out(
 
 def _assign_splits(
     parts: Iterable[EncodedPart], settings: CorpusSettings, report: SourceReport
-) -> Iterator[tuple[EncodedDocument, Split]]:
-    """Choose each document's split; leave out duplicates if asked."""
-    choice = HeldOutChoice[EncodedDocument](settings.held_out)
+) -> Iterator[tuple[EncodedDocuments, Split]]:
+    """Divide documents into ranges of one split, in order; leave out duplicates if asked."""
+    choice = HeldOutChoice[EncodedDocuments](settings.held_out)
     with SeenHashes() as seen:
         for part in parts:
             report.add(part.report)
             documents = part.documents()
+            is_kept = np.ones(len(documents), bool)
             if settings.deduplicate:
-                is_new = seen.add(part.text_hashes).tolist()
-                report.skipped += Counter(duplicate_documents=is_new.count(False))  # if any
-                documents = compress(documents, is_new)
-            for document in documents:
-                yield from choice.assign(document, document.text_hash)
+                is_kept = seen.add(part.text_hashes)
+                report.skipped += Counter(duplicate_documents=int((~is_kept).sum()))  # if any
+            if choice.needs_no_waiting:
+                is_held_out = choice.are_held_out(part.text_hashes)
+                yield from _same_split(documents, is_kept, is_held_out)
+                continue
+            for index in np.flatnonzero(is_kept).tolist():
+                document = documents.slice(index, index + 1)
+                yield from choice.assign(document, int(part.text_hashes[index]))
     yield from choice.finish()
 
 
+def _same_split(
+    documents: EncodedDocuments, is_kept: np.ndarray, is_held_out: np.ndarray
+) -> Iterator[tuple[EncodedDocuments, Split]]:
+    """Yield the kept documents as ranges, each as long as possible, with their split."""
+    kinds = np.where(is_kept, is_held_out, 2)
+    starts = np.flatnonzero(np.diff(kinds, prepend=-1)).tolist()
+    for start, end in itertools.pairwise([*starts, len(documents)]):
+        if is_kept[start]:
+            yield documents.slice(start, end), "held_out" if is_held_out[start] else "train"
+
+
 def _make_blocks(
-    placed: Iterable[tuple[EncodedDocument, Split]], unk_id: int, report: SourceReport
+    placed: Iterable[tuple[EncodedDocuments, Split]], unk_id: int, report: SourceReport
 ) -> Iterator[tuple[Split, DocumentBlock]]:
     """Gather documents of the same split until they are worth writing."""
-    gathered: dict[Split, list[EncodedDocument]] = {split: [] for split in SPLITS}
+    gathered: dict[Split, list[EncodedDocuments]] = {split: [] for split in SPLITS}
     sizes = dict.fromkeys(SPLITS, 0)
-    for document, split in placed:
-        gathered[split].append(document)
-        sizes[split] += document.characters
-        if sizes[split] >= BLOCK_CHARS:
+    for documents, split in placed:
+        sums = sizes[split] + np.cumsum(documents.characters)
+        start = 0
+        while start < len(documents):
+            # The block ends with the first document that makes it large enough.
+            written = int(sums[start - 1]) if start else 0
+            end = int(np.searchsorted(sums, written + BLOCK_CHARS)) + 1
+            gathered[split].append(documents.slice(start, min(end, len(documents))))
+            if end > len(documents):
+                sizes[split] = int(sums[-1]) - written
+                break
             yield split, _make_block(gathered.pop(split), unk_id, report)
             gathered[split] = []
             sizes[split] = 0
-    for split, documents in gathered.items():
-        yield split, _make_block(documents, unk_id, report)
+            start = end
+    for split, rest in gathered.items():
+        yield split, _make_block(rest, unk_id, report)
 
 
 def _make_block(
-    documents: list[EncodedDocument], unk_id: int, report: SourceReport
+    documents: list[EncodedDocuments], unk_id: int, report: SourceReport
 ) -> DocumentBlock:
-    with_tokens = [document for document in documents if len(document.ids)]
-    if len(with_tokens) < len(documents):
-        report.skipped["documents_without_tokens"] += len(documents) - len(with_tokens)
-    ids = np.concatenate([np.empty(0, np.uint16), *(document.ids for document in with_tokens)])
+    lengths = _join((each.document_lengths for each in documents), np.dtype(np.int32))
+    has_tokens = lengths > 0
+    if not has_tokens.all():
+        report.skipped["documents_without_tokens"] += int((~has_tokens).sum())
+    characters = _join((each.characters for each in documents), np.dtype(np.int64))
+    ids = _join((each.ids for each in documents), np.dtype(np.uint16))
     return DocumentBlock(
         ids=ids,
-        sentence_lengths=np.concatenate(
-            [np.empty(0, np.int32), *(document.sentence_lengths for document in with_tokens)]
-        ),
-        document_lengths=np.array(
-            [len(document.sentence_lengths) for document in with_tokens], np.int32
-        ),
+        sentence_lengths=_join((each.sentence_lengths for each in documents), np.dtype(np.int32)),
+        document_lengths=lengths[has_tokens],
         unknown_tokens=int(np.count_nonzero(ids == unk_id)),
-        characters=sum(document.characters for document in with_tokens),
+        characters=int(characters[has_tokens].sum()),
     )
+
+
+def _join(arrays: Iterable[np.ndarray], dtype: np.dtype[Any]) -> np.ndarray:
+    """Join arrays, which may be none, in `dtype` or the wider one that they need."""
+    return np.concatenate([np.empty(0, dtype), *arrays])
 
 
 def _write_splits(

@@ -104,8 +104,8 @@ class UnitEncoder:
                     files["ids"].append(part.ids)
                     files["sentences"].append(part.sentence_lengths)
                     files["documents"].append(part.document_lengths)
-                    files["characters"].append(np.array(part.characters))
-                    files["hashes"].append(np.array(part.text_hashes, np.uint64))
+                    files["characters"].append(part.characters)
+                    files["hashes"].append(part.text_hashes)
                 for file in files.values():
                     file.finish()
             paths = [_path(folder, name) for name in dtypes]
@@ -179,8 +179,8 @@ def iter_encoded(directory: Path, record: UnitRecord) -> Iterator[EncodedPart]:
             ids=np.asarray(arrays["ids"][token:token_end]),
             sentence_lengths=sentences,
             document_lengths=documents,
-            characters=arrays["characters"][start : start + DOCUMENTS_AT_ONCE].tolist(),
-            text_hashes=arrays["hashes"][start : start + DOCUMENTS_AT_ONCE].tolist(),
+            characters=np.asarray(arrays["characters"][start : start + DOCUMENTS_AT_ONCE]),
+            text_hashes=np.asarray(arrays["hashes"][start : start + DOCUMENTS_AT_ONCE]),
             report=report,
         )
         report = SourceReport()

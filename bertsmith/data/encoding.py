@@ -7,7 +7,7 @@ arrays. The division does not change the result.
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -154,41 +154,60 @@ class TextBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedDocument:
-    """Clean ids of a document. `sentence_lengths` in tokens, `[sentences]`, none of them 0."""
-
-    ids: np.ndarray
-    sentence_lengths: np.ndarray
-    characters: int
-    text_hash: int
-
-
-@dataclass(frozen=True, slots=True)
 class EncodedPart:
     """Documents of a partition, one after another, and what was read for them.
 
     Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
-    `document_lengths` in sentences, `characters` and `text_hashes`, all `[documents]`.
+    `document_lengths` in sentences, `characters` and `text_hashes` (uint64), all `[documents]`.
     """
 
     ids: np.ndarray
     sentence_lengths: np.ndarray
     document_lengths: np.ndarray
-    characters: list[int]
-    text_hashes: list[int]
+    characters: np.ndarray
+    text_hashes: np.ndarray
     report: SourceReport
 
-    def documents(self) -> Iterator[EncodedDocument]:
-        """Yield views of the documents, in order."""
-        ends = np.cumsum(self.document_lengths)
-        token_ends = np.concatenate([[0], np.cumsum(self.sentence_lengths)])[ends].tolist()
-        sentence = token = 0
-        for end, token_end, characters, hashed in zip(
-            ends.tolist(), token_ends, self.characters, self.text_hashes, strict=True
-        ):
-            lengths = self.sentence_lengths[sentence:end]
-            yield EncodedDocument(self.ids[token:token_end], lengths, characters, hashed)
-            sentence, token = end, token_end
+    def documents(self) -> "EncodedDocuments":
+        sentence_starts = np.concatenate([[0], np.cumsum(self.document_lengths)])
+        token_starts = np.concatenate([[0], np.cumsum(self.sentence_lengths)])[sentence_starts]
+        return EncodedDocuments(self, sentence_starts, token_starts, 0, len(self.document_lengths))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedDocuments:
+    """Range of the documents of a part, without a copy of its arrays."""
+
+    part: EncodedPart
+    sentence_starts: np.ndarray
+    """Where each document of the part begins, and the end of the last, `[documents + 1]`."""
+    token_starts: np.ndarray
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def slice(self, start: int, end: int) -> "EncodedDocuments":
+        """Take the documents `start` to `end`, counted from the first of these."""
+        return replace(self, start=self.start + start, end=self.start + end)
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self.part.ids[self.token_starts[self.start] : self.token_starts[self.end]]
+
+    @property
+    def sentence_lengths(self) -> np.ndarray:
+        sentences = slice(self.sentence_starts[self.start], self.sentence_starts[self.end])
+        return self.part.sentence_lengths[sentences]
+
+    @property
+    def document_lengths(self) -> np.ndarray:
+        return self.part.document_lengths[self.start : self.end]
+
+    @property
+    def characters(self) -> np.ndarray:
+        return self.part.characters[self.start : self.end]
 
 
 class Encoder:
@@ -238,8 +257,8 @@ class Encoder:
             ids=ids.astype(self.id_dtype),
             sentence_lengths=sentence_lengths[sentence_lengths > 0].astype(np.int32),
             document_lengths=np.diff(kept_before[document_ends], prepend=0),
-            characters=characters,
-            text_hashes=hashes,
+            characters=np.array(characters, np.int64),
+            text_hashes=np.array(hashes, np.uint64),
             report=report,
         )
 

@@ -28,7 +28,7 @@ class SeenHashes(ScratchFolder):
         super().__init__("bertsmith-hashes-")
         self._tables: list[np.ndarray] = []
 
-    def add(self, hashes: Sequence[int]) -> np.ndarray:
+    def add(self, hashes: Sequence[int] | np.ndarray) -> np.ndarray:
         """Add hashes; return for each whether it is new, bool `[hashes]`."""
         values, first = np.unique(np.array(hashes, np.uint64), return_index=True)
         is_new = np.ones(len(values), bool)

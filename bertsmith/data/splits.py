@@ -6,8 +6,11 @@ and others in eval. Training is never empty; nor is the eval split if the share 
 are two or more different documents.
 """
 
+import math
 from hashlib import blake2b
 from typing import Generic, TypeVar
+
+import numpy as np
 
 from bertsmith.data.manifest import Split
 
@@ -53,6 +56,22 @@ class HeldOutChoice(Generic[DocumentT]):
         self._waiting, self._waiting_hash = document, text_hash
         self._num_waiting += 1
         return released
+
+    @property
+    def needs_no_waiting(self) -> bool:
+        """Whether the split of each further document follows from its hash alone."""
+        return self._needs_no_waiting
+
+    def are_held_out(self, text_hashes: np.ndarray) -> np.ndarray:
+        """Return for each document whether it is for eval, bool; if none needs to wait."""
+        limit = math.ceil(self._limit)
+        if limit >= 1 << 64:
+            is_below = np.ones(len(text_hashes), bool)
+        else:
+            is_below = text_hashes < np.uint64(limit)
+        if self._first_hash is not None:
+            is_below &= text_hashes != np.uint64(self._first_hash)
+        return is_below
 
     def finish(self) -> list[tuple[DocumentT, Split]]:
         """Return the copies of the document that still waits, now for eval."""

@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_peak import peak
@@ -32,6 +34,21 @@ def test_each_document_gets_one_split_and_equal_ones_the_same(texts, share):
         assert sides == {"train", "held_out"}
     elif texts:
         assert sides == {"train"}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99])
+def test_many_hashes_are_decided_as_one_after_another(share):
+    """With the first document again, and hashes on both sides of the limit."""
+    choice = HeldOutChoice(share)
+    limit = int(share * 2.0**64)
+    first = [limit // 2, limit // 3]
+    for hashed in first:
+        choice.assign(hashed, hashed)
+    assert choice.needs_no_waiting
+    others = [*first, 0, 1, limit - 1, limit, limit + 1, (1 << 64) - 1, 7 << 50]
+    hashes = [hashed for hashed in others if 0 <= hashed]
+    expected = [split == "held_out" for each in hashes for _, split in choice.assign(each, each)]
+    assert choice.are_held_out(np.array(hashes, np.uint64)).tolist() == expected
 
 
 def test_copies_of_the_document_that_waits_take_no_memory():
