@@ -81,7 +81,10 @@ class DaskCluster:
                 self._limit_deaths([future.key for future in started])
                 if not pending:
                     return
-                for future in self._wait(list(pending)):
+                # The earliest first: a later item may only have waited at the workers that died.
+                for future in sorted(self._wait(list(pending)), key=pending.__getitem__):
+                    if future.status == "lost":  # with its worker; another computes it again
+                        continue
                     index, item = pending.pop(future)
                     results[index] = self._result(future, item)
                 while num_yielded in results:
@@ -151,7 +154,7 @@ class DaskCluster:
     def _result(self, future: Any, item: object) -> Any:
         import distributed
 
-        if future.status in ("cancelled", "lost"):
+        if future.status == "cancelled":
             raise self._scheduler_ended()
         try:
             return future.result()

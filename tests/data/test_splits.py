@@ -46,7 +46,7 @@ def test_many_hashes_are_decided_as_one_after_another(share):
         choice.assign(hashed, hashed)
     assert choice.needs_no_waiting
     others = [*first, 0, 1, limit - 1, limit, limit + 1, (1 << 64) - 1, 7 << 50]
-    hashes = [hashed for hashed in others if 0 <= hashed]
+    hashes = [hashed for hashed in others if hashed >= 0]
     expected = [split == "held_out" for each in hashes for _, split in choice.assign(each, each)]
     assert choice.are_held_out(np.array(hashes, np.uint64)).tolist() == expected
 
