@@ -135,7 +135,7 @@ def compute_difference(
     import torch
 
     from bertsmith.model.families.bert import BERT
-    from bertsmith.model.weight_names import canonical, their_names
+    from bertsmith.model.weight_names import canonical, hugging_face_names
 
     losses = our_loss(), their_loss()
     for loss in losses:
@@ -149,7 +149,9 @@ def compute_difference(
     for name, parameter in ours.named_parameters():
         if parameter.grad is None:
             continue
-        stacked = torch.cat([expected.pop(their) for their in their_names(name, ours.config)])
+        stacked = torch.cat(
+            [expected.pop(their) for their in hugging_face_names(name, ours.config)]
+        )
         apart += float((parameter.grad.double() - stacked.double()).square().sum())
         total += float(stacked.double().square().sum())
     if expected:

@@ -12,7 +12,7 @@ from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
 from bertsmith.data.settings import ShardNumber
 from bertsmith.data.sharded_build import build_shard, build_with
-from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
+from bertsmith.data.unknown_tokens import LOUD_RATE, warn_unknown
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.dask_cluster import connect
 from bertsmith.system.paths import check_outside, free_path, shell_path
@@ -67,7 +67,7 @@ def print_corpus(
     """
     elapsed_seconds = time.perf_counter() - started_at
     if manifest.unknown_rate > LOUD_RATE:  # a lower rate is only printed with the split
-        tell_unknown(manifest.unknown_rate, out)
+        warn_unknown(manifest.unknown_rate, out)
     if as_json:
         head = {"out": str(out), "elapsed_seconds": round(elapsed_seconds, 3)}
         print(json.dumps(head | manifest.summary(), ensure_ascii=False))

@@ -13,7 +13,7 @@ from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.system.counts import count_noun
@@ -39,7 +39,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             normalize=settings.normalize,
         )
         print_note(encoder.loaded.precision_note)
-        encoder.unknown_tokens.is_told = True  # the warning is printed below, after the result
+        encoder.unknown_tokens.is_reported = True  # the warning is printed below, after the result
         encoder.ranks = joined_ranks()
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
         report = embed(encoder, texts, out)
@@ -52,7 +52,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             f"pooling {report['pooling']}, {report['precision']}, "
             f"{report['texts_per_second']:,.0f} texts/s)"
         )
-    tell_unknown(report["unknown_rate"], name_source(file))
+    warn_unknown(report["unknown_rate"], name_source(file))
     counts = ReadingCounts(num_truncated=report["num_truncated"], num_skipped=report["num_skipped"])
     for note in counts.notes("a text"):
         print_note(f"{note}.")

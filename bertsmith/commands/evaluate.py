@@ -19,7 +19,7 @@ from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
 from bertsmith.config import to_jsonable
 from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import evaluate
@@ -82,7 +82,7 @@ def print_result(
     """Print scores and baselines; warn of many unknown tokens."""
     unknown_rate = predictor.unknown_tokens.rate
     report = {**result.to_json(), "unknown_rate": unknown_rate, **more_scores}
-    tell_unknown(unknown_rate, name_source(path))
+    warn_unknown(unknown_rate, name_source(path))
     if settings.json:
         if baselines:
             report["baselines"] = to_jsonable(baselines)

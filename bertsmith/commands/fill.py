@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bertsmith.commands.flags import print_note
 from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.fill import Settings
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.system.counts import percent
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.mask_prediction import Word
@@ -18,10 +18,10 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         settings.model, FillMask, device=settings.device, precision=settings.precision
     )
     print_note(filler.loaded.precision_note)
-    filler.unknown_tokens.is_told = True  # the warning is printed with the result
+    filler.unknown_tokens.is_reported = True  # the warning is printed with the result
     text = decode_argument(settings.text)
     prediction = filler.with_options(top=settings.top)(text)
-    tell_unknown(filler.unknown_tokens.rate, "the text")
+    warn_unknown(filler.unknown_tokens.rate, "the text")
     if prediction.is_truncated:
         print_note("The text is longer than the model reads; its end was cut off.")
     if settings.json:

@@ -64,7 +64,7 @@ def run_on_ranks(
         raise
     finally:
         with contextlib.suppress(TrainingError):  # the others may have ended
-            ranks.tell(("end", code))
+            ranks.broadcast(("end", code))
             ranks.close()
 
 

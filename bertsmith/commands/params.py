@@ -12,12 +12,12 @@ from bertsmith.model.accounting import (
     IN_LAYERS,
     PARAMETER_FORMULA,
     RELEASED_VOCABULARY,
-    beyond_formula,
     count_parameters,
-    formula,
+    evaluate_formula,
     is_head,
+    list_beyond_formula,
     pretraining_model,
-    total,
+    sum_parameters,
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import PRESETS, BertConfig
@@ -38,18 +38,18 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def account(model: BertModel) -> dict[str, Any]:
     """Return config, counts and sizes of a model as plain JSON values."""
     counts = count_parameters(model)
-    num_parameters = total(counts)
+    num_parameters = sum_parameters(counts)
     against_formula: dict[str, Any] = {}
     if not model.config.is_recurrent:  # the formula is for layers with attention
-        against_formula["formula"] = formula(model.config)
-        against_formula["beyond_formula"] = beyond_formula(counts, model.config)
+        against_formula["formula"] = evaluate_formula(model.config)
+        against_formula["beyond_formula"] = list_beyond_formula(counts, model.config)
     return {
         "config": asdict(model.config),
         "components": {
             name: {"parameters": component.total, **asdict(component)}
             for name, component in counts.items()
         },
-        "encoder": total(counts, heads=False),
+        "encoder": sum_parameters(counts, heads=False),
         "parameters": num_parameters,
         **against_formula,
         "bytes": {"fp32": 4 * num_parameters, "bf16": 2 * num_parameters},

@@ -20,11 +20,11 @@ from bertsmith.data.table_rows import is_file_name
 from bertsmith.data.table_writer import TABLE_ENDINGS
 from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import STANDARD_INPUT
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.system.counts import count_noun, counted
+from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs
 from bertsmith.system.progress import only_bar
@@ -78,7 +78,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     totals.num_skipped = getattr(source, "num_skipped", 0)
     totals.num_empty = getattr(source, "num_empty", 0)
     unknown_rate = predictor.unknown_tokens.rate
-    tell_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
+    warn_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
     if settings.json:
         report |= {**asdict(totals), "unknown_rate": unknown_rate}
         print(json_module.dumps(report, ensure_ascii=False, allow_nan=False))
@@ -175,7 +175,7 @@ class _Totals:
             num_windowed=self.num_windowed,
             num_skipped=self.num_skipped,
         ).notes("a text")
-        yield from counted(
+        yield from line_with_count(
             self.num_empty,
             "question or its passage is empty: there is nothing to find",
             "questions or their passages are empty: there is nothing to find",

@@ -18,7 +18,7 @@ from bertsmith.data.columns import Columns, TranslationColumns
 from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.translation_pairs import TranslationReader
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.sentence_scores import SCORED_BY_PAIRS, load_sentence_scorer
 from bertsmith.lineage.text_writing import TextWriter
@@ -61,7 +61,7 @@ def _score_by_pairs(settings: Settings) -> None:
     with hold_outputs({"--scores": settings.scores}, path, settings.model):
         result = evaluate_pairs(settings, scorer, path)
     unknown_rate = scorer.num_unknown / max(1, scorer.num_tokens)
-    tell_unknown(unknown_rate, name_source(path))
+    warn_unknown(unknown_rate, name_source(path))
     report = {**result.to_json(), "unknown_rate": unknown_rate}
     print(json.dumps(report) if settings.json else result)
 

@@ -48,6 +48,6 @@ def load_with_flags(settings: Any, model: Path | ModelFolder) -> Predictor[Task[
     names = ("device", "precision", "max_length", "long_texts", "stride")
     predictor = load_predictor(model, **{name: getattr(settings, name) for name in names})
     print_note(predictor.loaded.precision_note)
-    predictor.unknown_tokens.is_told = True  # the warning is printed with the results
+    predictor.unknown_tokens.is_reported = True  # the warning is printed with the results
     predictor.ranks = joined_ranks()
     return predictor.with_definition(predictor.definition.with_columns(settings.columns))

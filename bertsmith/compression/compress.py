@@ -7,7 +7,7 @@ from bertsmith.compression.folder import (
     CompressionResult,
     SourceModel,
     check_model_out,
-    save_beside,
+    save_and_compare,
 )
 from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.compression.vocabulary import keep_tokens
@@ -36,7 +36,7 @@ def compress(settings: CompressSettings) -> Compressed:
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """
     check_all_largest(settings)
-    way = settings.way
+    method = settings.method
     check_outside(
         settings.out, settings.model, settings.corpus, *(settings.vocabulary.vocabulary or ())
     )
@@ -58,18 +58,18 @@ def compress(settings: CompressSettings) -> Compressed:
             )
         device = select_device(settings.device)
         source = SourceModel(folder, build(folder).to(device), settings.corpus)
-        trial = ComparisonInput(
+        comparison_input = ComparisonInput(
             settings.data, settings.columns, settings.limit,
             device=settings.device, precision=settings.precision,
         )  # fmt: skip
-        if isinstance(way, LayerSettings):
-            smaller = keep_layers(way, source)
+        if isinstance(method, LayerSettings):
+            smaller = keep_layers(method, source)
         else:
-            smaller = keep_tokens(way, source)
+            smaller = keep_tokens(method, source)
         if settings.precision != "auto" and device.type == "cpu":
             note = slower_note(settings.precision)
             smaller = replace(smaller, notes=(*smaller.notes, *filter(None, [note])))
-        return save_beside(source, smaller, settings.out, trial)
+        return save_and_compare(source, smaller, settings.out, comparison_input)
 
 
 def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResult:
@@ -92,11 +92,11 @@ def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResu
             f"{option('corpus')}."
         )
     keep = chosen_layers(settings, model.config.num_hidden_layers)
-    done = (
+    description = (
         f"kept {len(keep)} of {model.config.num_hidden_layers} layers: {', '.join(map(str, keep))}"
     )
     facts = {"method": "layers", "kept_layers": keep}
-    return CompressionResult(truncate_layers(model, keep), source.tokenizer, done, facts)
+    return CompressionResult(truncate_layers(model, keep), source.tokenizer, description, facts)
 
 
 def chosen_layers(settings: LayerSettings, num_layers: int) -> list[int]:

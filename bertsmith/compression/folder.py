@@ -32,7 +32,7 @@ from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import summed
+from bertsmith.system.sums import recording_sums
 from bertsmith.tasks.sentence_folder import read_settings, sentence_files
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.model_card import write_card
@@ -43,7 +43,7 @@ RECORD_FILE = "compression.json"
 
 @dataclass(frozen=True)
 class SourceModel:
-    """Model to make smaller, as it was read, and the data by which it may be judged."""
+    """Model to make smaller, as it was read, and the corpus to score it on, if there is one."""
 
     folder: ModelFolder
     model: BertModel
@@ -63,10 +63,10 @@ class Compressed:
     """Result of a compression."""
 
     out: Path
-    done: str
-    """Description for a reader."""
+    description: str
+    """What was kept, in words."""
     facts: Mapping[str, Any]
-    """Description for programs: the layers, or the number of tokens."""
+    """What was kept, as JSON values: the layers, or the number of tokens."""
     comparison: ModelComparison
     notes: tuple[str, ...] = ()
 
@@ -79,7 +79,9 @@ class Compressed:
         }
 
     def __str__(self) -> str:
-        return "\n".join([self.done, *self.notes, f"model in {self.out}", "", str(self.comparison)])
+        return "\n".join(
+            [self.description, *self.notes, f"model in {self.out}", "", str(self.comparison)]
+        )
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class CompressionResult:
 
     model: BertModel
     tokenizer: Tokenizer
-    done: str
+    description: str
     facts: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     texts: Sequence[str] = ()
@@ -123,26 +125,31 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
         )
 
 
-def save_beside(
-    source: SourceModel, smaller: CompressionResult, out: Path, trial: ComparisonInput
+def save_and_compare(
+    source: SourceModel, smaller: CompressionResult, out: Path, comparison_input: ComparisonInput
 ) -> Compressed:
-    """Save the smaller model, measure it beside its source, and record both."""
+    """Save the smaller model, compare it with its source, and record both."""
     report = smaller.model.load_report
     notes = smaller.notes
     if report is not None and report.unused:
-        notes = (*notes, f"left out, having no place in the model: {', '.join(report.unused[:3])}")
+        notes = (
+            *notes,
+            f"left out, since no part of the model uses it: {', '.join(report.unused[:3])}",
+        )
     if (source.path / GENERATOR).is_dir():
         notes = (
             *notes,
-            f"left out: {GENERATOR}/, so the folder serves fine-tuning, and 'bertsmith "
-            f"pretrain {option('from')}' cannot go on with it",
+            f"left out: {GENERATOR}/, so the folder can be fine-tuned, but not continued by "
+            f"'bertsmith pretrain {option('from')}'",
         )
-    measure = None if trial.data else _measure_on_corpus(source, smaller)
+    measure = None if comparison_input.data else _measure_on_corpus(source, smaller)
     with atomic_dir(out) as folder:
         save_model(smaller.model.cpu(), folder, smaller.tokenizer)
         _copy_sentence_files(source.folder.files, folder)
         comparison = compare_side_by_side(
-            source.folder, read_folder(folder), replace(trial, texts=smaller.texts, measure=measure)
+            source.folder,
+            read_folder(folder),
+            replace(comparison_input, texts=smaller.texts, measure=measure),
         )
         record = {
             "version": __version__,
@@ -152,9 +159,11 @@ def save_beside(
         }
         records = [*read_settings(source.folder.files, RECORD_FILE, []), record]
         write_json(folder / RECORD_FILE, records)
-        shape = to_jsonable(smaller.model.config)
-        write_card(folder, {"config": {"model": shape}, "compression": records}, out.resolve().name)
-    return Compressed(out, smaller.done, smaller.facts, comparison, notes)
+        config = to_jsonable(smaller.model.config)
+        write_card(
+            folder, {"config": {"model": config}, "compression": records}, out.resolve().name
+        )
+    return Compressed(out, smaller.description, smaller.facts, comparison, notes)
 
 
 def _measure_on_corpus(source: SourceModel, smaller: CompressionResult) -> Measure | None:
@@ -167,7 +176,7 @@ def _measure_on_corpus(source: SourceModel, smaller: CompressionResult) -> Measu
 def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
     """Copy the files that make the source a sentence encoder, if it is one."""
     names = sentence_files(source)
-    with summed(folder, *names):
+    with recording_sums(folder, *names):
         for name in names:
             # A path in modules.json may lead out of the folder.
             if source.path(name).is_file() and is_within(folder / name, folder):

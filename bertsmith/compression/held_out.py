@@ -32,7 +32,7 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
     corpus = Corpus.open(path)
     if corpus.tokenizer_fingerprint != tokenizer.fingerprint:
         raise CheckpointError(
-            f"{path}: was built with another tokenizer than the model's (fingerprint "
+            f"{path}: built with another tokenizer than the model's (fingerprint "
             f"{corpus.tokenizer_fingerprint[:12]}, the model has {tokenizer.fingerprint[:12]}). "
             f"Build it again with {option('tokenizer')} and the model's folder."
         )
@@ -89,9 +89,9 @@ def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: in
 def _in_kept_ids(batch: Batch, kept_ids: Tensor, unk_id: int) -> Batch:
     """Map a batch to the ids of the kept tokens, with `unk_id` for others."""
 
-    def now(ids: Tensor) -> Tensor:
+    def remap(ids: Tensor) -> Tensor:
         ids_or_unk = torch.where(torch.isin(ids, kept_ids), ids, unk_id)
         return torch.searchsorted(kept_ids, ids_or_unk)
 
-    targets = {**batch.targets, "masked_labels": now(batch.targets["masked_labels"])}
-    return replace(batch, input_ids=now(batch.input_ids), targets=targets)
+    targets = {**batch.targets, "masked_labels": remap(batch.targets["masked_labels"])}
+    return replace(batch, input_ids=remap(batch.input_ids), targets=targets)

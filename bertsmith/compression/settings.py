@@ -1,4 +1,4 @@
-"""Settings for making a model smaller: the way, and the data on which both models are measured."""
+"""Settings for making a model smaller, and the data on which both models are measured."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +53,7 @@ class VocabularySettings:
 
 @dataclass(frozen=True)
 class CompressSettings(InferenceCompute):
-    """Settings of `compress`: the model, the way to make it smaller, and data to measure it on."""
+    """Settings of `compress`: the model, a method, and data to measure both models on."""
 
     model: tyro.conf.Positional[Path]
     """Folder of the model to make smaller; nothing in it is changed."""
@@ -77,17 +77,17 @@ class CompressSettings(InferenceCompute):
     """Columns of the files."""
 
     @property
-    def way(self) -> Any:
-        """The settings of the way that the user chose.
+    def method(self) -> Any:
+        """The settings of the method that the user chose.
 
         Raises:
-            ConfigError: no way is chosen, or both are.
+            ConfigError: no method is chosen, or both are.
         """
-        ways = [self.layers, self.vocabulary]
-        chosen = [way for way in ways if way != type(way)()]
+        methods = [self.layers, self.vocabulary]
+        chosen = [method for method in methods if method != type(method)()]
         if len(chosen) != 1:
             raise ConfigError(
-                f"Choose one way to make the model smaller: {option('num_layers')} (or "
+                f"Choose one method to make the model smaller: {option('num_layers')} (or "
                 f"{option('layers')}), or {option('vocabulary')}. To combine them, compress the "
                 "result again."
             )

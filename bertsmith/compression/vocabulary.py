@@ -12,7 +12,7 @@ from bertsmith.compression.held_out import open_corpus
 from bertsmith.compression.settings import VocabularySettings
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.reading import SourceReport, count_reason
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.model.shrinking import trim_vocabulary
@@ -47,15 +47,15 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> Compressio
         tokenizer, counts, min_count=settings.min_count, keep_characters=settings.keep_characters
     )
     source_name = source.corpus or ", ".join(map(str, settings.vocabulary or ()))
-    tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
+    warn_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
     num_read = int(counts.sum())
     covered = float(counts[ids].sum() / counts.sum())
     trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
     return CompressionResult(
         trimmed,
         smaller_tokenizer,
-        done=f"kept {len(ids):,} of the vocabulary's {tokenizer.vocab_size:,} tokens; they cover "
-        f"{100 * covered:.2f} % of the {num_read:,} tokens in the texts",
+        description=f"kept {len(ids):,} of the vocabulary's {tokenizer.vocab_size:,} tokens; they "
+        f"cover {100 * covered:.2f} % of the {num_read:,} tokens in the texts",
         facts={
             "method": "vocabulary",
             "vocab_size": len(ids),
@@ -110,9 +110,9 @@ def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]
 def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
     """Count how often each token occurs in `texts`, int64 `[vocab_size]`.
 
-    Only one batch of texts is in memory. For a word that WordPiece cannot cut, the tokens that were
-    found before cutting failed count as well: a vocabulary without them might cut the word in
-    another way, so that it would no longer be unknown.
+    Only one batch of texts is in memory. For a word that WordPiece cannot cut, the tokens before
+    the failure count as well: a vocabulary without them might cut the word in another way, and it
+    would no longer be unknown.
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     pieces = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
@@ -124,7 +124,7 @@ def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
         ends = np.cumsum(lengths)
         with_unknown = set(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unk_id), "right"))
         for index in with_unknown:
-            np.add.at(counts, list(_cut_in_vain(tokenizer, pieces, batch[index])), 1)
+            np.add.at(counts, list(_unfinished_ids(tokenizer, pieces, batch[index])), 1)
     return counts
 
 
@@ -135,7 +135,7 @@ def kept_tokens(
     min_count: int = 1,
     keep_characters: bool = True,
 ) -> list[int]:
-    """Select the ids, rising, that a vocabulary for these counts keeps.
+    """Select the ids to keep for these counts of tokens, in ascending order.
 
     Special and added tokens are always kept, and so are the tokens that a kept token is made of.
     With `keep_characters`, every single character is kept as well, so that a word of known
@@ -147,8 +147,10 @@ def kept_tokens(
     return np.flatnonzero(with_required(tokenizer, is_kept)).tolist()
 
 
-def _cut_in_vain(tokenizer: WordPieceTokenizer, ids: Mapping[str, int], text: str) -> Iterator[int]:
-    """Yield the ids of each unknown word's tokens before cutting failed."""
+def _unfinished_ids(
+    tokenizer: WordPieceTokenizer, ids: Mapping[str, int], text: str
+) -> Iterator[int]:
+    """Yield the ids of the tokens that each unknown word has before cutting fails."""
     for word in tokenizer.words(text):
         token_ids: list[int] = []
         start = 0

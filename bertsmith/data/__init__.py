@@ -1,1 +1,1 @@
-"""Documents to batches. Numpy up to batches.py, which is where torch begins."""
+"""Files to documents, examples and batches; only batches.py imports torch."""

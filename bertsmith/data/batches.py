@@ -24,11 +24,11 @@ class Batch:
     Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where `tokens ==
     sum(lengths)`; `lengths` never increases from one sequence to the next. `targets` has the
     objective's targets by name; indices in them are positions in the packed row. `order[i]` is the
-    index of packed sequence `i` in the list passed to `pack`. `columns` is
-    None, unless the caller's attention mask has holes, that is, padding between real tokens: then
-    it is the column of each token in the caller's padded rows, int64 `[tokens]`. `places[i]` is the
-    position of packed sequence `i` among those of its training step, which decides its dropout;
-    empty outside of training.
+    index of packed sequence `i` in the list passed to `pack`. `columns` is None, unless the
+    caller's attention mask has holes, that is, padding between real tokens: then it is the column
+    of each token in the caller's padded rows, int64 `[tokens]`. `step_indices[i]` is the index of
+    packed sequence `i` among those of its training step, which decides its dropout; empty outside
+    of training.
     """
 
     input_ids: Tensor
@@ -38,7 +38,7 @@ class Batch:
     order: tuple[int, ...]
     targets: Mapping[str, Tensor] = field(default_factory=dict)
     columns: Tensor | None = None
-    places: tuple[int, ...] = ()
+    step_indices: tuple[int, ...] = ()
 
     @property
     def num_tokens(self) -> int:
@@ -73,12 +73,12 @@ class Batch:
             columns=None if self.columns is None else send(self.columns, device),
         )
 
-    def placed(self, places: Sequence[int]) -> "Batch":
-        """Return the batch with `places`.
+    def with_step_indices(self, step_indices: Sequence[int]) -> "Batch":
+        """Return the batch with `step_indices`.
 
-        `places[i]` is the position in the training step of sequence `i` of those passed to `pack`.
+        Its entry `i` is the index in the training step of sequence `i` of those passed to `pack`.
         """
-        return replace(self, places=tuple(places[i] for i in self.order))
+        return replace(self, step_indices=tuple(step_indices[i] for i in self.order))
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
@@ -147,11 +147,11 @@ def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
     [[0, 3], [1, 2, 4]]
     """
     parts: list[list[int]] = [[] for _ in range(num_parts)]
-    taken = [0] * num_parts
+    sizes = [0] * num_parts
     for index in np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist():
-        emptiest = taken.index(min(taken))
+        emptiest = sizes.index(min(sizes))
         parts[emptiest].append(index)
-        taken[emptiest] += lengths[index]
+        sizes[emptiest] += lengths[index]
     return parts
 
 
@@ -168,8 +168,8 @@ def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]
     if not lengths:
         return []
     longest_first = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
-    taken = np.asarray(lengths, dtype=np.int64)[longest_first]
-    middles = 2 * taken.cumsum() - taken  # doubled, to stay integers
-    group_of = middles * num_groups // (2 * taken.sum())
+    sorted_lengths = np.asarray(lengths, dtype=np.int64)[longest_first]
+    middles = 2 * sorted_lengths.cumsum() - sorted_lengths  # doubled, to stay integers
+    group_of = middles * num_groups // (2 * sorted_lengths.sum())
     ends = np.flatnonzero(np.diff(group_of)) + 1
     return [group.tolist() for group in np.split(longest_first, ends)]

@@ -1,7 +1,7 @@
 """The plan of a corpus that several processes build: what must be equal in all of them.
 
-Each process makes the plan from its own command line and texts, and compares it with the one that
-stands in the folder, so that a difference is named before anything is encoded.
+Each process makes the plan from its own command line and texts, and compares it with the one in the
+folder, so that a difference is reported before anything is encoded.
 """
 
 import hashlib
@@ -34,13 +34,13 @@ class BuildPlan:
     files: list[tuple[str, int]]
     """Path and size in bytes of each file."""
     left_aside: dict[str, int]
-    """Files that are not read, counted by reason."""
+    """Number of files that are not read, by reason."""
     units: int
     shards: int
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the plan, which each completion marker has."""
+        """The SHA-256 of the plan, which each completion marker has."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
 
     @property
@@ -51,7 +51,7 @@ class BuildPlan:
         """Write the plan into the folder of units, or compare it with the one that is there.
 
         Raises:
-            CorpusError: the one there differs; the message says how.
+            CorpusError: the plan in the folder differs; the message says how.
         """
         path = folder / PLAN_NAME
         if not path.exists():
@@ -94,7 +94,7 @@ class BuildPlan:
             ) from error
 
     def _difference(self, other: "BuildPlan") -> str:
-        """Say how the plan that is there differs from this one; empty if it does not."""
+        """Say how the plan in the folder, `other`, differs from this one; empty if it does not."""
         if other.version != self.version:
             return f"bertsmith {other.version} began it, and this is {self.version}"
         if other.tokenizer != self.tokenizer:
@@ -103,16 +103,16 @@ class BuildPlan:
                 f"{self.tokenizer[:12]}"
             )
         if other.shards != self.shards:
-            return f"it has {_shards(other.shards)}, and here it is {_shards(self.shards)}"
+            return f"it has {_shards(other.shards)}, and this build has {_shards(self.shards)}"
         for name, value in self.settings.items():
             if other.settings.get(name) != value:
-                there = other.settings.get(name)
-                return f"it has {option(name, there)}, and here it is {option(name, value)}"
+                old_value = other.settings.get(name)
+                return f"it has {option(name, old_value)}, and this build has {option(name, value)}"
         if other.files != self.files:
             return _difference_of_files(dict(other.files), dict(self.files))
         if other.texts != self.texts:
             return (
-                f"it names the texts {', '.join(other.texts[:3])}, and here they are "
+                f"it names the texts {', '.join(other.texts[:3])}, and this build names "
                 f"{', '.join(self.texts[:3])}"
             )
         return "" if other == self else "its list of parts differs"
@@ -144,13 +144,13 @@ def _shards(number: int) -> str:
     return "one shard" if number == 1 else f"{number:,} shards"
 
 
-def _difference_of_files(theirs: dict[str, int], ours: dict[str, int]) -> str:
-    for path in sorted({*theirs, *ours}):
-        there, here = theirs.get(path), ours.get(path)
-        if here is None:
-            return f"it reads {path}, which is not among the texts here"
-        if there is None:
-            return f"it does not read {path}, which is among the texts here"
-        if there != here:
-            return f"{path} had {there:,} bytes, and now has {here:,}"
+def _difference_of_files(old_files: dict[str, int], new_files: dict[str, int]) -> str:
+    for path in sorted({*old_files, *new_files}):
+        old_bytes, new_bytes = old_files.get(path), new_files.get(path)
+        if new_bytes is None:
+            return f"it reads {path}, which is not among these texts"
+        if old_bytes is None:
+            return f"it does not read {path}, which is among these texts"
+        if old_bytes != new_bytes:
+            return f"{path} had {old_bytes:,} bytes and now has {new_bytes:,}"
     return "its list of texts differs"

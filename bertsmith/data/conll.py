@@ -22,8 +22,8 @@ Row = tuple[int, str]
 """A line's number in its file, and the line without its end."""
 
 DOCUMENT_START = "-DOCSTART-"
-LOOKED_AT = 200
-"""Number of rows that are read ahead to find the number of columns."""
+ROWS_AHEAD = 200
+"""Number of rows that are read ahead to detect the columns."""
 MAX_SENTENCE_ROWS = 1_000_000
 """Maximum number of rows of a sentence. Without a limit, a file that lost its empty lines would be
 read into memory as one sentence. A sentence has at most `MAX_ROW_BYTES` characters, too."""
@@ -84,7 +84,7 @@ def is_document_start(line: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ColumnLayout:
     """Column layout of a file."""
 
     row: int
@@ -106,7 +106,7 @@ class Shape:
         return cells if len(cells) == self.width and (self.tabs or "\t" not in line) else None
 
 
-def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
+def find_layout(rows: Sequence[Row], labelled: bool) -> ColumnLayout | None:
     """Find the layout that most rows have; None if all look like comments.
 
     Rows that begin with # count only if there are no others, and then only if no space follows. A
@@ -119,10 +119,10 @@ def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
         return None
     layouts = [("\t" in line, len(split_columns(line, "\t" in line))) for _, line in data_rows]
     (tabs, width), _ = Counter(layouts).most_common(1)[0]
-    alike = [row for row, shape in zip(data_rows, layouts, strict=True) if shape == (tabs, width)]
+    alike = [row for row, layout in zip(data_rows, layouts, strict=True) if layout == (tabs, width)]
     first_row = alike[0][0]
     ends_in_tab = width > 1 + labelled and all(line.endswith("\t") for _, line in alike)
-    return Shape(first_row, tabs, width - ends_in_tab, ends_in_tab)
+    return ColumnLayout(first_row, tabs, width - ends_in_tab, ends_in_tab)
 
 
 class ColumnParser:
@@ -144,13 +144,13 @@ class ColumnParser:
         self.source_name = source_name
         self.columns = columns
         self.labelled = labelled
-        self._shape = Shape(0, tabs=False, width=0)
+        self._layout = ColumnLayout(0, tabs=False, width=0)
         # Lines and number of comments since the last sentence; the next sentence takes them over.
         self._before: list[str] = []
         self._num_comments = 0
         self._is_first = True
 
-    def look(self, blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
+    def detect_layout(self, blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
         """Find the file's layout in its first blocks, then yield all blocks.
 
         Blocks of comments after the last sentence are left out; that sentence counts them.
@@ -164,12 +164,12 @@ class ColumnParser:
         for block in blocks:
             head.append(block)
             num_rows += sum(not line.startswith("#") for _, line in block.rows)
-            if num_rows >= LOOKED_AT:
+            if num_rows >= ROWS_AHEAD:
                 break
         rows = [row for block in head for row in block.rows]
-        self._shape = find_shape(rows, self.labelled) or self._shape
-        cells = filter(None, (self._shape.cells(line) for _, line in rows))
-        word_index = column_number(self.columns.word_column or "1", self._shape.width) or 0
+        self._layout = find_layout(rows, self.labelled) or self._layout
+        cells = filter(None, (self._layout.cells(line) for _, line in rows))
+        word_index = column_number(self.columns.word_column or "1", self._layout.width) or 0
         check_rows(self.source_name, rows, list(zip(*cells, strict=True)), word_index)
         if self.columns.word_column is None:
             self._check_word_numbers(head)
@@ -188,17 +188,17 @@ class ColumnParser:
         sentences: list[list[list[str]]] = []
         for block in blocks:
             rows = itertools.dropwhile(lambda row: self._is_comment(row[1]), block.rows)
-            cells = [self._shape.cells(line) for _, line in rows]
+            cells = [self._layout.cells(line) for _, line in rows]
             whole = [row_cells for row_cells in cells if row_cells is not None]
             if whole and len(whole) == len(cells):
                 sentences.append(whole)
         is_label_chosen = not self.labelled or self.columns.label_column is not None
         check_word_numbers(
-            self.source_name, self._shape.row, sentences, is_label_chosen=is_label_chosen
+            self.source_name, self._layout.row, sentences, is_label_chosen=is_label_chosen
         )
 
     def parse(self, block: LineBlock) -> TaggedSentence | None:
-        """Parse a block from `look`; None if it has only comments.
+        """Parse a block from `detect_layout`; None if it has only comments.
 
         Raises:
             InputError: a row has other columns than the rest of the file, a word or label is empty,
@@ -216,12 +216,12 @@ class ColumnParser:
         words = [self._cell(row, "word", row_cells[word_index]) for row, row_cells in cells]
         labels: list[str] = []
         if self.labelled:
-            last = self._shape.width - 1
+            last = self._layout.width - 1
             label_index = self._column_index("label", self.columns.label_column, last)
             if label_index == word_index:
                 raise InputError(
-                    f"{self.source_name}:{self._shape.row}: column {word_index + 1} of "
-                    f"{self._shape.width} is taken for both word and label. Columns are separated "
+                    f"{self.source_name}:{self._layout.row}: column {word_index + 1} of "
+                    f"{self._layout.width} is taken for both word and label. Columns are separated "
                     f"by tabs or spaces; choose them with {option('word_column')} and "
                     f"{option('label_column')}."
                 )
@@ -240,30 +240,30 @@ class ColumnParser:
     def _is_comment(self, line: str) -> bool:
         if not line.startswith("#"):
             return False
-        if (cells := self._shape.cells(line)) is None:
+        if (cells := self._layout.cells(line)) is None:
             return True
-        is_spaced = line.startswith("# ") and not self._shape.tabs
+        is_spaced = line.startswith("# ") and not self._layout.tabs
         return is_spaced and not is_label(cells[self._label_index])
 
     @property
     def _label_index(self) -> int:
         """Index of the label column; a wrong number is refused only if labels are read."""
-        index = column_number(self.columns.label_column or "", self._shape.width)
-        return self._shape.width - 1 if index is None else index
+        index = column_number(self.columns.label_column or "", self._layout.width)
+        return self._layout.width - 1 if index is None else index
 
     def _cells(self, row: int, line: str) -> list[str]:
-        shape = self._shape
-        if (cells := shape.cells(line)) is not None:
+        layout = self._layout
+        if (cells := layout.cells(line)) is not None:
             return cells
-        if shape.tabs != ("\t" in line) and len(line.split()) > 1:
-            separator, expected = ("spaces", "tabs") if shape.tabs else ("tabs", "spaces")
+        if layout.tabs != ("\t" in line) and len(line.split()) > 1:
+            separator, expected = ("spaces", "tabs") if layout.tabs else ("tabs", "spaces")
             raise InputError(
                 f"{self.source_name}:{row}: columns are separated by {separator}, but in row "
-                f"{shape.row} by {expected}. Use one of the two in the whole file."
+                f"{layout.row} by {expected}. Use one of the two in the whole file."
             )
         raise InputError(
-            f"{self.source_name}:{row}: columns: found {len(shape.cut(line))}, where row "
-            f"{shape.row} has {shape.width}. Each word has a line with all columns, and an empty "
+            f"{self.source_name}:{row}: columns: found {len(layout.cut(line))}, where row "
+            f"{layout.row} has {layout.width}. Each word has a line with all columns, and an empty "
             f"line stands after a sentence. Fix the row, or pass {option('skip_incomplete', True)} "
             "(skipped sentences are counted)."
         )
@@ -271,12 +271,12 @@ class ColumnParser:
     def _column_index(self, role: str, chosen: str | None, default: int) -> int:
         if chosen is None:
             return default
-        index = column_number(chosen, self._shape.width)
+        index = column_number(chosen, self._layout.width)
         if index is None:
             raise InputError(
-                f"{self.source_name}:{self._shape.row}: no column '{chosen}' for the {role}. The "
-                f"row has {self._shape.width}; give --{role}-column a number from 1 to "
-                f"{self._shape.width}."
+                f"{self.source_name}:{self._layout.row}: no column '{chosen}' for the {role}. The "
+                f"row has {self._layout.width}; give --{role}-column a number from 1 to "
+                f"{self._layout.width}."
             )
         return index
 

@@ -1,7 +1,7 @@
 """Parse CoNLL-U: the ten columns of Universal Dependencies.
 
-The parts of a multi-word token (`8 do`, `9 n't` of `8-9 don't`) are the words, as they have the
-labels; an empty node (`8.1`) stands nowhere in the text and is left out. Both are counted.
+The parts of a multi-word token (`8 do`, `9 n't` of `8-9 don't`) are the words, since they have the
+labels. An empty node (`8.1`) is not part of the text and is left out. Both are counted.
 """
 
 import re
@@ -24,9 +24,8 @@ class ConlluParser:
     """Parser of CoNLL-U blocks that also restores the untokenized text.
 
     Args:
-        source_name: how messages call the file.
-        columns: names or numbers of CoNLL-U's columns for word and label; form and upos if None.
-        labelled: whether a label is wanted.
+        source_name: the file's name in messages. columns: names or numbers of CoNLL-U's columns for
+        word and label; form and upos if None. labelled: whether labels are read.
     """
 
     def __init__(self, source_name: str, columns: TagColumns, labelled: bool) -> None:
@@ -52,7 +51,7 @@ class ConlluParser:
             [cells for _, cells in rows]
         )
         if self._word_index != CONLLU_FIELDS.index("form"):
-            text_and_offsets = None  # a lemma stands nowhere in the text
+            text_and_offsets = None  # lemmas are not in the text
         marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
         numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
         remarks = tuple(marks[n[2]] for n in numbers if n is not None and n[2])
@@ -105,14 +104,15 @@ class ConlluParser:
             )
         return label
 
-    def _find(self, role: str, asked: str) -> int:
-        if asked.lower() in CONLLU_FIELDS:
-            return CONLLU_FIELDS.index(asked.lower())
-        index = column_number(asked, len(CONLLU_FIELDS))
+    def _find(self, role: str, chosen: str) -> int:
+        if chosen.lower() in CONLLU_FIELDS:
+            return CONLLU_FIELDS.index(chosen.lower())
+        index = column_number(chosen, len(CONLLU_FIELDS))
         if index is None:
             raise InputError(
-                f"{self.source_name}: CoNLL-U has no column '{asked}' for the {role}. Its columns: "
-                f"{', '.join(CONLLU_FIELDS)}. Give --{role}-column one of them, or its number."
+                f"{self.source_name}: CoNLL-U has no column '{chosen}' for the {role}. Its "
+                f"columns: {', '.join(CONLLU_FIELDS)}. Give --{role}-column one of them, or its "
+                "number."
             )
         return index
 
@@ -120,8 +120,9 @@ class ConlluParser:
 def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Offsets, ...]]:
     """Rebuild a sentence's text from CoNLL-U rows, and locate its words.
 
-    Spaces follow `SpaceAfter=No`. The parts of a multi-word token have their own offsets where they
-    spell it (`do` + `n't`), else all of them have its offsets (French `de` + `le` in `du`).
+    Spaces follow `SpaceAfter=No`. The parts of a multi-word token have their own offsets if they
+    spell the token (`do` + `n't`), else all of them have the token's offsets (French `de` + `le` in
+    `du`).
     """
     text = ""
     offsets: list[Offsets] = []

@@ -52,11 +52,12 @@ from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BLOCK_CHARS = 1 << 19
-"""Least number of characters of a split that are written at once; a shard can end only there."""
+"""Smallest number of characters of a split that are written at once; a shard ends only after such a
+block."""
 
 
 UNMERGED_DIR = "unmerged"
-"""Folder of what the shards of a corpus have encoded, until they are merged."""
+"""Folder of the encoded shards of a corpus, until they are merged."""
 KNOWN_NAMES = re.compile(
     rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{UNMERGED_DIR}|{SHARD_NAME.pattern}"
 )
@@ -75,11 +76,12 @@ def build_corpus(
     """Build the corpus folder `out` from files, folders and globs, or from texts in memory.
 
     Args:
-        executor: what reads and encodes; None means `LocalProcesses()`.
+        executor: reads and encodes the texts; None means `LocalProcesses()`.
         overwrite: whether an earlier corpus in `out` is replaced, once the new one is complete.
 
     Raises:
-        InputError, CorpusError, ConfigError: and then `out` is as it was before.
+        InputError, CorpusError, ConfigError: texts, settings or `out` cannot be used; `out` is
+        unchanged.
     """
     settings = settings or CorpusSettings()
     executor = executor or LocalProcesses()
@@ -167,7 +169,7 @@ def check_corpus_out(
         may_be_unmerged: whether shards that are not merged may be there, too.
 
     Raises:
-        CorpusError: something stands at `out`, or one of `paths` is in it.
+        CorpusError: `out` is occupied, or one of `paths` is in it.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return

@@ -9,12 +9,12 @@ from pathlib import Path
 from bertsmith.data.text_files import STANDARD_INPUT, iter_lines
 from bertsmith.errors import InputError
 
-LOOKED_AT = 100
-"""Lines that decide how a file is read."""
+LINES_AHEAD = 100
+"""Number of lines that decide how a file is read."""
 
 
 def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
-    """Return whether blanks before quotes are to be skipped, because the quotes enclose cells.
+    """Return whether to skip the blanks before quotes, because the quotes enclose cells.
 
     The first rows show that if they have one number of cells only where the blanks are skipped; or
     if they have in both cases, and each cell that begins with a blank and a quote ends in a quote.
@@ -23,16 +23,16 @@ def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
     if path == STANDARD_INPUT:
         return False
     try:
-        lines = list(islice(iter_lines(path), LOOKED_AT))
+        lines = list(islice(iter_lines(path), LINES_AHEAD))
     except InputError:  # the reader will raise it again
         return False
     if not any(re.search(rf'(^|{re.escape(delimiter)}) +"', line) for line in lines):
         return False
     skipped = _parse(lines, delimiter, skip_blanks=True)
-    if skipped is None or not _are_even(skipped):
+    if skipped is None or not _have_equal_widths(skipped):
         return False
     plain = _parse(lines, delimiter, skip_blanks=False)
-    if plain is None or not _are_even(plain):
+    if plain is None or not _have_equal_widths(plain):
         return True
     quoted = [cell.strip() for row in plain for cell in row if re.match(' +"', cell)]
     return all(len(cell) > 1 and cell.endswith('"') for cell in quoted)
@@ -45,10 +45,10 @@ def _parse(lines: Sequence[str], delimiter: str, *, skip_blanks: bool) -> list[l
     try:
         rows.extend(reader)
     except csv.Error:
-        is_cut = len(lines) == LOOKED_AT and reader.line_num == len(lines)
+        is_cut = len(lines) == LINES_AHEAD and reader.line_num == len(lines)
         return rows if is_cut else None
     return rows
 
 
-def _are_even(rows: Sequence[Sequence[str]]) -> bool:
+def _have_equal_widths(rows: Sequence[Sequence[str]]) -> bool:
     return len({len(row) for row in rows if row}) == 1

@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.data.delimiters import rival_hint
+from bertsmith.data.delimiters import separator_hint
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.json_rows import (
     JSON,
@@ -122,14 +122,14 @@ MAX_DOCUMENT_CHARS = 1 << 22  # a long book; what is longer becomes several docu
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 LINE_BYTES = 64
-"""Counted of each line of a row besides its characters: it takes about twice as much."""
+"""Bytes that each line of a row adds to its size; Python takes about twice as many."""
 _TOO_LONG = "row too long"
 _ASCII_SPACE = " \t\r\n\v\f"
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Text with its place: a file, and its number among the documents read there, from 1.
+    """A text, its file, and its number among the documents read from that file, from 1.
 
     For texts in memory `ordinal` is the index of the text.
     """
@@ -223,7 +223,7 @@ def iter_documents(
 ) -> Iterator[Document]:
     """Stream the documents of texts; those of files sorted by path (see `DocumentReader`).
 
-    Files of `texts` that `held_out` names too, by whatever name, are left out and counted, as are
+    Files of `texts` that `held_out` names, too, under any path, are left out and counted; so are
     documents without a visible character. Messages name `column_option` as the option that chooses
     the text column.
 
@@ -241,14 +241,14 @@ def iter_documents(
 def select_sources(
     paths: Iterable[str | Path], report: SourceReport, held_out: Iterable[str | Path] = ()
 ) -> list[Source]:
-    """Find the files of `paths`, sorted, but those that `held_out` names too, by whatever name.
+    """Find the files of `paths`, sorted, without those that `held_out` names, too, under any path.
 
     Raises:
         InputError: a path that cannot be read.
     """
     all_sources, left_aside = find_sources(paths)
-    apart = set(map(identity, find_sources(held_out)[0]))
-    sources = [source for source in all_sources if identity(source) not in apart]
+    excluded = set(map(identity, find_sources(held_out)[0]))
+    sources = [source for source in all_sources if identity(source) not in excluded]
     report.skipped += left_aside + Counter(held_out_files=len(all_sources) - len(sources))
     report.bytes_on_disk += sum(source.path.stat().st_size for source in sources)
     return sources
@@ -312,7 +312,7 @@ def _iter_jsonl(lines: Lines) -> Iterator[str]:
 def _json_text(lines: Lines, line: str) -> str | None:
     """Return the text of a JSON object, empty for null; reject all else."""
     column = lines.reading.text_column
-    advice = 'Each line is to be one object such as {"text": "..."}; fix it'
+    advice = 'Each line must be one object such as {"text": "..."}; fix it'
     try:
         row = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
     except (ValueError, RecursionError) as error:
@@ -374,7 +374,7 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
             number, line = row_lines.first
             advice = "Fix the row"
             if quoted:
-                hint = rival_hint("csv", line, '"', can_ask=False) if number == 1 else ""
+                hint = separator_hint("csv", line, '"', can_ask=False) if number == 1 else ""
                 advice = f'Close each quote, and double those inside a field ("").{hint} {advice}'
             lines.reading.reject("bad_rows", f":{number}", _csv_problem(error), advice)
             row_lines.give_back_all_but_first()

@@ -76,9 +76,7 @@ class EncodedExamples:
 
     @cached_property
     def num_cut(self) -> list[int]:
-        """Number of tokens of each example that were cut off; after `thinned` also those of removed
-        rows.
-        """
+        """Number of tokens that each example lost, by cutting or `limit_tokens`."""
         return self._sums(self.rows.num_cut)
 
     def _sums(self, values: Sequence[int]) -> list[int]:
@@ -104,8 +102,8 @@ class EncodedExamples:
         """Number of examples with more than one row in a part."""
         return sum(count > 1 for count in self.num_windows)
 
-    def thinned(self, max_tokens: int) -> "EncodedExamples":
-        """Let examples above `max_tokens` have fewer, evenly spread rows.
+    def limit_tokens(self, max_tokens: int) -> "EncodedExamples":
+        """Remove rows of examples above `max_tokens`; the kept rows are evenly spread.
 
         All tokens of the removed rows count as cut, although other rows may hold some of them. A
         part keeps at least one row, even if its example is then still above `max_tokens`.
@@ -178,12 +176,12 @@ class EncodedExamples:
             num_parts=None,
         )
 
-    def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedExamples":
-        """Return a copy with `numbers[i]` in place of token id `i`.
+    def remap_ids(self, new_ids: NDArray[np.int32]) -> "EncodedExamples":
+        """Return a copy with `new_ids[i]` in place of token id `i`.
 
-        `numbers` are int32 `[vocabulary]`.
+        `new_ids` are int32 `[vocabulary]`.
         """
-        return replace(self, rows=self.rows.renumbered(numbers))
+        return replace(self, rows=self.rows.remap_ids(new_ids))
 
     def owners(self) -> NDArray[np.int64]:
         """Return the example index of each row, int64 `[rows]`."""

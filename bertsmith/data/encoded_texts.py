@@ -101,12 +101,12 @@ class EncodedTexts:
         """Number of tokens of each text, with special tokens."""
         return np.diff(self.ids.starts).tolist()
 
-    def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
-        """Return a copy with `numbers[i]` in place of token id `i`.
+    def remap_ids(self, new_ids: NDArray[np.int32]) -> "EncodedTexts":
+        """Return a copy with `new_ids[i]` in place of token id `i`.
 
-        `numbers` are int32 `[vocabulary]`.
+        `new_ids` are int32 `[vocabulary]`.
         """
-        return replace(self, ids=replace(self.ids, flat=numbers[self.ids.flat]))
+        return replace(self, ids=replace(self.ids, flat=new_ids[self.ids.flat]))
 
 
 TruncationSide = Literal["left", "right"]
@@ -141,17 +141,17 @@ def encode_texts(
     return EncodedTexts.of(starmap(encode, texts))
 
 
-def as_items(values: object, name: str, cure: str = 'list(frame["text"])') -> Iterable[Any]:
+def as_items(values: object, name: str, example: str = 'list(frame["text"])') -> Iterable[Any]:
     """Return an iterable over the items of a user's list, array, table column or iterator.
 
-    `name` is the argument's name; `cure` says how a table becomes a list.
+    `name` is the argument's name; `example` shows how to make a list from a table.
 
     Raises:
         InputError: it is a table, a mapping or a set, or has no items.
     """
     if is_table(values) or isinstance(values, Mapping):
         raise InputError(
-            f"{name} is a whole {name_type(values)}. Pass one column or a list, such as {cure}."
+            f"{name} is a whole {name_type(values)}. Pass one column or a list, such as {example}."
         )
     if isinstance(values, Set):
         raise InputError(f"{name}: found {name_type(values)}, which has no order. Give a list.")
@@ -165,13 +165,13 @@ def as_items(values: object, name: str, cure: str = 'list(frame["text"])') -> It
     return values  # type: ignore[return-value]
 
 
-def as_list(values: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
+def as_list(values: object, name: str, example: str = 'list(frame["text"])') -> list[Any]:
     """Convert a user's list, array, table column or iterator to a list.
 
     Raises:
         InputError: as `as_items`.
     """
-    return list(as_items(values, name, cure))
+    return list(as_items(values, name, example))
 
 
 def is_table(value: object) -> bool:
@@ -250,8 +250,8 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     if not fewest <= requested <= num_positions:
         raise ConfigError(
             f"{option('max_length')}: found {requested}; this model reads {fewest} to "
-            f"{num_positions} tokens. Choose a number in that range; what becomes of longer texts "
-            "is counted."
+            f"{num_positions} tokens. Choose a number in that range. Longer texts are divided or "
+            "cut, and counted."
         )
     return requested
 

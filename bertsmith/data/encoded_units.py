@@ -41,7 +41,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnitRecord:
-    """Content of a completion marker: all that the process that plans gets back of a unit."""
+    """Content of a completion marker, which is all that the planning process reads of a unit."""
 
     plan: str
     index: int
@@ -58,8 +58,7 @@ class UnitEncoder:
     """Encoder of work units to files, in any process that sees the folder.
 
     Args:
-        folder: holds the units and a copy of the tokenizer.
-        plan: digest of the plan that the units are of.
+        folder: holds the units and a copy of the tokenizer. plan: digest of the plan of the units.
     """
 
     folder: Path
@@ -71,8 +70,8 @@ class UnitEncoder:
         """Encode a unit, unless its folder is complete.
 
         Raises:
-            InputError: the texts cannot be read, or the folder cannot be written; also where this
-                machine does not see them.
+            InputError: the texts cannot be read or the folder cannot be written, for example
+            because this machine does not see them.
         """
         check_is_seen(self.folder / TOKENIZER_DIR)
         for partition in unit.partitions:

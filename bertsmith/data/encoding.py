@@ -52,9 +52,9 @@ _OPENING_WORD = re.compile(
     r"What|When|Where|While|Who|Why|With|You)\b(?![.-])"
 )
 
-# The search runs along one set of characters; look-behinds then tell which of them it met.
-# A run of stops is tried from its first one only, and repeats are possessive, so the time is
-# linear in the text, whatever it holds.
+# The search scans for one set of characters; look-behinds then tell which of them was found. A run
+# of stops is tried from its first one only, and repeats are possessive, so the time is linear in
+# the text, whatever it holds.
 _END = re.compile(
     rf"""
     [{_LINE_END}{_STOP}<]
@@ -130,7 +130,7 @@ _HTML_TAG = re.compile(
 
 
 def count_html_tags(text: str) -> int:
-    """Count the tags that a page's text was not freed from.
+    """Count the HTML tags that are left in a text.
 
     >>> count_html_tags("A film.<br /><br>See <a href='x'>here</a>; 1 < 2 > 0, a<b>c.")
     5
@@ -144,7 +144,7 @@ PARTITION_BYTES = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class TextBatch:
-    """Texts of documents that only one process can read, and the place of the first."""
+    """Texts of documents that only one process can read; `first` names the first of them."""
 
     first: str
     texts: list[str]
@@ -155,7 +155,7 @@ class TextBatch:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """Documents of a partition, one after another, and what was read for them.
+    """The encoded documents of a partition, one after another, and the counts of reading them.
 
     Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
     `document_lengths` in sentences, `characters` and `text_hashes` (uint64), all `[documents]`.
@@ -224,7 +224,7 @@ class Encoder:
         self._literals = [(token, f"{token[0]} {token[1:]}") for token in tokens]
 
     def encode_part(self, part: Partition | TextBatch) -> EncodedPart:
-        """Encode texts, which are read here where a partition is given."""
+        """Encode a part; the texts of a partition are read first."""
         report = SourceReport()
         if isinstance(part, Partition):
             texts = [document.text for document in self._reader.read(part, report)]
@@ -237,7 +237,7 @@ class Encoder:
             raise
 
     def encode(self, texts: Iterable[str], report: SourceReport) -> EncodedPart:
-        """Encode texts; those that leave no token have no sentences."""
+        """Encode texts; a text without tokens has no sentences."""
         sentences: list[str] = []
         document_ends: list[int] = []
         characters: list[int] = []
@@ -272,7 +272,7 @@ class Encoder:
 def iter_parts(
     sources: Iterable[Source], reader: DocumentReader, report: SourceReport
 ) -> Iterator[Partition | TextBatch]:
-    """Yield what to encode, in order: partitions, and texts that have to be read here."""
+    """Yield the parts to encode, in order: partitions, and batches of texts that are read here."""
     planned = plan_partitions(sources, PARTITION_BYTES)
     for is_partition, parts in itertools.groupby(planned, lambda part: part.end is not None):
         if is_partition:

@@ -199,10 +199,10 @@ class ExampleReader(RecordReader[Example]):
         is_guessed = columns.header == "auto" and columns.text_column is None
         if is_guessed and text and is_header:
             raise InputError(
-                f"{self.locate_row(row)}: the text '{text}' stands in the first row too, which was "
-                "taken for the names of the columns. If it is that, pass "
-                f"{option('header', 'yes')}; if it is a row like others, {option('header', 'no')} "
-                f"{option('text_column', 'N')}."
+                f"{self.locate_row(row)}: the text '{text}' is also in the first row, which was "
+                "read as the names of the columns. If it names them, pass "
+                f"{option('header', 'yes')}; if it is a row like the others, "
+                f"{option('header', 'no')} {option('text_column', 'N')}."
             )
         # With labels, `read` checks the label instead.
         if row == 1 and text.lower() in USUAL_NAMES and (self.empty_labels or not self.labelled):
@@ -270,9 +270,13 @@ class ExampleReader(RecordReader[Example]):
     def _specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
         """Build the specs; which names of text columns are usual depends on all columns."""
         columns = self.columns
-        there = (c for c in TEXT_COLUMNS if all(name is None or name in column_names for name in c))
+        present = (
+            names
+            for names in TEXT_COLUMNS
+            if all(name is None or name in column_names for name in names)
+        )
         trained = lowered(self.trained.names.get("text", ()))
-        usual = next(there, ())
+        usual = next(present, ())
         is_as_trained = trained and set(trained) <= set(column_names)
         if not self.is_file and self.pairs is False and None not in usual:
             # Rows from a program: a second text with a usual name is meant to be read.

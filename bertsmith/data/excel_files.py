@@ -15,8 +15,7 @@ from bertsmith.errors import ConfigError, InputError, warn_once
 from bertsmith.system.progress import progress_bar
 
 MAX_UNPACKED = 1 << 32
-"""Largest number of bytes of a workbook's parts together, which are compressed: its texts are held
-in memory."""
+"""Largest unpacked size of a workbook in bytes: its texts are held in memory."""
 ERRORS_OF_DAMAGE = (zipfile.BadZipFile, KeyError, ValueError, EOFError, SyntaxError)
 """Errors that openpyxl raises for a damaged workbook; an error in its XML is a SyntaxError."""
 
@@ -82,8 +81,8 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
 def find_formula(path: Path, row: int, columns: Collection[int]) -> str | None:
     """Return the first formula in a row of the first sheet, such as `=A2&B2`; None without one.
 
-    Reads the file up to the row once more: `read_xlsx` gives a formula's stored result alone, and
-    an empty cell where there is none.
+    This reads the file up to the row once more: `read_xlsx` returns only the stored result of a
+    formula, or an empty cell if none is stored.
 
     Args:
         row: its number, from 1.

@@ -12,7 +12,7 @@ from bertsmith.errors import InputError
 
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""JSON's escapes of surrogates, which in a UTF-8 file cannot stand unescaped."""
+"""JSON's escapes of surrogates, which a UTF-8 file cannot hold unescaped."""
 JSON_TYPE_NAMES: Mapping[type, str] = {
     **{list: "a list", dict: "an object", str: "a string", bool: "true or false"},
     **{int: "a number", float: "a number", type(None): "null"},
@@ -49,12 +49,12 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object from pairs, but refuse equal keys, of which Python's reader keeps the last.
 
     Raises:
-        ValueError: a key stands there twice.
+        ValueError: a key appears twice.
     """
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key '{twice}' stands twice in an object")
+        raise ValueError(f"the key '{twice}' appears twice in an object")
     return members
 
 
@@ -67,17 +67,16 @@ JSON = json.JSONDecoder(
 def without_half_characters(value: Any, source: str) -> Any:
     r"""Replace each half of a surrogate pair in a JSON value by U+FFFD; see `CutText`.
 
-    Such a half (`"\ud83d"`, of a text cut within an emoji) stands in no UTF-8 file. The row stays,
-    and its offsets hold.
+    A UTF-8 file cannot hold such a half (`"\ud83d"`, of a text cut within an emoji). The row is
+    kept, and its offsets stay valid.
 
     Args:
-        value: what was read.
-        source: the JSON text that it was read from, or more; spares the search where nothing in
-            it can be such a half.
+        value: what was read. source: the JSON text that it was read from, or more; the value is
+        searched only if the text has an escape of such a half.
 
     Raises:
-        ValueError: two keys of an object become one.
-        RecursionError: lists and objects stand in one another too deep.
+        ValueError: two keys of an object become one. RecursionError: lists and objects are nested
+        too deep.
     """
     return as_json(value) if ESCAPED_HALF.search(source) else value
 
@@ -128,7 +127,7 @@ def json_fault(error: ValueError | RecursionError) -> str:
 
 
 def json_problem(error: json.JSONDecodeError) -> str:
-    r"""Return what Python says is wrong, without what leads to the place.
+    r"""Return Python's description of an error, without the words before its position.
 
     >>> json_problem(json.JSONDecodeError("Unterminated string starting at", "", 0))
     'Unterminated string starting'

@@ -1,8 +1,7 @@
 """Stream a JSON file: the elements of its list, or the members of its one object.
 
-Only as much is held as the next element needs: a file of any size takes about the memory of its
-largest element, and an element of more than `MAX_VALUE` characters is refused. Half a surrogate
-pair is read as U+FFFD.
+A file of any size takes about the memory of its largest element; an element of more than
+`MAX_VALUE` characters is refused. Half a surrogate pair is read as U+FFFD.
 """
 
 import json
@@ -27,8 +26,8 @@ NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
 MAX_VALUE = 1 << 26
 """Maximum characters of a value: after an unclosed quote, all of a large file would be one."""
 LONGEST_TOKEN = 16
-"""Characters: an error this near the end of what was read may only be a word, number or escape that
-is cut in two."""
+"""Number of characters: an error this near the end of the text read so far may only be a word,
+number or escape that is cut in two."""
 
 
 def iter_elements(path: Path, key: str) -> Iterator[Any]:
@@ -43,7 +42,7 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
     keys: list[str] = []
     for name in reader.members():
         if name in keys:
-            raise InputError(f"{path}: the key '{name}' stands twice. Leave one of them.")
+            raise InputError(f"{path}: the key '{name}' appears twice. Remove one of them.")
         keys.append(name)
         if name != key:
             reader.value()
@@ -186,7 +185,7 @@ class _Reader:
                 continue
             except (ValueError, RecursionError) as error:
                 raise self.error(json_fault(error), self.at) from None
-            # A number may go on in what is not read yet.
+            # A number may continue in the part that is not read yet.
             if NOT_NUMERIC.search(self.text, end) or not self.read():
                 return self.taken(value, end)
 
@@ -200,7 +199,7 @@ class _Reader:
             raise self.error(json_fault(error), start) from None
 
     def read(self) -> bool:
-        """Read at least a chunk, and as much as is held; drop the parsed text.
+        """Drop the parsed text, and read at least a chunk, and as much as is left unparsed.
 
         Returns False at the end of the file.
         """

@@ -1,4 +1,4 @@
-"""Remarks on labels of training examples that were probably meant in another way."""
+"""Remarks on labels of training examples that are probably a mistake."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ from bertsmith.system.counts import count_noun
 
 LIST_TEXT = re.compile(r"\[.*\]", re.DOTALL)
 LABEL_SEPARATORS = ",;|"
-"""Separators that may stand between several labels of a text."""
+"""Separators that may be between several labels of a text."""
 MOST_SHOWN = 40
 """Characters of a text that a remark shows."""
 

@@ -68,7 +68,7 @@ def parse_label(label: str) -> Part:
     if label in ROLES:
         return Part(ROLES[label], "")
     raise InputError(
-        f"the label '{label}' does not tell where a span begins. Allowed are O and labels such as "
+        f"the label '{label}' does not show where a span begins. Allowed are O and labels such as "
         "B-PER and I-PER; for labels that stand for one word each, pass "
         f"{option('scheme', 'plain')}."
     )
@@ -172,7 +172,7 @@ def _letters(labels: Counter[str]) -> set[str] | None:
         return {label[0] for label in inside}
     if 2 * len(unmatched) < len(inside) or _mark_spans(filter(None, matches.values()), unmatched):
         raise InputError(
-            f"the label '{unmatched[0]}' (found {labels[unmatched[0]]:,}×) does not tell where a "
+            f"the label '{unmatched[0]}' (found {labels[unmatched[0]]:,}×) does not show where a "
             f"span begins, as '{next(label for label in inside if matches[label])}' does. Fix it, "
             f"or pass {option('scheme', 'plain')} if each label stands for one word."
         )
@@ -251,7 +251,7 @@ def _follows(before: Part, part: Part) -> bool:
 
 
 def count_illegal(labels: Sequence[str], scheme: Scheme) -> int:
-    """Count the places where a sequence breaks its scheme.
+    """Count the labels at which a sequence breaks its scheme.
 
     >>> count_illegal(["I-PER", "I-PER", "O"], "IOB2"), count_illegal(["B-PER", "O"], "BIOES")
     (1, 1)
@@ -321,7 +321,7 @@ def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> lis
         return list(labels)
     if "plain" in (scheme, target):
         raise InputError(
-            f"labels of the scheme {scheme} cannot be written as {target}: one of the two tells "
+            f"labels of the scheme {scheme} cannot be written as {target}: one of the two shows "
             "where spans begin, the other does not. Choose the column with "
             f"{option('label_column')}, or the scheme with {option('scheme')}."
         )

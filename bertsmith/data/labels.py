@@ -25,7 +25,7 @@ MAX_FRACTIONS = 20
 NUMBER_TEXT = re.compile(r"[+-]?\d+(\.\d+)?")
 INTEGER = re.compile(r"[+-]?\d+")
 TRUTH = {"true": Decimal(1), "false": Decimal(0)}
-"""The numbers that stand for the same as these labels, in upper or lower case."""
+"""The numbers that mean the same as these labels, in upper or lower case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
 """Largest number of fp32; a model reads larger ones as infinite."""
 

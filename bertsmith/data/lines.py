@@ -183,9 +183,9 @@ def count_lines(path: SourcePath, num_bytes: int) -> int:
 
 
 def find_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
-    """Find the last place before `end` behind a line, sentence or word.
+    """Find the last position up to `end` that is behind a line, sentence or word.
 
-    The first of `stops` that is near wins; without any, the place is `end`.
+    The first of `stops` that occurs near `end` decides; without any, the position is `end`.
     """
     window = max(0, end - _CUT_WINDOW)
     for stop in stops:
@@ -195,7 +195,7 @@ def find_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
 
 
 def _character_end(raw: bytes) -> int:
-    """Find the last place near the end that divides no UTF-8 character."""
+    """Find the last position near the end that divides no UTF-8 character."""
     end = len(raw)
     while end > len(raw) - 4 and raw[end - 1] & 0xC0 == 0x80:
         end -= 1

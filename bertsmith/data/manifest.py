@@ -1,7 +1,7 @@
 """Read and write manifest.json: a corpus folder's counts, settings and checksums.
 
-Counts can be shown without opening a shard. By the checksums a shard that was changed, cut short or
-mixed up with another corpus is found before anything is trained on it (`Corpus.open`).
+Counts can be shown without opening a shard. Checksums show a shard that was changed, truncated or
+mixed up with another corpus before anything is trained on it (`Corpus.open`).
 """
 
 import json

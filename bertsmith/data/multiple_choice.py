@@ -19,7 +19,7 @@ TEXTS = (
     "prompt", "sent1", "startphrase", "context", "ctx", "article", "passage", "premise", "stem",
     "text", "sentence", "question", "question_stem", "goal",
 )  # fmt: skip
-"""A question stands behind the texts that it may be about; see `STARTS`."""
+"""Names of texts come before those of questions about them; see `STARTS`."""
 STARTS = ("sent2", "question")
 CHOICE_COLUMNS = (
     "choices",

@@ -85,9 +85,9 @@ def _usual(label: str) -> str:
 
 
 def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
-    """Yield each form that all labels have, as their letters and types.
+    """Yield, for each form that all labels have, their letters and types.
 
-    Beside it stands whether plain labels may have this form by chance.
+    The second value is whether plain labels may have this form by chance.
     """
     lowered = list(map(str.lower, named))
     if any(set(lowered) <= letters for letters in LETTERS_ALONE):

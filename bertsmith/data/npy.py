@@ -1,7 +1,6 @@
 """Write a .npy file as its rows come.
 
-Everything goes through `file.write`, unlike `numpy.save`, whose error for a full disk does not say
-that the disk is full.
+All bytes are written by `file.write`: the error of `numpy.save` does not say that a disk is full.
 """
 
 from typing import IO, Any

@@ -18,7 +18,7 @@ def read_parquet_with_classes(path: Path) -> Iterator[tuple[int, dict[str, Any]]
     """Yield rows as `read_parquet` does, with the names of classes in place of their numbers.
 
     Raises:
-        InputError: as `read_parquet`, or a number that is no class's.
+        InputError: as `read_parquet`, or a number is not that of a class.
     """
     names_of = read_class_names(path)
     for row, values in read_parquet(path):
@@ -42,7 +42,7 @@ def with_class_names(
     As in memory, -1 is a missing class, so None.
 
     Raises:
-        InputError: a number is no class's.
+        InputError: a number is not that of a class.
     """
     named = {
         column: _named(row[column], names, f"{location}: '{column}'")
@@ -53,7 +53,7 @@ def with_class_names(
 
 
 def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return the names of the classes by column; none where the metadata say nothing of them.
+    """Return the names of the classes by column; empty if the metadata have none.
 
     >>> feature = '{"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "List"}'
     >>> info = f'{{"info": {{"features": {{"tags": {feature}}}}}}}'

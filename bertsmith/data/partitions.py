@@ -1,4 +1,4 @@
-"""Division of files into parts that can be read apart from one another."""
+"""Division of files into parts that can be read independently."""
 
 import io
 import re
@@ -14,7 +14,7 @@ DOCUMENT_ENDS: Mapping[Format, re.Pattern[bytes]] = {
     "txt": re.compile(rb"\n[ \t\r\v\f]*\n"),
     "jsonl": re.compile(rb"\n"),
 }
-"""Pattern of a certain end of a document; files of other formats are not divided."""
+"""Patterns that always end a document, by format; files of other formats are not divided."""
 
 _SEARCHED_BYTES = 1 << 14, 1 << 18, 1 << 22
 

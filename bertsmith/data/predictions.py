@@ -16,7 +16,7 @@ from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
-from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
+from bertsmith.data.records import RAGGED, ColumnSpec, find_column, is_repeated
 from bertsmith.data.row_ids import row_ids
 from bertsmith.data.squad import question_format
 from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
@@ -70,7 +70,7 @@ def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, 
     values: dict[str, Any] = {}
     for id_, value in pairs:
         if id_ in values:
-            raise InputError(f"{path}: '{id_}' stands twice. Give one answer for each question.")
+            raise InputError(f"{path}: '{id_}' appears twice. Give one answer for each question.")
         values[id_] = value
     return values
 
@@ -99,9 +99,9 @@ class PredictedLabel:
     """Prediction of a row.
 
     Attributes:
-        label: one label, a number, or several labels (see `label_set`).
-        ordinal: its number in the file of predictions, from 1.
-        row: the line of the gold file if the prediction says it, else 0.
+        label: one label, a number, or several labels (see `label_set`). ordinal: its number in the
+        file of predictions, from 1. row: the line in the gold file if the prediction has it, else
+        0.
         text: the text that it is for, if the prediction has it, else empty.
         ids: its ids by the names of their columns; see `row_ids`.
     """
@@ -238,17 +238,17 @@ def _cells_of_objects(
 
 
 def _column(path: Path, row: int, column_names: Sequence[str], columns: Sequence[str]) -> str:
-    """Find the prediction column among those found."""
+    """Find the column of predictions."""
     numbered = [name for name in column_names if NUMBERED_COLUMN.fullmatch(name)]
     if len(numbered) > 1:
         raise InputError(
-            f"{locate_row(path, row)}: predictions of several models stand in it: "
+            f"{locate_row(path, row)}: it holds predictions of several models: "
             f"{list_names(numbered)}. Rename all but the right one."
         )
     for name in columns:
         if (index := find_column(name, column_names, 0)) is not None:
             return column_names[index]
-        if stands_twice(name, column_names):
+        if is_repeated(name, column_names):
             raise InputError(
                 f"{locate_row(path, row)}: several columns are called '{name}'. Columns found: "
                 f"{list_names(column_names)}. Rename all but the right one."

@@ -70,8 +70,8 @@ def encode_questions(
     """Encode each question as windows, rows of at most `max_length` tokens.
 
     `alignment` has the `ContextWindow` of each row. Neighbouring questions with one context have it
-    tokenized once. `rows.num_cut` counts at a question's first row the tokens that are in none: of
-    a question that has more than half of the room, and of contexts that are to be cut.
+    tokenized once. `rows.num_cut`, at the first row of a question, counts the tokens that are in no
+    row: those of a question beyond half of a row, and of contexts that are cut.
 
     Raises:
         ConfigError: windows would share more than half of a row.
@@ -110,8 +110,8 @@ def locate_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], NDArray[n
 def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> WindowLabels:
     """Compute the positions of each question's answer in its windows.
 
-    Of several answers the first that stands in the context is the label; questions of SQuAD's
-    training set have at most one. The tokens of an answer are all that share a character with it.
+    Of several answers the first that is in the context is the label; questions of SQuAD's training
+    set have at most one. The tokens of an answer are all that share a character with it.
     """
     positions = np.full((len(encoded.alignment), 2), NO_ANSWER, dtype=np.int64)
     num_cut = num_unreachable = 0
@@ -136,8 +136,8 @@ def answer_lengths(
 ) -> Iterator[int]:
     """Yield the number of tokens of each question's answer, of those that have one.
 
-    That of the text alone differs by a few where an answer begins or ends within a word, so
-    passages are tokenized for answers of nearly `exact_from` tokens or more.
+    An answer that begins or ends within a word has a few tokens more or fewer when it is tokenized
+    alone, so passages are tokenized for answers of nearly `exact_from` tokens or more.
     """
     for question in questions:
         text = next((answer.text for answer in question.answers if answer.start is not None), None)
@@ -161,7 +161,7 @@ def shortest_answer(question: Question, offsets: NDArray[np.int32]) -> int:
 
 
 def begins_or_ends_inside_token(question: Question, offsets: NDArray[np.int32]) -> bool:
-    """Return whether no right answer that stands in the context is made of whole tokens.
+    """Return whether none of the right answers in the context consists of whole tokens.
 
     A token may reach over white space and punctuation beside an answer, which scores leave out.
     `offsets` are those of the context's tokens in characters, int32 `[tokens, 2]`.
@@ -182,7 +182,7 @@ def _has_word_characters(text: str) -> bool:
 
 
 def answer_span(question: Question, offsets: NDArray[np.int32]) -> Span | None:
-    """Find the first and last token of the first answer that stands in the context, or None."""
+    """Find the first and last token of the first answer that is in the context, or None."""
     spans = (answer_tokens(answer, offsets) for answer in question.answers)
     return next((span for span in spans if span is not None), None)
 

@@ -36,7 +36,7 @@ REASONS = {
     "repeated_files": ("repeated file", "repeated files"),
     "unsupported_files": ("file of an unsupported format", "files of an unsupported format"),
 }
-"""Singular and plural of what was skipped or divided, by its key in manifests."""
+"""Singular and plural of things that were skipped or divided, by their keys in manifests."""
 
 
 def count_reason(reason: str, count: int) -> str:
@@ -50,7 +50,7 @@ def count_reason(reason: str, count: int) -> str:
 
 @dataclass
 class SourceReport:
-    """Counts of what was read and skipped, filled while documents stream.
+    """Counts of the texts that were read and skipped, updated while documents are read.
 
     `bytes` counts the text after decompression, `bytes_read` of `bytes_on_disk` the files
     themselves. `skipped` counts by reason what gave no document; `cut` counts the long
@@ -67,7 +67,7 @@ class SourceReport:
     cut: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "SourceReport") -> None:
-        """Add the counts of what was read elsewhere."""
+        """Add the counts of another process."""
         for name in ("files", "documents", "bytes", "bytes_read", "html_tags", "skipped", "cut"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from bertsmith.data.delimiters import delimiter_in, rival_hint
+from bertsmith.data.delimiters import delimiter_in, separator_hint
 from bertsmith.data.excel_files import cell_text, find_formula
 from bertsmith.data.json_rows import (
     CutText,
@@ -78,7 +78,7 @@ class ColumnSpec:
     Attributes:
         name: its name in records and messages.
         option: the option that chooses it.
-        asked: the column that the user chose; if `is_many`, several with commas or a range (`3-6`).
+        chosen: the column that the user chose; if `is_many`, several with commas or a range, `3-6`.
         trained: the columns that the model was trained on, which are preferred to those with usual
             names; a table may lack them.
         usual: names to look for if the user chose none; the first match wins. If `is_many`, a name
@@ -96,7 +96,7 @@ class ColumnSpec:
 
     name: str
     option: str
-    asked: str | None
+    chosen: str | None
     usual: tuple[str, ...]
     is_many: bool = False
     is_optional: bool = False
@@ -112,26 +112,26 @@ class ColumnSpec:
     def find_trained(self, column_names: Sequence[str]) -> list[int] | None:
         """Return the indices of the training columns in `column_names`; None if one is missing."""
         indices = [find_column(name, column_names, 0) for name in self.trained]
-        there = [index for index in indices if index is not None]
-        return there if there and len(there) == len(indices) else None
+        found = [index for index in indices if index is not None]
+        return found if found and len(found) == len(indices) else None
 
     def find(
-        self, column_names: Sequence[str], *, by_number: bool, taken: Collection[int] = ()
+        self, column_names: Sequence[str], *, by_number: bool, used: Collection[int] = ()
     ) -> list[int] | None:
         """Return its indices in `column_names`; None if there are none.
 
-        Columns in `taken` belong to other specs; they are used only if the user chose them.
+        Columns in `used` belong to other specs; they are used only if the user chose them.
         """
-        if self.asked is not None:
-            return asked_columns(self.asked, column_names, self.is_many, by_number=by_number)
+        if self.chosen is not None:
+            return find_chosen_columns(self.chosen, column_names, self.is_many, by_number=by_number)
         if by_number:
             return None
         indices = (self._usual_columns(usual, column_names) for usual in self.usual)
-        free = ([index for index in columns if index not in taken] for columns in indices)
+        free = ([index for index in columns if index not in used] for columns in indices)
         return next(filter(None, free), None)
 
     def _usual_columns(self, usual: str, column_names: Sequence[str]) -> list[int]:
-        """Return the index of the column of this name; if `is_many`, of numbered columns, too."""
+        """Return the indices of the column of this name and, if `is_many`, of numbered columns."""
         if not self.is_many:
             index = find_column(usual, column_names, len(column_names))
             return [] if index is None else [index]
@@ -278,11 +278,11 @@ class RecordReader(Reader[ExampleT]):
             return False
         # The first spec is the text, which a table may lack only if just labels are compared.
         needed = [
-            spec.asked
+            spec.chosen
             for index, spec in enumerate(self._read_specs)
-            if index == 0 or spec.asked or not spec.is_optional
+            if index == 0 or spec.chosen or not spec.is_optional
         ]
-        return not all(asked is not None and _is_numbers(asked) for asked in needed)
+        return not all(chosen is not None and _is_numbers(chosen) for chosen in needed)
 
     def class_names(self) -> Mapping[str, Sequence[str]]:
         """Return names of classes by column, for which a Parquet file's numbers stand."""
@@ -319,7 +319,7 @@ class RecordReader(Reader[ExampleT]):
         names, numbers = self.trained.names, self.trained.numbers
         if self.is_numbered_as_trained:
             return [
-                replace(spec, asked=numbers.get(spec.name))
+                replace(spec, chosen=numbers.get(spec.name))
                 for spec in self.find_specs(column_names)
             ]
         return [
@@ -375,8 +375,8 @@ class RecordReader(Reader[ExampleT]):
         try:
             return self._resolve(first, by_number=not self.has_header)
         except InputError:
-            is_asked = any(spec.asked is not None for spec in self.specs)
-            if is_asked or self.options.header != "auto" or not self.trained.are_numbers:
+            has_choice = any(spec.chosen is not None for spec in self.specs)
+            if has_choice or self.options.header != "auto" or not self.trained.are_numbers:
                 raise
         self.names = {}
         self.is_numbered_as_trained = True
@@ -496,16 +496,16 @@ class RecordReader(Reader[ExampleT]):
             if columns is not None:
                 indices[spec.name] = columns
                 self.names[spec.name] = tuple(called[i] for i in columns)
-            elif spec.asked is not None or not spec.is_optional:
+            elif spec.chosen is not None or not spec.is_optional:
                 raise InputError(
                     f"{self.source_name}: {self._missing(spec, column_names, by_number)}"
                 )
         return indices
 
     def _missing(self, spec: ColumnSpec, column_names: list[str], by_number: bool) -> str:
-        names = spec.usual if spec.asked is None else (spec.asked, *spec.asked.split(","))
+        names = spec.usual if spec.chosen is None else (spec.chosen, *spec.chosen.split(","))
         if not by_number and (
-            name := next((n for n in names if stands_twice(n, column_names)), None)
+            name := next((n for n in names if is_repeated(n, column_names)), None)
         ):
             return (
                 f"several columns are called '{name.strip()}', and one is expected. Columns "
@@ -525,14 +525,14 @@ class RecordReader(Reader[ExampleT]):
                 f"Give {option(spec.option)} {what} from 1 to {len(column_names)}, or "
                 f"{option('header', 'yes')}."
             )
-        asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
-        if spec.trained and not spec.asked:
-            asked += f", and none is called {list_names(spec.trained)} as in training"
+        missing = f"'{spec.chosen}'" if spec.chosen else f"looks like the {spec.name}"
+        if spec.trained and not spec.chosen:
+            missing += f", and none is called {list_names(spec.trained)} as in training"
         if column_names and column_names[0].startswith(FOR_EXCEL):
-            advice = f"Remove the first line, '{column_names[0]}', which Excel alone reads."
+            advice = f"Remove the first line, '{column_names[0]}', which only Excel reads."
         if len(column_names) == 1:
-            advice += rival_hint(self.file_format, column_names[0])
-        return f"no column {asked}. {columns}. {advice}"
+            advice += separator_hint(self.file_format, column_names[0])
+        return f"no column {missing}. {columns}. {advice}"
 
 
 RAGGED = {
@@ -555,7 +555,7 @@ def divide(
     indices = _first_come(specs, column_names, by_number=by_number)
     if all(indices[spec.name] or spec.is_optional for spec in specs):
         return indices
-    others = [spec for spec in specs if spec.is_read or spec.asked is not None]
+    others = [spec for spec in specs if spec.is_read or spec.chosen is not None]
     return {spec.name: None for spec in specs} | _first_come(
         others, column_names, by_number=by_number
     )
@@ -565,17 +565,17 @@ def _first_come(
     specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
     find = partial(ColumnSpec.find, column_names=column_names, by_number=by_number)
-    indices = {spec.name: find(spec) for spec in specs if spec.asked is not None}
-    taken = {index for columns in indices.values() for index in columns or ()}
+    indices = {spec.name: find(spec) for spec in specs if spec.chosen is not None}
+    used = {index for columns in indices.values() for index in columns or ()}
     for spec in specs:
-        trained = None if by_number or spec.asked is not None else spec.find_trained(column_names)
-        if trained and not taken.intersection(trained):
+        trained = None if by_number or spec.chosen is not None else spec.find_trained(column_names)
+        if trained and not used.intersection(trained):
             indices[spec.name] = trained
-            taken.update(trained)
+            used.update(trained)
     for spec in specs:
         if spec.name not in indices:
-            indices[spec.name] = find(spec, taken=taken)
-            taken.update(indices[spec.name] or ())
+            indices[spec.name] = find(spec, used=used)
+            used.update(indices[spec.name] or ())
     return indices
 
 
@@ -588,30 +588,30 @@ def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(texts[: last + 1])
 
 
-def asked_columns(
-    asked: str, column_names: Sequence[str], is_many: bool, *, by_number: bool
+def find_chosen_columns(
+    chosen: str, column_names: Sequence[str], is_many: bool, *, by_number: bool
 ) -> list[int] | None:
     """Find the columns that the user chose by name or number; None if one is missing."""
     names = [] if by_number else column_names
-    index = find_column(asked, names, len(column_names))
+    index = find_column(chosen, names, len(column_names))
     if index is not None or not is_many:
         return None if index is None else [index]
-    if limits := _RANGE.fullmatch(asked):
+    if limits := _RANGE.fullmatch(chosen):
         first, last = whole_number(limits[1]), whole_number(limits[2])
         if first is None or last is None or last - first >= len(column_names):
             return None  # before listing so many
         parts = [str(number) for number in range(first, last + 1)]
     else:
-        parts = [part.strip() for part in asked.split(",")]
+        parts = [part.strip() for part in chosen.split(",")]
     indices = [find_column(part, names, len(column_names)) for part in parts]
     present = [index for index in indices if index is not None]
     return present if present and len(present) == len(parts) else None
 
 
-def _is_numbers(asked: str) -> bool:
+def _is_numbers(chosen: str) -> bool:
     """Return whether the user chose columns by number."""
-    parts = asked.split(",")
-    return bool(_RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
+    parts = chosen.split(",")
+    return bool(_RANGE.fullmatch(chosen)) or all(part.strip().isdecimal() for part in parts)
 
 
 def find_column(name: str, column_names: Sequence[str], width: int) -> int | None:
@@ -623,7 +623,7 @@ def find_column(name: str, column_names: Sequence[str], width: int) -> int | Non
     return column_number(name, width)
 
 
-def stands_twice(name: str, column_names: Sequence[str]) -> bool:
+def is_repeated(name: str, column_names: Sequence[str]) -> bool:
     return lowered(column_names).count(name.strip().lower()) > 1
 
 

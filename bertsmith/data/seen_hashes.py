@@ -1,4 +1,4 @@
-"""Set of 64-bit hashes: sorted tables, of which the large ones lie in files.
+"""Set of 64-bit hashes: sorted tables, of which the large ones are files.
 
 A million hashes take 8 MB, on disk beyond the first two million; as a Python set they would take
 ten times as much of memory.
@@ -33,8 +33,8 @@ class SeenHashes(ScratchFolder):
         values, first = np.unique(np.array(hashes, np.uint64), return_index=True)
         is_new = np.ones(len(values), bool)
         for table in self._tables:
-            places = np.minimum(np.searchsorted(table, values), len(table) - 1)
-            is_new &= table[places] != values
+            indices = np.minimum(np.searchsorted(table, values), len(table) - 1)
+            is_new &= table[indices] != values
         if is_new.any():
             self._add_table(values[is_new])
         new = np.zeros(len(hashes), bool)

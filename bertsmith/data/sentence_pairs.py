@@ -1,8 +1,8 @@
 """Read text pairs, triples and scored pairs for `finetune embed`, from files or rows in memory.
 
-A pair is a text and one that should come near it (a question and its answer); a triple has texts
-beside them that should not; a scored pair says how alike its two texts are. The columns show which
-of them a file holds.
+A pair is two texts whose vectors should be near (a question and its answer). A triple has further
+texts whose vectors should not be near. A scored pair has a number that says how similar its texts
+are. The columns show which of these a file holds.
 """
 
 from collections.abc import Sequence
@@ -59,8 +59,8 @@ class RelatedReader(RecordReader[RelatedTexts]):
     """Lazy reader of text pairs, triples or scored pairs.
 
     Args:
-        source: as for `RecordReader`.
-        kind: what is wanted; where not given, scored pairs if there is a column of scores.
+        source: as for `RecordReader`. kind: the kind of pairs; by default scored pairs if there is
+        a column of scores.
         trained: the columns that the model was trained on.
     """
 

@@ -72,8 +72,8 @@ def build_shard(
     with hold_folder(out, lambda: _check_shard_out(out, overwrite, paths), shared=True):
         folder, plan, units = _prepare(out, paths, tokenizer, settings, shard.total)
         with hold_folder(folder / f"shard-{shard.number:05d}"):  # not by two processes at once
-            mine = units[shard.number - 1 :: shard.total]
-            records = _encode(folder, plan, mine, executor or LocalProcesses())
+            shard_units = units[shard.number - 1 :: shard.total]
+            records = _encode(folder, plan, shard_units, executor or LocalProcesses())
     return ShardReport(
         units=len(records),
         all_units=len(units),
@@ -83,7 +83,7 @@ def build_shard(
 
 
 def merge_corpus(out: Path) -> Manifest:
-    """Write the corpus whose shards are encoded in `out`, which it replaces when it is whole.
+    """Merge the encoded shards in `out` into a corpus, which replaces them when it is complete.
 
     Raises:
         CorpusError: no shards are there, or one is missing or altered.

@@ -49,7 +49,7 @@ def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """Number names that stand twice: `text`, `text_2`."""
+    """Number repeated names: `text`, `text_2`."""
     unique: list[str] = []
     for name in names:
         candidate = name

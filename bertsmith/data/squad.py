@@ -5,8 +5,8 @@ unanswerable, whatever `is_impossible` says, as in the official scorer. An answe
 text does not count. A line of `.jsonl`, a row of `.parquet` or an object in the list of a `.json`
 is one question, as in the `datasets` library.
 
-If the text of an answer does not stand at its offset, the passage is searched for it; answers that
-were found elsewhere, and answers that were not found, are counted.
+If the text of an answer is not at its offset, the passage is searched for it; answers that are
+found elsewhere, and answers that are not found, are counted.
 """
 
 import re
@@ -92,7 +92,7 @@ class QuestionReader(Reader[Question]):
             in `.json`; also as .gz, .xz or .zst; or rows in memory. `STANDARD_INPUT` is read as
             `.jsonl`.
         labelled: whether answers are read.
-        placed: whether each answer must have an offset; scores do not need offsets.
+        needs_offsets: whether each answer must have an offset; scores do not need offsets.
 
     Attributes:
         num_questions: number of questions read so far.
@@ -102,12 +102,12 @@ class QuestionReader(Reader[Question]):
     """
 
     def __init__(
-        self, source: ExampleSource, *, labelled: bool = True, placed: bool = True
+        self, source: ExampleSource, *, labelled: bool = True, needs_offsets: bool = True
     ) -> None:
         self.source = source
         self.name = name_source(self.source)
         self.labelled = labelled
-        self.placed = placed
+        self.needs_offsets = needs_offsets
         self._begin()
 
     def __iter__(self) -> Iterator[Question]:
@@ -209,9 +209,9 @@ class QuestionReader(Reader[Question]):
         for at, answer in enumerate(self._answer_records(record, location)):
             answer_location = f"{location}.answers[{at}]"
             text = self._get(answer, "text", str, answer_location)
-            is_placed = self.placed or "answer_start" in answer
+            is_placed = self.needs_offsets or "answer_start" in answer
             start = self._get_start(answer, answer_location) if is_placed else None
-            if not text.strip():  # some data sets say so that there is no answer
+            if not text.strip():  # in some data sets this means that there is no answer
                 continue
             if start is None:
                 yield GoldAnswer(text, None)
@@ -224,7 +224,7 @@ class QuestionReader(Reader[Question]):
     def _answer_records(self, record: Mapping[str, Any], location: str) -> Iterable[Any]:
         """Return the answers as objects, also where they are two lists, as in `datasets`."""
         answers = record.get("answers")
-        if isinstance(answers, dict) and not self.placed and "answer_start" not in answers:
+        if isinstance(answers, dict) and not self.needs_offsets and "answer_start" not in answers:
             return ({"text": text} for text in self._get(answers, "text", list, location))
         if isinstance(answers, dict):
             columns = [self._get(answers, key, list, location) for key in ("text", "answer_start")]

@@ -14,7 +14,7 @@ READ_BYTES = 1 << 16
 class StandardInput(io.RawIOBase):
     """The bytes of standard input, read as they come.
 
-    Buffered streams of Python do not tell what they hold, so this one has a buffer of its own.
+    Python's buffered streams do not show what is in their buffer, so this one has its own.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -42,7 +42,7 @@ class StandardInput(io.RawIOBase):
         return self._take(min(most, end + 1 if end >= 0 else len(self._bytes)))
 
     def read1(self, size: int = -1) -> bytes:
-        """Read what is there, at most `size` bytes; wait for something."""
+        """Read the available bytes, at most `size`; wait if there are none."""
         if not self._bytes:
             self._fill()
         return self._take(len(self._bytes) if size < 0 else size)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.data.csv_blanks import has_blanks_before_quotes
-from bertsmith.data.delimiters import BORDERS, delimiter_of, rival_hint
+from bertsmith.data.delimiters import DEFAULT_DELIMITERS, delimiter_of, separator_hint
 from bertsmith.data.excel_files import read_xlsx
 from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.sources import check_not_packed, ending_in_words, ending_of
@@ -41,25 +41,25 @@ ASK_FORMAT_OF_TEXTS = (
 
 def table_format(
     source: ExampleSource,
-    asked: TableFormat | None = None,
+    chosen: TableFormat | None = None,
     delimiter: str | None = None,
     *,
     may_be_lines: bool = False,
 ) -> FoundFormat:
-    """Return a file's format: `asked`, or by its name; txt for standard input.
+    """Return a file's format: `chosen`, or by its name; txt for standard input.
 
     Rows in memory are read like jsonl, and a text file with a `delimiter` like csv. Formats without
     separators ignore the delimiter, as it may be meant for other files of the same call.
 
     Args:
-        asked: the format that the user set. None if there is no such setting, so that messages do
+        chosen: the format that the user set. None if there is no such setting, so that messages do
             not name it.
         may_be_lines: whether lines of text are enough, so that messages also name .txt.
 
     Raises:
         InputError: there is no such file, or its name has an unknown ending.
     """
-    kind = _table_format(source, asked, may_be_lines)
+    kind = _table_format(source, chosen, may_be_lines)
     return "csv" if delimiter is not None and kind == "txt" else kind
 
 
@@ -83,7 +83,7 @@ def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
         if source is None:
             continue
         kind = table_format(source, columns.format, delimiter)
-        if kind in BORDERS:
+        if kind in DEFAULT_DELIMITERS:
             return
         if isinstance(source, Path):
             read_as[f"{name_source(source)} is read as {kind}"] = None
@@ -98,13 +98,13 @@ def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
 
 
 def _table_format(
-    source: ExampleSource, asked: TableFormat | None, may_be_lines: bool
+    source: ExampleSource, chosen: TableFormat | None, may_be_lines: bool
 ) -> FoundFormat:
     if not isinstance(source, Path):
         return "jsonl"
     check_is_file(source)
-    if asked is not None and asked != "auto":
-        return asked
+    if chosen is not None and chosen != "auto":
+        return chosen
     if source == STANDARD_INPUT:
         return "txt"
     ending = ending_of(source)
@@ -114,7 +114,7 @@ def _table_format(
     if kind is None:
         check_not_packed(source)
         how_to_ask = ASK_FORMAT_OF_TEXTS if may_be_lines else ASK_FORMAT
-        hint = "" if asked is None else f" {how_to_ask}"
+        hint = "" if chosen is None else f" {how_to_ask}"
         if ending == "xls":
             hint = " In Excel: Save as, Excel workbook (.xlsx)."
         texts = ".txt, " if may_be_lines else ""
@@ -135,9 +135,9 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= 9 else None
 
 
-def column_number(asked: str, width: int) -> int | None:
+def column_number(chosen: str, width: int) -> int | None:
     """Convert the number of a column, from 1 to `width`, to its index; None for other text."""
-    number = whole_number(asked) or 0
+    number = whole_number(chosen) or 0
     return number - 1 if 1 <= number <= width else None
 
 
@@ -192,7 +192,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
         except csv.Error as error:
             if "new-line character" in str(error):  # a CR outside of quotes, not before LF
                 raise lone_return(f"{source_name}:{reader.line_num}") from None
-            hint = rival_hint("csv", line, '"') if row == 1 else ""
+            hint = separator_hint("csv", line, '"') if row == 1 else ""
             raise InputError(
                 f"{source_name}:{row}: not valid CSV ({error}). A quoted cell ends at a double "
                 f"quote; a quote inside it is written twice.{hint}"

@@ -27,8 +27,8 @@ REMARKS: dict[Remark, tuple[str, str]] = {
         "multi-word tokens were read as the words they consist of",
     ),
     "empty_nodes": (
-        "empty node, which stands nowhere in the text, was left out",
-        "empty nodes, which stand nowhere in the text, were left out",
+        "empty node, which is not part of the text, was left out",
+        "empty nodes, which are not part of the text, were left out",
     ),
     "misaligned_entities": (
         "entity began or ended within a word, and was extended to whole words",

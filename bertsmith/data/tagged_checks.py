@@ -26,7 +26,7 @@ OTHER_HEADINGS = {
 """Usual names of other columns; all cells of a header are usual names."""
 
 FEW = 3
-"""Minimum number of cells that are judged at all."""
+"""Minimum number of cells for any sign."""
 SEVERAL = 5
 """Minimum number of cells for two weaker signs: nearly all cells hold blanks, or most have many
 letters of a script without blanks."""
@@ -34,7 +34,7 @@ ENOUGH = 20
 """Minimum number of cells for signs that fewer cells often have by chance: more than half hold
 blanks, or all labels are different."""
 MANY = 50
-"""Minimum number of labels from which it is no accident that nearly all are different."""
+"""Minimum number of labels for the sign that nearly all are different."""
 TEXT_PIECES = 4
 """A cell with as many pieces between blanks is a text; most words of Vietnamese that hold blanks
 have two pieces."""
@@ -52,12 +52,11 @@ only a majority of such cells is a sign."""
 PUNCTUATED = re.compile(f"[{CHINESE}][，。！？；：、…]|[，。！？；：、…][{CHINESE}]").search
 """Finds a Chinese punctuation mark beside a letter; among words, the mark has a cell of its own."""
 LEXICON = 100
-"""Minimum number of rows without an empty line that are a table, not a sentence, if hardly a word
-comes twice: in 100 words of running text, a fifth or more have come before."""
+"""Minimum number of rows without an empty line that are a table, not a sentence, if hardly any word
+is repeated: in 100 words of running text, a fifth or more are repetitions."""
 SHORT_LEXICON = 50
 """The minimum in place of `LEXICON` if the labels mark no spans. Of 939 sentences of 50 to 69 words
-in CoNLL-2003, EWT and MSRA, 3 have hardly a word twice, and the labels of these 3 mark spans.
-"""
+in CoNLL-2003, EWT and MSRA, 3 repeat hardly any word, and the labels of these 3 mark spans."""
 FEW_LABELS = 3
 """Maximum number of different labels in a short table of texts; a sentence of 20 different words
 has more parts of speech."""
@@ -132,8 +131,8 @@ def check_word_numbers(
 ) -> None:
     """Refuse a file in columns whose first column numbers the words of each sentence.
 
-    So it is in GermEval 2014, CoNLL-X and CoNLL-2009. A file of two columns passes, since the
-    numbers in it are the words.
+    GermEval 2014, CoNLL-X and CoNLL-2009 have such a column. A file of two columns passes, since
+    its numbers are the words.
 
     Args:
         source_name: the file's name in messages.
@@ -179,8 +178,8 @@ def split_header(line: str, *, lower: bool = True) -> list[str]:
 
     A line without one is split at spaces.
     """
-    border = next((char for char in "\t,;|" if char in line), None)
-    cells = [cell.strip().strip('"') for cell in line.strip().split(border)]
+    delimiter = next((char for char in "\t,;|" if char in line), None)
+    cells = [cell.strip().strip('"') for cell in line.strip().split(delimiter)]
     return [cell.lower() for cell in cells] if lower else cells
 
 
@@ -305,8 +304,8 @@ def _find_lost_ends(words: Sequence[str]) -> str | None:
     """Describe why the words of a file without an empty line are not one sentence; else None."""
     if len(words) >= LEXICON and len(set(words)) >= 0.95 * len(words):
         return (
-            f"no empty line ends a sentence in {len(words):,} rows, and hardly a word comes twice, "
-            f"so this looks like a table. {FOR_TEXTS} {FOR_WORDS}"
+            f"no empty line ends a sentence in {len(words):,} rows, and hardly any word is "
+            f"repeated, so this looks like a table. {FOR_TEXTS} {FOR_WORDS}"
         )
     if len(words) > LONGEST_LONE_SENTENCE:
         return (

@@ -58,7 +58,7 @@ SUFFIXES: dict[str, FoundFormat] = {
 UNREADABLE = ("csv", "xlsx", "pdf")
 DETECTED_FROM = 5000
 """Number of sentences that are read ahead to detect the label scheme."""
-LOOKED_AT = 200
+LINES_AHEAD = 200
 """Number of lines that are read ahead to detect the format, and of sentences without labels that
 are read ahead to check that they hold words."""
 MAX_HELD = 1 << 22
@@ -83,10 +83,9 @@ class TaggedReader(Reader[TaggedSentence]):
     Args:
         source: a file of words and labels, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in
             memory, which are read like the objects of `.jsonl`.
-        columns: the options for reading, such as which columns hold words and labels.
-        labelled: whether labels are read.
-        beside: if the labels are predictions, the scheme of the gold labels; the predictions are
-            taken to have it unless their labels show another one.
+        columns: the options for reading, such as which columns hold words and labels. labelled:
+        whether labels are read. gold_scheme: if the labels are predictions, the scheme of the gold
+        labels. The predictions are read in this scheme, unless their labels show another one.
     """
 
     def __init__(
@@ -95,12 +94,12 @@ class TaggedReader(Reader[TaggedSentence]):
         columns: TagColumns | None = None,
         *,
         labelled: bool = True,
-        beside: Scheme | None = None,
+        gold_scheme: Scheme | None = None,
     ) -> None:
         self.source = source
         self.columns = columns or TagColumns()
         self.labelled = labelled
-        self.beside = beside
+        self.gold_scheme = gold_scheme
         self._is_line_empty = False
 
     def __iter__(self) -> Iterator[TaggedSentence]:
@@ -145,7 +144,7 @@ class TaggedReader(Reader[TaggedSentence]):
         if format_ == "conllu":
             return self._parsed(ConlluParser(source_name, columns, self.labelled).parse, blocks)
         parser = ColumnParser(source_name, columns, self.labelled)
-        return self._parsed(parser.parse, parser.look(blocks))
+        return self._parsed(parser.parse, parser.detect_layout(blocks))
 
     def _lines(self, path: Path) -> Iterator[str]:
         """Yield the lines of a file; `_is_line_empty` says whether the latest one is empty."""
@@ -183,7 +182,7 @@ class TaggedReader(Reader[TaggedSentence]):
         error: InputError | None = None
         try:
             held = up_to(MAX_HELD, sentences, lambda one: count_chars(one.words) if one else 0)
-            first.extend(itertools.islice(held, DETECTED_FROM if self.labelled else LOOKED_AT))
+            first.extend(itertools.islice(held, DETECTED_FROM if self.labelled else LINES_AHEAD))
         except InputError as raised:  # raised again below, after the sentences before it
             error = raised
         whole = list(filter(None, first))
@@ -227,9 +226,9 @@ class TaggedReader(Reader[TaggedSentence]):
     def _detect(self, sentences: list[TaggedSentence]) -> Scheme:
         labels = [sentence.labels for sentence in sentences]
         try:
-            return (
-                scheme_of_predictions(labels, self.beside) if self.beside else detect_scheme(labels)
-            )
+            if self.gold_scheme:
+                return scheme_of_predictions(labels, self.gold_scheme)
+            return detect_scheme(labels)
         except InputError as error:
             raise InputError(f"{name_source(self.source)}: {error.message}") from None
 
@@ -305,7 +304,7 @@ def _format_by_name(path: Path) -> FoundFormat | None:
 
 
 def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
-    lines = itertools.islice(up_to(MAX_HELD, iter_lines(path), len), LOOKED_AT)
+    lines = itertools.islice(up_to(MAX_HELD, iter_lines(path), len), LINES_AHEAD)
     head = [line.rstrip("\r\n") for line in lines]
     if len(head) == 1:
         check_line_ends(f"{name_source(path)}:1", head[0])

@@ -26,14 +26,14 @@ CHUNK_BYTES = 1 << 16
 
 
 def name_source(source: ExampleSource) -> str:
-    """Return the name by which messages call a file, or rows in memory."""
+    """Return the name of a file, or of rows in memory, for messages."""
     if not isinstance(source, Path):
         return str(IN_MEMORY)
     return "standard input" if source == STANDARD_INPUT else str(source)
 
 
 def locate_row(source: ExampleSource, row: int) -> str:
-    """Return a row's place for messages, such as `a.csv:3` or `row 3 of the rows given`."""
+    """Return the location of a row for messages, such as `a.csv:3` or `row 3 of the rows given`."""
     name = name_source(source)
     has_lines = isinstance(source, Path) and ending_of(source) not in WITHOUT_LINES
     return f"{name}:{row}" if has_lines and name != str(IN_MEMORY) else f"row {row} of {name}"

@@ -1,4 +1,4 @@
-"""The columns that a model was trained on, kept in its folder: other files are read alike."""
+"""The columns that a model was trained on; its folder stores them, to read other files alike."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ class TrainingColumns:
     """Names of the columns by what they hold, such as text and label.
 
     Attributes:
-        names: empty where they are not known; numbered where the table had no header.
-        delimiter: the separator that was asked for.
+        names: empty if they are not known; numbered if the table had no header. delimiter: the
+        separator that the user set.
     """
 
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

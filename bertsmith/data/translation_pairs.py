@@ -13,7 +13,7 @@ TARGETS = ("target", "tgt", "output", "translation", "summary", "answer", "de", 
 
 @dataclass(frozen=True, slots=True)
 class TranslationPair:
-    """A text that is read and one that is to be written; `row` is the line."""
+    """A source text and the target text to be written from it; `row` is the line."""
 
     source: str
     target: str

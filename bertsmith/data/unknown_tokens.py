@@ -22,8 +22,8 @@ class UnknownTokens:
 
     num_tokens: int = 0
     num_unknown: int = 0
-    is_told: bool = False
-    """Whether the user knows of the unknown ones; commands say it beside their results."""
+    is_reported: bool = False
+    """Whether the unknown tokens are already reported; commands report them with their results."""
 
     def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
         """Count the tokens of a row, int32 `[tokens]`, without [CLS] and [SEP]."""
@@ -38,25 +38,26 @@ class UnknownTokens:
 
     @property
     def rate(self) -> float:
-        """From 0 to 1; 0 of nothing."""
+        """The share of unknown tokens, 0 to 1; 0 if there are no tokens."""
         return self.num_unknown / max(1, self.num_tokens)
 
     @property
     def is_loud(self) -> bool:
-        """Whether so many are unknown that a warning is due; of a short text, most of them."""
+        """Whether a warning is due: over a fifth of the tokens are unknown, or half in a short
+        text."""
         least = LOUD_RATE if self.num_tokens >= MANY_TOKENS else MOST_RATE
         return self.rate > least
 
     def warn(self, source: object) -> None:
-        """Warn once where many tokens are unknown."""
-        if self.is_told or not self.is_loud:
+        """Warn once if many tokens are unknown."""
+        if self.is_reported or not self.is_loud:
             return
-        self.is_told = True
+        self.is_reported = True
         warn_once(f"{source}: {describe_rate(self.rate)}.")
 
 
 def describe_rate(rate: float) -> str | None:
-    """Say which share of the tokens is unknown, where that is worth saying."""
+    """Describe the share of unknown tokens; None if it is small."""
     if rate <= NOTED_RATE:
         return None
     share = f"{percent(rate)} of the tokens are unknown to the vocabulary"
@@ -68,7 +69,7 @@ def describe_rate(rate: float) -> str | None:
     )
 
 
-def tell_unknown(rate: float, source: object) -> None:
+def warn_unknown(rate: float, source: object) -> None:
     """Print `describe_rate` to standard error, as a warning where the share is large."""
     if (description := describe_rate(rate)) is not None:
         warning = "WARNING: " if rate > LOUD_RATE else ""

@@ -151,7 +151,7 @@ def join_windows(all_windows: Iterable[Windows], alignment: Sequence[Any] = ()) 
     return EncodedExamples(texts, np.cumsum(counts, dtype=np.int64), alignment=alignment)
 
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 class RowWords(NamedTuple):
@@ -160,8 +160,8 @@ class RowWords(NamedTuple):
     `words` are indices in the sentence; `tokens` are the indices of their first tokens in the row.
     """
 
-    words: Places
-    tokens: Places
+    words: Indices
+    tokens: Indices
 
 
 def encode_words(
@@ -189,7 +189,7 @@ def encode_words(
     return join_windows(all_windows(), alignment)
 
 
-def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:
+def label_pieces(encoded: EncodedExamples, labels: Sequence[Indices]) -> list[Indices]:
     """Convert labels of words, int64 `[words]` for each sentence, to labels of tokens.
 
     The result has an int64 array `[tokens]` for each row. The label of a word is at its first
@@ -206,7 +206,7 @@ def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Pla
 
 def cut_words(
     tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]
-) -> Iterator[tuple[NDArray[np.int32], Places]]:
+) -> Iterator[tuple[NDArray[np.int32], Indices]]:
     """Yield for each sentence its token ids and the indices of its words' first tokens.
 
     The ids, int32 `[tokens]`, hold no special tokens, and the indices are int64 `[words]`.
@@ -225,7 +225,7 @@ def cut_words(
         yield ids[first:last], first_pieces[start:end] - first
 
 
-def _divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[RowWords]:
+def _divide_words(first_pieces: Indices, windows: Sequence[Window]) -> Iterator[RowWords]:
     decides = deciding_windows(first_pieces, [(window.start, window.end) for window in windows])
     bounds = np.searchsorted(decides, np.arange(len(windows) + 1))
     for window, first, last in zip(windows, bounds, bounds[1:], strict=False):
@@ -233,7 +233,7 @@ def _divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[R
         yield RowWords(np.arange(first, last, dtype=np.int64), tokens)
 
 
-def deciding_windows(positions: Places, windows: Sequence[tuple[int, int]]) -> Places:
+def deciding_windows(positions: Indices, windows: Sequence[tuple[int, int]]) -> Indices:
     """Choose for each position the window in which it has the most context.
 
     As in BERT's own code for SQuAD, the context of a position is the number of tokens before it or

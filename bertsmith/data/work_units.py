@@ -1,7 +1,7 @@
 """Work units: the parts of many texts that one process of many machines reads and encodes.
 
-A unit holds whole files, or a cut of a large one at the end of a document. The units of a list of
-files depend on the files alone, not on the number of processes.
+A unit has whole files, or part of a large file, cut at the end of a document. The units depend only
+on the files, not on the number of processes.
 """
 
 import socket
@@ -59,7 +59,7 @@ def total_bytes(units: Iterable[WorkUnit]) -> int:
 
 
 def check_is_seen(path: SourcePath) -> None:
-    """Check that this machine sees a path that the one which plans has seen.
+    """Check that this machine sees a path that the planning machine has seen.
 
     Raises:
         InputError: it does not.

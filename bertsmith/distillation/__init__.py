@@ -1,1 +1,1 @@
-"""A student learns from a teacher: a task (`run.py`), or a corpus (`pretraining_run.py`)."""
+"""Distillation: a student learns a task (`run.py`) or masked LM (`pretraining_run.py`)."""

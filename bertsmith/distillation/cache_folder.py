@@ -1,8 +1,8 @@
 """The folder that caches a teacher's outputs.
 
-`manifest.json` says which teacher gave the outputs, and for which texts. A folder that was made for
-another teacher or other texts is refused; nothing is added to it. Arrays are numpy files followed
-by a checksum, which numpy does not read.
+`manifest.json` says which teacher computed the outputs, and for which texts. A folder that was made
+for another teacher or other texts is refused; nothing is added to it. Arrays are numpy files
+followed by a checksum, which numpy does not read.
 """
 
 import io
@@ -23,7 +23,7 @@ from bertsmith.system.small_files import read_small_file
 MANIFEST = "manifest.json"
 CACHE_FORMAT = "bertsmith-teacher"
 CHECKSUM_BYTES = 4
-DIFFERING = {
+DIFFERENCES = {
     "teacher": "of another teacher",
     "tokenizer": "with another vocabulary",
     "precision": f"in another {option('precision')}",
@@ -40,7 +40,7 @@ def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
     A cache whose "hidden" is true can also be used if "hidden" of `facts` is false.
 
     Raises:
-        ConfigError: the folder is no cache, or a cache of other outputs.
+        ConfigError: the folder is not a cache, or has other outputs.
     """
     path = directory / MANIFEST
     facts = {"format": CACHE_FORMAT, **facts}
@@ -57,7 +57,7 @@ def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
         raise _foreign(directory, f"its {MANIFEST} is another program's")
     if manifest.get("hidden") is True:
         facts["hidden"] = True
-    others = [words for name, words in DIFFERING.items() if manifest.get(name) != facts.get(name)]
+    others = [words for name, words in DIFFERENCES.items() if manifest.get(name) != facts.get(name)]
     if others:
         raise ConfigError(
             f"{directory}: a cache that was made {', '.join(others)}. Choose another "
@@ -110,7 +110,8 @@ def load_array(path: Path) -> NDArray[Any]:
 
 def _foreign(directory: Path, reason: str) -> ConfigError:
     return ConfigError(
-        f"{directory}: is no cache of a teacher, {reason}. Choose another {option('cache')}."
+        f"{directory}: not a cache of a teacher's outputs, {reason}. Choose another "
+        f"{option('cache')}."
     )
 
 

@@ -4,8 +4,8 @@ The loss has three terms: the task's own loss on the labels, the loss on the tea
 soft targets (Hinton et al. 2015), and the cosine of last-layer vectors (Sanh et al. 2019, section
 2). `Task.distillation_loss` compares the outputs of two models; the rest is the same for all tasks.
 
-Texts without labels have only the two terms of the teacher. They are in batches of their own; each
-step has as many of them as it takes for texts of both kinds to be seen equally often.
+Texts without labels have only the two terms of the teacher. They are in separate micro-batches;
+each step has as many of them as it takes for texts of both kinds to be seen equally often.
 """
 
 from collections.abc import Mapping
@@ -28,17 +28,17 @@ from bertsmith.training.objective import HeldOutData, LossTerm, Objective
 UNLABELLED = "unlabelled"
 """Name of the target that marks batches without labels."""
 
-CLOSE = 0.1
-"""Largest distance of a cosine from 1 that counts as correct."""
+MAX_COSINE_DISTANCE = 0.1
+"""Largest 1 - cosine of student and teacher vectors that counts as correct."""
 
 
 @dataclass(frozen=True)
 class DistillationWeights:
-    """Weights of the distillation loss.
+    """Weights of the distillation loss, and the temperature.
 
-    The task's own loss has the weight 1 - `soft_weight`, the loss on soft targets at
-    `soft_temperature` has `soft_weight`, and the loss on last-layer vectors has `hidden_weight`; at
-    a `hidden_weight` of 0 these vectors are not computed.
+    The task's own loss has the weight 1 - `soft_weight`, the loss on soft targets has `soft_weight`
+    and `soft_temperature`, and the loss on last-layer vectors has `hidden_weight`. At a
+    `hidden_weight` of 0 these vectors are not computed.
     """
 
     soft_weight: float
@@ -52,7 +52,7 @@ class Distillation(Objective[BertModel, Batch]):
     Args:
         labelled: the task over its labelled examples, with the eval examples.
         teacher: the source of the outputs that are targets.
-        teaching: weight of each term of the loss.
+        weights: weight of each term of the loss.
         unlabelled: the same task over texts without labels, for which only the teacher's outputs
             are targets.
         facts: entries of `identity` that identify the teacher.
@@ -62,7 +62,7 @@ class Distillation(Objective[BertModel, Batch]):
         self,
         labelled: FineTuning,
         teacher: Teacher,
-        teaching: DistillationWeights,
+        weights: DistillationWeights,
         *,
         unlabelled: FineTuning | None,
         facts: Mapping[str, Any] | None = None,
@@ -70,7 +70,7 @@ class Distillation(Objective[BertModel, Batch]):
         self.labelled = labelled
         self.unlabelled = unlabelled
         self.teacher = teacher
-        self.teaching = teaching
+        self.weights = weights
         self.facts = dict(facts or {})
 
     @property
@@ -107,8 +107,8 @@ class Distillation(Objective[BertModel, Batch]):
         ids = [ids for dataset in self._datasets for ids in dataset.token_ids]
         used = VocabularySubset.of(model, ids)
         for dataset in self._datasets:
-            dataset.renumber(used.numbers)
-        used.narrow(model)
+            dataset.renumber(used.new_ids)
+        used.shrink(model)
         self.teacher.narrow_vocabulary(used)
         return used
 
@@ -125,42 +125,44 @@ class Distillation(Objective[BertModel, Batch]):
             # Rows without labels are numbered after the labelled rows of the step, so that they do
             # not have the same dropout.
             first = self.labelled.num_rows(step)
-            places = tuple(first + number for number in unlabelled.places)
-            batch = _without_labels(replace(unlabelled, places=places))
+            step_indices = tuple(first + number for number in unlabelled.step_indices)
+            batch = _without_labels(replace(unlabelled, step_indices=step_indices))
         return self.teacher.prepare(batch)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         task = self.task
         own = 0 if UNLABELLED in batch.targets else task.num_predictions(batch)
         counts = {task.name: own, "soft": task.num_predictions(batch, distilled=True)}
-        return counts | ({"hidden": batch.num_tokens} if self.teaching.hidden_weight else {})
+        return counts | ({"hidden": batch.num_tokens} if self.weights.hidden_weight else {})
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute the task's own term, `soft` and `hidden`.
 
-        `correct` of `soft` and `hidden` counts agreement of student and teacher.
+        For `soft` and `hidden`, `correct` counts where student and teacher agree.
         """
-        teaching = self.teaching
-        taught = self.teacher.taught(batch)
-        with watch_last_layer(model, every_token=taught.hidden is not None) as student:
+        weights = self.weights
+        from_teacher = self.teacher.outputs(batch)
+        with watch_last_layer(model, all_tokens=from_teacher.hidden is not None) as student:
             outputs = self.task.outputs(model, batch)
         soft = self.task.distillation_loss(
-            outputs, taught.outputs, batch, teaching.soft_temperature
+            outputs, from_teacher.outputs, batch, weights.soft_temperature
         )
         counts = self.counts(batch)
         terms = {
             self.task.name: self._own_term(outputs, batch),
-            "soft": LossTerm(*soft, counts["soft"], teaching.soft_weight),
+            "soft": LossTerm(*soft, counts["soft"], weights.soft_weight),
         }
-        if taught.hidden is not None and teaching.hidden_weight:
-            hidden = soft_vector_loss(student.vectors(batch), taught.hidden, CLOSE)
-            terms["hidden"] = LossTerm(*hidden, counts["hidden"], teaching.hidden_weight)
+        if from_teacher.hidden is not None and weights.hidden_weight:
+            hidden = soft_vector_loss(
+                student.vectors(batch), from_teacher.hidden, MAX_COSINE_DISTANCE
+            )
+            terms["hidden"] = LossTerm(*hidden, counts["hidden"], weights.hidden_weight)
         return terms
 
     def _own_term(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute the term on the labels; zero for a batch without labels."""
         # The weight is scaled by the share of labelled texts, so that each text counts the same.
-        weight = (1 - self.teaching.soft_weight) * self.labelled.batch_size / self.batch_size
+        weight = (1 - self.weights.soft_weight) * self.labelled.batch_size / self.batch_size
         if UNLABELLED in batch.targets:
             nothing = torch.zeros((), device=outputs.device)
             return LossTerm(nothing, nothing, 0, weight)
@@ -178,7 +180,7 @@ class Distillation(Objective[BertModel, Batch]):
         return {
             **self.labelled.identity(),
             "unlabelled_sha256": unlabelled,
-            "teaching": {**asdict(self.teaching), **self.facts},
+            "teaching": {**asdict(self.weights), **self.facts},
         }
 
 

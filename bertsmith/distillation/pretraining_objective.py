@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.distillation.objective import CLOSE, DistillationWeights
+from bertsmith.distillation.objective import MAX_COSINE_DISTANCE, DistillationWeights
 from bertsmith.distillation.teacher import TeacherOutput
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.last_layer import watch_last_layer
-from bertsmith.model.masked_lm_loss import Guesses, soft_lm_loss
+from bertsmith.model.masked_lm_loss import LogitFactors, soft_lm_loss
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.shared import SharedModel
 from bertsmith.pretraining.objective import Pretraining
@@ -30,7 +30,7 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
     Args:
         pretraining: provides batches, the masked-LM loss and eval.
         teacher: a read-only model with a masked-LM head, in the dtype in which it computes.
-        teaching: weight of each term of the loss.
+        weights: weight of each term of the loss.
         fingerprint: the fingerprint of the teacher.
     """
 
@@ -38,12 +38,12 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         self,
         pretraining: Pretraining,
         teacher: SharedModel,
-        teaching: DistillationWeights,
+        weights: DistillationWeights,
         fingerprint: str,
     ) -> None:
         self.pretraining = pretraining
         self.teacher = teacher
-        self.teaching = teaching
+        self.weights = weights
         self.fingerprint = fingerprint
 
     def num_micro_batches(self, step: int) -> int:
@@ -55,47 +55,47 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count masked tokens for `mlm` and `soft`, and all tokens for `hidden`."""
         own = self.pretraining.counts(batch)
-        tokens = {"hidden": batch.num_tokens} if self.teaching.hidden_weight else {}
+        tokens = {"hidden": batch.num_tokens} if self.weights.hidden_weight else {}
         return {**own, "soft": own["mlm"], **tokens}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute the terms of pre-training, `soft` and `hidden`.
 
-        `correct` of `soft` and `hidden` counts agreement of student and teacher.
+        For `soft` and `hidden`, `correct` counts where student and teacher agree.
         """
-        teaching = self.teaching
+        weights = self.weights
         with watch_last_layer(model) as student:
             terms = self.pretraining.losses(model, batch)
         vectors = student.vectors(batch)
-        taught = self._taught(batch)
-        own = {n: replace(t, weight=1 - teaching.soft_weight) for n, t in terms.items()}
-        soft = self._soft_term(model, vectors, taught.outputs, batch)
-        if taught.hidden is None:
+        from_teacher = self._teacher_outputs(batch)
+        own = {n: replace(t, weight=1 - weights.soft_weight) for n, t in terms.items()}
+        soft = self._soft_term(model, vectors, from_teacher.outputs, batch)
+        if from_teacher.hidden is None:
             return {**own, "soft": soft}
-        hidden = soft_vector_loss(vectors, taught.hidden, CLOSE)
+        hidden = soft_vector_loss(vectors, from_teacher.hidden, MAX_COSINE_DISTANCE)
         return {
             **own,
             "soft": soft,
-            "hidden": LossTerm(*hidden, batch.num_tokens, teaching.hidden_weight),
+            "hidden": LossTerm(*hidden, batch.num_tokens, weights.hidden_weight),
         }
 
-    def _taught(self, batch: Batch) -> TeacherOutput:
+    def _teacher_outputs(self, batch: Batch) -> TeacherOutput:
         """Return the teacher's vectors at masked tokens and, if weighted, at all tokens."""
         with torch.no_grad():
             vectors = self.teacher.model.encode(batch)
         at_masked = vectors.index_select(0, batch.targets["masked_positions"])
-        return TeacherOutput(at_masked, vectors if self.teaching.hidden_weight else None)
+        return TeacherOutput(at_masked, vectors if self.weights.hidden_weight else None)
 
     def _soft_term(
-        self, model: BertModel, vectors: Tensor, taught: Tensor, batch: Batch
+        self, model: BertModel, vectors: Tensor, from_teacher: Tensor, batch: Batch
     ) -> LossTerm:
         positions = batch.targets["masked_positions"]
-        student = guesses(model, vectors.index_select(0, positions))
+        student = logit_factors(model, vectors.index_select(0, positions))
         with torch.no_grad():
-            teacher = guesses(self.teacher.model, taught)
-        temperature = self.teaching.soft_temperature
+            teacher = logit_factors(self.teacher.model, from_teacher)
+        temperature = self.weights.soft_temperature
         loss, alike = soft_lm_loss(student, teacher, len(positions), temperature)
-        return LossTerm(loss, alike, len(positions), self.teaching.soft_weight)
+        return LossTerm(loss, alike, len(positions), self.weights.soft_weight)
 
     @property
     def evaluation(self) -> HeldOutData[BertModel]:
@@ -108,14 +108,14 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         return self.pretraining.describe_change(step)
 
     def identity(self) -> dict[str, Any]:
-        teaching = {**asdict(self.teaching), "teacher": self.fingerprint}
-        return {**self.pretraining.identity(), "teaching": teaching}
+        weights = {**asdict(self.weights), "teacher": self.fingerprint}
+        return {**self.pretraining.identity(), "teaching": weights}
 
 
-def guesses(model: BertModel, vectors: Tensor) -> Guesses:
+def logit_factors(model: BertModel, vectors: Tensor) -> LogitFactors:
     """Build the factors of a masked-LM head's logits from vectors `[positions, hidden]`.
 
     The vectors are padded by `fill_up`.
     """
     head = cast(MaskedLMHead, model.heads["masked_lm"])
-    return Guesses(head.transform(fill_up(vectors)), model.embeddings.word.weight, head.bias)
+    return LogitFactors(head.transform(fill_up(vectors)), model.embeddings.word.weight, head.bias)

@@ -1,7 +1,7 @@
 """Distillation in pre-training: a smaller model is made from a pre-trained teacher and a corpus.
 
-Distillation is pre-training with another objective: the student starts as layers of its teacher,
-and is trained to predict masked tokens as the teacher does.
+Distillation is pre-training with another objective: the student starts from layers of its teacher
+and learns to predict masked tokens as the teacher does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from bertsmith.distillation.settings import PretrainingStudentSettings
 from bertsmith.distillation.student import (
     check_vocabularies,
     check_widths,
-    facts_of,
+    distillation_facts,
+    loss_weights,
     shorten,
-    teaching_of,
 )
 from bertsmith.distillation.teacher import fingerprint
 from bertsmith.errors import CheckpointError, ConfigError, option
@@ -30,7 +30,7 @@ from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.model.shared import SharedModel
-from bertsmith.model.shrinking import distilled
+from bertsmith.model.shrinking import to_distilbert
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
 from bertsmith.pretraining.job import PretrainJob
@@ -49,8 +49,7 @@ from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 LEARNING_RATE = 5e-4
-"""DistilBERT's rate, the default: layers taken from a teacher tolerate more than a continued model.
-"""
+"""DistilBERT's rate and the default; layers of a teacher tolerate more than a continued model."""
 
 
 def shorten_in_family(
@@ -60,7 +59,7 @@ def shorten_in_family(
     student, made_of = shorten(settings, model)
     if settings.family == "teacher" or student.config.model_type == settings.family:
         return student, made_of
-    return distilled(student), f"{made_of}, without segments and pooler"
+    return to_distilbert(student), f"{made_of}, without segments and pooler"
 
 
 @dataclass(frozen=True)
@@ -78,18 +77,18 @@ class DistillPretrainingJob:
     def __post_init__(self) -> None:
         if (task := self.pretraining.pair_task) != "none":
             raise ConfigError(
-                f"{option('pretraining.pairs')}: found {task!r}; a student learns masked tokens "
-                "alone, as DistilBERT does. Leave it out."
+                f"{option('pretraining.pairs')}: found {task!r}; a student learns from masked "
+                "tokens only, as DistilBERT does. Leave it out."
             )
         if self.pretraining.replaces:
             raise ConfigError(
-                f"{option('pretraining.objective')}: found 'replaced_token'; a student learns "
-                "masked tokens alone, as DistilBERT does. Leave it out."
+                f"{option('pretraining.objective')}: found 'replaced_token'; a student learns from "
+                "masked tokens only, as DistilBERT does. Leave it out."
             )
-        self.pretraining.with_shares()  # which do for masked LM, that nothing else may ask for
+        self.pretraining.with_shares()  # raises an error for shares that do not fit
 
     @property
-    def said(self) -> PretrainJob:
+    def as_pretrain_job(self) -> PretrainJob:
         """The job as one of pre-training that continues the student."""
         rate = self.optim.learning_rate or LEARNING_RATE
         optim = replace(self.optim, learning_rate=rate)
@@ -100,7 +99,7 @@ class DistillPretrainingJob:
 
 @dataclass(frozen=True)
 class ResolvedDistillation:
-    """A run whose settings are all decided, before anything is written."""
+    """A run with all settings resolved; nothing is written yet."""
 
     config: PretrainConfig
     pretraining: Pretraining
@@ -116,7 +115,7 @@ class ResolvedDistillation:
 
 
 class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pretraining]]):
-    """Pre-training of a student. The result comes with the objective that measures masked LM."""
+    """Pre-training of a student; the result is its summary and the pre-training objective."""
 
     def __init__(
         self,
@@ -143,7 +142,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
     def resolve(self, machine: Machine) -> ResolvedDistillation:
         job, settings = self.job, self.job.student
         teacher, tokenizer = _load_teacher(settings.teacher)
-        mark = fingerprint(teacher)
+        teacher_fingerprint = fingerprint(teacher)
         student, made_of = _load_student(settings, teacher, tokenizer)
         corpus = Corpus.open(job.corpus)
         check_vocabularies(settings.teacher, tokenizer, corpus.directory, corpus.tokenizer())
@@ -155,10 +154,12 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
             )
         # Micro-batches are sized for the teacher, which also computes each of them.
         config = resolve_pretraining(
-            job.said,
+            job.as_pretrain_job,
             corpus,
             machine,
-            source=SourceFacts(made_of, {"teacher": mark}, student.config, "masked_lm"),
+            source=SourceFacts(
+                made_of, {"teacher": teacher_fingerprint}, student.config, "masked_lm"
+            ),
             previous=self.folder.read_run()[CONFIG] if self.resume else None,
             largest=teacher.config,
         )
@@ -167,11 +168,13 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
         return ResolvedDistillation(
             config,
             pretraining,
-            PretrainingDistillation(pretraining, shared, teaching_of(settings), mark),
+            PretrainingDistillation(
+                pretraining, shared, loss_weights(settings), teacher_fingerprint
+            ),
             student,
             tokenizer,
             made_of,
-            mark,
+            teacher_fingerprint,
             pretraining.facts(),
         )
 
@@ -187,7 +190,9 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
             facts={
                 "command": "distill pretraining",
                 "settings": to_jsonable(self.job),
-                "distillation": facts_of(self.job.student, resolved.teacher, resolved.made_of),
+                "distillation": distillation_facts(
+                    self.job.student, resolved.teacher, resolved.made_of
+                ),
                 "data": resolved.facts,
             },
             checkpoint=checkpoint,
@@ -224,10 +229,12 @@ def distill_pretraining(
         resume_command=resume_command,
     )
     result, pretraining = run.run()
-    trial = ComparisonInput(
+    comparison_input = ComparisonInput(
         device=job.training.device, precision=job.training.precision, measure=pretraining.evaluate
     )
-    comparison = compare_side_by_side(read_folder(job.student.teacher), read_folder(out), trial)
+    comparison = compare_side_by_side(
+        read_folder(job.student.teacher), read_folder(out), comparison_input
+    )
     run.folder.write_run({**run.folder.read_run(), "comparison": comparison.to_json()})
     return {**result, "comparison": comparison}
 
@@ -241,7 +248,7 @@ def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     folder = read_folder(path)
     if "masked_lm" not in folder.heads:
         raise CheckpointError(
-            f"{folder.path}: has no masked-LM head, so it cannot be a teacher here. "
+            f"{folder.path}: has no masked-LM head, so it cannot be a teacher of pre-training. "
             f"{suggest_masked_lm_folder(folder.path)}"
         )
     return build(folder, ["masked_lm"]), folder.tokenizer

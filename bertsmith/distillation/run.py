@@ -1,10 +1,11 @@
 """Distillation: a smaller model is made from a fine-tuned teacher and examples.
 
-The student starts as layers of its teacher and is trained on labels and on the teacher's outputs.
-The loss on last-layer vectors is off by default: with 3 of the 6 layers of all-MiniLM-L6-v2 on
-SST-2 (teacher 0.864), students on the teacher's own 2,000 sentences reached 0.846 without it, 0.843
-with weight 1, 0.841 with weight 3 (two seeds); with 6,000 unlabelled sentences 0.861 either way.
-Without a teacher, its layers fine-tuned on the labels reached 0.848; 1, 3, 5 do as well as 0, 2, 5.
+The student starts from layers of its teacher and is trained on labels and on the teacher's outputs.
+The loss on last-layer vectors is off by default. With 3 of the 6 layers of all-MiniLM-L6-v2 on
+SST-2 (teacher 0.864, two seeds), students trained on the teacher's 2,000 sentences reached 0.846
+without this loss, 0.843 with weight 1 and 0.841 with weight 3; with 6,000 unlabelled sentences more
+they reached 0.861 with and without it. The same layers fine-tuned on labels only reached 0.848.
+Layers 1, 3, 5 reach as much as 0, 2, 5.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,9 @@ from bertsmith.distillation.settings import DistillSettings
 from bertsmith.distillation.student import (
     check_vocabularies,
     check_widths,
-    facts_of,
+    distillation_facts,
+    loss_weights,
     shorten,
-    teaching_of,
 )
 from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
@@ -136,8 +137,8 @@ class DistillationRun(FinetuningRun):
         settings, student = self.settings, self.student
         if settings.model != student.start:
             raise ConfigError(
-                f"{option('model')}: found {settings.model}; the student starts as "
-                f"{student.start}. Name that."
+                f"{option('model')}: found {settings.model}, but the student starts from "
+                f"{student.start}. Name that folder."
             )
         student.check_out(settings.out)
         super().check()
@@ -151,7 +152,7 @@ class DistillationRun(FinetuningRun):
         scored = super().score(resolved, trained)
         comparison = None
         if self.dataset is None:  # the examples are in files, which can be read for each model
-            comparison = side_by_side(self.settings, self.student, self.say)
+            comparison = compare_with_teacher(self.settings, self.student, self.say)
         num_unlabelled = resolved.facts["distillation"]["num_unlabelled"]
         return Distilled(scored, resolved.load_report, num_unlabelled, comparison)
 
@@ -169,7 +170,7 @@ def distill(
 ) -> Distilled:
     """Train a smaller model to predict as a fine-tuned one does.
 
-    The student starts as `settings.model`, which must be `student.start`. All else is as in
+    The student starts from `settings.model`, which must be `student.start`. For the rest see
     `finetune`.
 
     Raises:
@@ -203,10 +204,10 @@ def _load_teacher(
     teacher_task = task_of_folder(folder)
     model = build(folder)
     is_bare_encoder = teacher_task is None and not model.heads and task.head is None
-    does_it = task.head is None or task.head in model.heads
-    if not (is_bare_encoder or (teacher_task is task_type and does_it)):
+    has_head = task.head is None or task.head in model.heads
+    if not (is_bare_encoder or (teacher_task is task_type and has_head)):
         raise CheckpointError(
-            f"{path}: {_what_it_does(model, teacher_task)}; a teacher here is one that 'bertsmith "
+            f"{path}: {_describe_task(model, teacher_task)}; a teacher here is one that 'bertsmith "
             f"finetune {task_type.name}' makes for the same kind of labels. Name such a folder, or "
             "run the command of this one's task."
         )
@@ -216,7 +217,7 @@ def _load_teacher(
     return LoadedTeacher(path, model, tokenizer, task_type.restore(loaded), fingerprint(model))
 
 
-def _what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
+def _describe_task(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
     if task is None:
         return "was not fine-tuned"
     if issubclass(task, AveragedTask):
@@ -246,7 +247,7 @@ def _load_student(
     if isinstance(settings, ClassifySettings) and settings.cell is not None:
         raise ConfigError(
             f"{option('cell')} has no use beside {option('teacher')}: a new LSTM or GRU learns "
-            "from labels alone. Leave one of them out."
+            "only from labels. Leave one of them out."
         )
     teacher = _load_teacher(student.teacher, task_type, dataset.task)
     dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
@@ -260,36 +261,34 @@ def _load_student(
     model, made_of = shorten(student, whole)
     attention = reset_cls_queries(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
-        made_of = (
-            f"nothing but the shape; every weight begins at random ({option('from_scratch', True)})"
-        )
-    teaching = _teaching_of(student, model, teacher, dataset.task)
+        made_of = f"only the config; all weights start at random ({option('from_scratch', True)})"
+    weights = _checked_weights(student, model, teacher, dataset.task)
     positions = [each.config.max_length for each in (model, teacher.model)]
     limit = max_text_length(tokenizer, min(positions), settings.max_length)
     tokenizer.model_max_length = limit
     unlabelled = _read_unlabelled(settings, student, dataset)
     objectives = _build_objectives(settings, student, dataset, tokenizer, unlabelled, machine)
     facts = {"teacher": teacher.fingerprint, "is_cached": student.cache is not None}
-    live = _live_teacher(teacher, machine, hidden=teaching.hidden_weight > 0)
+    live = _live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)
     chosen: Teacher = live
     if student.cache is not None:
         chosen = _cached(student.cache, live, objectives, teacher, limit, say)
     objective = Distillation(
         objectives[0],
         chosen,
-        teaching,
+        weights,
         unlabelled=objectives[1] if unlabelled else None,
         facts=facts,
     )
     config = resolve_finetuning(
         settings, objective, folder.path, model.config, limit, attention, machine
     )
-    student_facts = facts_of(student, teacher.fingerprint, made_of)
+    student_facts = distillation_facts(student, teacher.fingerprint, made_of)
     facts = {"distillation": student_facts | {"num_unlabelled": len(unlabelled)}}
     return PreparedRun(dataset, tokenizer, objective, config, made_of, facts), model
 
 
-def _teaching_of(
+def _checked_weights(
     student: DistillSettings, model: BertModel, teacher: LoadedTeacher, task: Task[Any, Any]
 ) -> DistillationWeights:
     """Return the weights of the loss terms.
@@ -305,7 +304,7 @@ def _teaching_of(
             "itself."
         )
     check_widths(student, model.config, teacher.model.config)
-    return teaching_of(student)
+    return loss_weights(student)
 
 
 def _read_unlabelled(
@@ -315,7 +314,7 @@ def _read_unlabelled(
         return []
     if settings.batch_size < 2:
         raise ConfigError(
-            f"{option('batch_size')}: found 1; with {option('unlabelled')} allowed is 2 or more, "
+            f"{option('batch_size')}: found 1; with {option('unlabelled')} it must be 2 or more, "
             "as each update reads texts with and without labels."
         )
     return dataset.task.reader(student.unlabelled, settings.columns, labelled=False).read()
@@ -375,17 +374,17 @@ def _notes_on_unlabelled(
         )
     if unknown_note := describe_rate(count_unknown(encoded, tokenizer)):
         notes.append(f"texts without labels: {unknown_note}")
-    likeness = token_likeness(encoded, labelled, tokenizer)
-    if not unknown_note and likeness is not None and likeness < SAME_LANGUAGE:
+    similarity = token_similarity(encoded, labelled, tokenizer)
+    if not unknown_note and similarity is not None and similarity < SAME_LANGUAGE:
         notes.append(
             "the texts without labels have other tokens than the labelled ones (cosine of their "
-            f"counts {likeness:.2f}; in one language it is {SAME_LANGUAGE} or more): check that "
+            f"counts {similarity:.2f}; in one language it is {SAME_LANGUAGE} or more): check that "
             f"they are in the language of {option('train')}"
         )
     return notes
 
 
-def token_likeness(
+def token_similarity(
     one: EncodedExamples, other: EncodedExamples, tokenizer: Tokenizer
 ) -> float | None:
     """Compute the cosine of the frequencies of tokens with letters; None for too few tokens.
@@ -406,7 +405,7 @@ def token_likeness(
 
 
 def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples:
-    """Add a target that numbers the rows, to look up cached outputs."""
+    """Add a target with the number of each row, by which cached outputs are found."""
     encoded = examples.encoded
     numbers = np.arange(first, first + len(encoded.rows), dtype=np.int64)
     targets = {**encoded.row_targets, ROWS: numbers}
@@ -445,13 +444,17 @@ def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
     )
 
 
-def side_by_side(settings: FinetuneSettings, student: DistillSettings, say: Say) -> ModelComparison:
+def compare_with_teacher(
+    settings: FinetuneSettings, student: DistillSettings, say: Say
+) -> ModelComparison:
     say("measuring teacher and student side by side")
-    trial = ComparisonInput(
+    comparison_input = ComparisonInput(
         data=settings.eval,
         columns=settings.columns,
         limit=settings.eval_limit,
         device=settings.device,
         precision=settings.precision,
     )
-    return compare_side_by_side(read_folder(student.teacher), read_folder(settings.out), trial)
+    return compare_side_by_side(
+        read_folder(student.teacher), read_folder(settings.out), comparison_input
+    )

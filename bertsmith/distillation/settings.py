@@ -38,7 +38,7 @@ class StudentSettings:
     def __post_init__(self) -> None:
         if self.num_layers is not None and self.student is not None:
             raise ConfigError(
-                f"{option('num_layers')}: found beside a model to begin with, which has its "
+                f"{option('num_layers')} has no use beside {option('student')}, which has its own "
                 "layers. Leave out one of them."
             )
         if not 0 <= self.soft_weight <= 1:

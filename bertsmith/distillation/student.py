@@ -20,7 +20,7 @@ from bertsmith.pretraining.from_model import first_difference
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
-def teaching_of(settings: StudentSettings) -> DistillationWeights:
+def loss_weights(settings: StudentSettings) -> DistillationWeights:
     """Return the weights of the losses."""
     return DistillationWeights(
         settings.soft_weight, settings.soft_temperature, settings.hidden_weight
@@ -63,32 +63,31 @@ def check_widths(settings: StudentSettings, student: BertConfig, teacher: BertCo
 
 
 def check_vocabularies(
-    teacher: Path, of_teacher: Tokenizer, student: Path, of_student: Tokenizer
+    teacher: Path, teacher_tokenizer: Tokenizer, student: Path, student_tokenizer: Tokenizer
 ) -> None:
     """Refuse a student whose vocabulary is not the teacher's.
 
     Raises:
         CheckpointError: the vocabularies differ; the message names a difference.
     """
-    if of_teacher.fingerprint == of_student.fingerprint:
+    if teacher_tokenizer.fingerprint == student_tokenizer.fingerprint:
         return
-    difference = first_difference(of_teacher, of_student) or (
-        f"{of_student.vocab_size:,} and {of_teacher.vocab_size:,} tokens"
-        if of_student.vocab_size != of_teacher.vocab_size
+    difference = first_difference(teacher_tokenizer, student_tokenizer) or (
+        f"{student_tokenizer.vocab_size:,} and {teacher_tokenizer.vocab_size:,} tokens"
+        if student_tokenizer.vocab_size != teacher_tokenizer.vocab_size
         else "an added token differs"
     )
     raise CheckpointError(
         f"{student}: its vocabulary is not that of the teacher {teacher} "
-        f"({difference}). A student reads what its teacher reads: use one with the teacher's "
-        "vocabulary, or the teacher's own layers."
+        f"({difference}). Use a student with the teacher's vocabulary, or the teacher's own layers."
     )
 
 
-def facts_of(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[str, Any]:
-    """Build the entries of teacher and student in `run.json`."""
+def distillation_facts(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[str, Any]:
+    """Build the entry "distillation" of `run.json`."""
     return {
         "teacher": str(settings.teacher),
         "teacher_sha256": fingerprint,
         "student": made_of,
-        **asdict(teaching_of(settings)),
+        **asdict(loss_weights(settings)),
     }

@@ -18,7 +18,7 @@ from bertsmith.tasks.task import Task
 
 @dataclass(frozen=True)
 class TeacherOutput:
-    """A teacher's outputs for a batch, and if requested its last-layer vectors.
+    """A teacher's outputs for a batch, and its last-layer vectors if they were requested.
 
     `hidden` is `[tokens, hidden]`.
     """
@@ -28,18 +28,18 @@ class TeacherOutput:
 
 
 class Teacher(Protocol):
-    """The source of a teacher's outputs."""
+    """Source of a teacher's outputs: the model (`LiveTeacher`), or files (`StoredTeacher`)."""
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add the targets that `taught` needs; called in the process that makes the batch."""
+        """Add the targets that `outputs` needs; called in the process that makes the batch."""
         ...
 
-    def taught(self, batch: Batch) -> TeacherOutput:
+    def outputs(self, batch: Batch) -> TeacherOutput:
         """Return the teacher's outputs, on the batch's device."""
         ...
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
-        """Prepare for batches whose token ids are those of this subset of the vocabulary."""
+        """Prepare for batches whose token ids are numbered within this subset of the vocabulary."""
         ...
 
 
@@ -66,14 +66,14 @@ class LiveTeacher:
     def prepare(self, batch: Batch) -> Batch:
         return batch
 
-    def taught(self, batch: Batch) -> TeacherOutput:
-        watching = watch_last_layer(self.model, every_token=self.hidden)
+    def outputs(self, batch: Batch) -> TeacherOutput:
+        watching = watch_last_layer(self.model, all_tokens=self.hidden)
         with torch.no_grad(), watching as seen:
             outputs = self.task.outputs(self.model, batch)
             return TeacherOutput(outputs, seen.vectors(batch) if self.hidden else None)
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
-        used.narrow(self.model)
+        used.shrink(self.model)
 
 
 def fingerprint(model: BertModel) -> str:

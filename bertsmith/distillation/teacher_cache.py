@@ -1,8 +1,8 @@
 """A teacher's outputs for all rows, computed once and kept in files.
 
-Vectors are stored in fp16, which changes no cosine within three digits. Rows are stored in parts of
-1,024, each in a file that is written whole or not at all, so that a computation that was stopped
-can continue.
+Vectors are stored in fp16, which leaves cosines the same to three digits. Rows are stored in parts
+of 1,024, each in a file that is written atomically, so that an interrupted computation can
+continue.
 
     DIR/manifest.json              teacher, tokenizer, precision, texts, max_length, hidden
     DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32
@@ -87,7 +87,7 @@ class StoredRows:
 
 
 class StoredTeacher:
-    """A teacher whose outputs were computed before; see `Teacher`."""
+    """Teacher whose outputs are read from files."""
 
     def __init__(self, outputs: StoredRows, hidden: StoredRows | None) -> None:
         self._outputs = outputs
@@ -96,13 +96,13 @@ class StoredTeacher:
     def prepare(self, batch: Batch) -> Batch:
         """Add the stored outputs of the batch's rows to its targets."""
         rows = batch.targets[ROWS].tolist()
-        taught = {"taught_outputs": self._outputs.take(rows)}
+        from_teacher = {"teacher_outputs": self._outputs.take(rows)}
         if self._hidden is not None:
-            taught["taught_hidden"] = self._hidden.take(rows)
-        return replace(batch, targets={**batch.targets, **taught})
+            from_teacher["teacher_hidden"] = self._hidden.take(rows)
+        return replace(batch, targets={**batch.targets, **from_teacher})
 
-    def taught(self, batch: Batch) -> TeacherOutput:
-        return TeacherOutput(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
+    def outputs(self, batch: Batch) -> TeacherOutput:
+        return TeacherOutput(batch.targets["teacher_outputs"], batch.targets.get("teacher_hidden"))
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
         """Do nothing: stored outputs do not depend on token ids."""
@@ -130,11 +130,11 @@ def stored_teacher(
     lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)
     outputs = StoredRows(directory, "outputs", lengths)
     hidden = StoredRows(directory, "hidden", tokens) if teacher.hidden else None
-    fill(teacher, texts, outputs, hidden, say)
+    compute_missing(teacher, texts, outputs, hidden, say)
     return StoredTeacher(outputs, hidden)
 
 
-def fill(
+def compute_missing(
     teacher: LiveTeacher,
     texts: EncodedTexts,
     outputs: StoredRows,
@@ -147,12 +147,17 @@ def fill(
         if all(store.path(part).exists() for store in stores):
             continue
         rows = outputs.rows_of(part)
-        say(f"asking the teacher about texts {rows.start + 1:,} to {rows.stop:,} of {len(texts):,}")
-        for store, values in zip(stores, ask_teacher(teacher, texts, rows), strict=True):
+        say(
+            f"computing the teacher's outputs for texts {rows.start + 1:,} to {rows.stop:,} of "
+            f"{len(texts):,}"
+        )
+        for store, values in zip(stores, compute_outputs(teacher, texts, rows), strict=True):
             store.write(part, values)
 
 
-def ask_teacher(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
+def compute_outputs(
+    teacher: LiveTeacher, texts: EncodedTexts, rows: range
+) -> list[list[NDArray[Any]]]:
     """Compute the teacher's outputs for `rows`, in order, and if requested last-layer vectors."""
     arrays: list[list[NDArray[Any]]] = [
         [np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)
@@ -160,12 +165,12 @@ def ask_teacher(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[
     device = teacher.model.device
     for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
         batch = pack_texts(texts, [rows[index] for index in group])
-        taught = teacher.taught(batch.to(device))
+        from_teacher = teacher.outputs(batch.to(device))
         lengths = list(batch.lengths)
         sizes = lengths if teacher.task.reads_tokens else [1] * len(lengths)
-        kinds = [(taught.outputs.float(), sizes)]
-        if taught.hidden is not None:
-            kinds.append((taught.hidden.half(), lengths))
+        kinds = [(from_teacher.outputs.float(), sizes)]
+        if from_teacher.hidden is not None:
+            kinds.append((from_teacher.hidden.half(), lengths))
         for row_arrays, (values, parts) in zip(arrays, kinds, strict=True):
             for index, part in zip(batch.order, torch.split(values.cpu(), parts), strict=True):
                 row_arrays[group[index]] = part.numpy()

@@ -16,7 +16,7 @@ from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.model.electra_pair import suggest_masked_lm_folder
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.system.counts import count_noun, counted
+from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.tasks.minimal_pairs import MinimalPairs
 from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 from bertsmith.tasks.predictor import Predictor, in_chunks
@@ -60,7 +60,7 @@ class PairReport(Report, ReadingCounts):
         if self.mean_over_paradigms is not None:
             mean = f"mean accuracy of the {count_noun(len(self.groups['paradigm']), 'paradigm')}"
             contents.append(ScoreLine("mean", self.mean_over_paradigms, mean))
-        contents += counted(
+        contents += line_with_count(
             self.num_identical,
             "pair has the same tokens in both sentences and counts half",
             "pairs have the same tokens in both sentences; each counts half",

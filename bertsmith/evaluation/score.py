@@ -84,7 +84,7 @@ def score_answer_files(
             f"{option('no_answer_threshold')}: {threshold:g} has no probabilities to be compared "
             f"with. Give {option('no_answer_probs')} too, or leave it out."
         )
-    reader = QuestionReader(gold, placed=False)
+    reader = QuestionReader(gold, needs_offsets=False)
     right = {question.id: [answer.text for answer in question.answers] for question in reader}
     answer_texts = read_answers(predictions)
     language = options.language
@@ -270,7 +270,7 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     if first is None:
         raise InputError(f"{gold}: no sentence with words in it. Give a file with at least one.")
     shared = TagColumns(scheme=columns.scheme, split=columns.split, repair=columns.repair)
-    predicted_reader = TaggedReader(predictions, shared, beside=first.scheme)
+    predicted_reader = TaggedReader(predictions, shared, gold_scheme=first.scheme)
     predicted_sentences = (sentence for sentence in predicted_reader if sentence.words)
     counts: TagCounts | None = None
     for sentence_number, (right, predicted) in enumerate(

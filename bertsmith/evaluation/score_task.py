@@ -84,7 +84,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     check_is_file(gold)
     is_set = options.multi_label
     readers: dict[ScoredTask, Callable[[], Iterable[Any]]] = {
-        "answer": lambda: QuestionReader(gold, placed=False),
+        "answer": lambda: QuestionReader(gold, needs_offsets=False),
         "tag": lambda: TaggedReader(gold, options.part(TagColumns)),
         "choose": lambda: ChoiceReader(gold, options.part(ChoiceColumns), needs_prompt=False),
         "classify": lambda: ExampleReader(

@@ -25,7 +25,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
-from bertsmith.system.counts import count_noun, counted
+from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.terminal import align_columns
 from bertsmith.tasks.loading import load_predictor
@@ -96,7 +96,7 @@ class ModelComparison:
     def __str__(self) -> str:
         rows = [("", "before", "after", "change"), *self._rows()]
         lines = align_columns(rows)
-        lines += counted(
+        lines += line_with_count(
             self.num_skipped,
             "incomplete row was skipped",
             "incomplete rows were skipped",

@@ -47,7 +47,7 @@ def score_average(task_type: type[Task[Any, Any]], settings: FinetuneSettings) -
     predictor = Predictor.load(
         settings.out, AveragedClassify, device=settings.device, precision=settings.precision
     )
-    predictor.unknown_tokens.is_told = True  # each run has warned of them
+    predictor.unknown_tokens.is_reported = True  # each run has warned of them
     definition = predictor.definition.with_columns(settings.columns)
     report = accumulate_examples(
         predictor.with_definition(definition), data.held_out, settings.eval

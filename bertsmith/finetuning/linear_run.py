@@ -261,7 +261,7 @@ def evaluate_saved(settings: ClassifySettings, data: TaskDataset[Any]) -> Any:
     predictor = Predictor.load(
         settings.out, LinearClassify, device=settings.device, precision=settings.precision
     )
-    predictor.unknown_tokens.is_told = True  # a warning came before training
+    predictor.unknown_tokens.is_reported = True  # a warning came before training
     definition = predictor.definition.with_columns(settings.columns)
     accumulator = accumulate_examples(
         predictor.with_definition(definition), data.held_out, settings.eval

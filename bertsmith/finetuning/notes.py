@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from bertsmith.system.counts import counted
+from bertsmith.system.counts import line_with_count
 
 NOTES = {
     "num_train_windowed": (
@@ -40,5 +40,5 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
 
 def notes_on_examples(result: Mapping[str, Any]) -> list[str]:
     """List remarks on a run's examples, from the fields of its result that `NOTES` names."""
-    notes = [line for name, note in NOTES.items() for line in counted(result[name], *note)]
+    notes = [line for name, note in NOTES.items() for line in line_with_count(result[name], *note)]
     return notes + [f"of the training data, {note}" for note in result["notes"]]

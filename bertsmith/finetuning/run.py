@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
-from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
+from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, warn_unknown
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.notes import notes_on
@@ -228,7 +228,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         prepared, self._initial = self.load(replace(dataset, task=task), machine)
         if self.dataset is None:  # in a series, each run would repeat the warnings
             for part in (prepared.objective.train, prepared.objective.held_out):
-                tell_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
+                warn_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
         return prepared
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
@@ -389,7 +389,7 @@ def _score_saved(
             device=settings.device,
             precision=settings.precision,
         )
-        predictor.unknown_tokens.is_told = True  # a warning came before training
+        predictor.unknown_tokens.is_reported = True  # a warning came before training
         task = predictor.definition.with_columns(settings.columns)
         predictor = predictor.with_definition(task)
         accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)

@@ -56,7 +56,7 @@ class Decision:
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
+class TextDecisions:
     """The decisions about a text; if only one of them can be true, the likeliest is first.
 
     `shown` is the text on the page, and `layers` are its vectors and attention. If there are
@@ -80,8 +80,8 @@ def decide(
     loaded: LoadedDefinition[Any],
     rows: Sequence[ShownText],
     without: Collection[Head] = (),
-    like: Decided | None = None,
-) -> Decided:
+    like: TextDecisions | None = None,
+) -> TextDecisions:
     """Compute layers and decisions, without the attention heads of `without`.
 
     Args:
@@ -117,11 +117,11 @@ def decide(
         decisions = sorted(decisions, key=lambda each: order.get(each.label, len(order)))
     if kind in ("labels", "choices"):
         decisions = decisions[:MOST_DECISIONS]
-    return Decided(kind, tuple(decisions), rows[shown], computed[shown])
+    return TextDecisions(kind, tuple(decisions), rows[shown], computed[shown])
 
 
 def decide_at_layers(
-    loaded: LoadedDefinition[Any], decided: Decided, lens: Sequence[NDArray[np.float32]]
+    loaded: LoadedDefinition[Any], decided: TextDecisions, lens: Sequence[NDArray[np.float32]]
 ) -> list[list[Decision]]:
     """Return what the head would decide about the text as a whole at each layer.
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bertsmith.inspection.decisions import Decided, head_of
+from bertsmith.inspection.decisions import TextDecisions, head_of
 from bertsmith.inspection.linear_words import share_logits
 from bertsmith.inspection.saliency import (
     FEWEST_POINTS,
@@ -25,7 +25,7 @@ OPERATIONS = 2e11
 decision about 128 tokens, and a small model explains all decisions."""
 
 
-def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution | None]:
+def explain(loaded: LoadedDefinition[Any], decided: TextDecisions) -> list[Attribution | None]:
     """Attribute the logits of the first decisions to the tokens; None for the other decisions.
 
     The baseline has [MASK] in place of every word. The logit of a linear head is a sum over tokens.
@@ -49,7 +49,7 @@ def explain(loaded: LoadedDefinition[Any], decided: Decided) -> list[Attribution
     return results
 
 
-def _by_importance(decided: Decided) -> list[int]:
+def _by_importance(decided: TextDecisions) -> list[int]:
     """List the decisions with a target; the likeliest word of each mask precedes other words."""
     numbers = [n for n, each in enumerate(decided.decisions) if each.target is not None]
     if decided.kind != "masks":
@@ -63,7 +63,7 @@ def _by_importance(decided: Decided) -> list[int]:
     return [number for _, number in sorted(ranked)]
 
 
-def _targets(decided: Decided, numbers: Sequence[int]) -> list[Target]:
+def _targets(decided: TextDecisions, numbers: Sequence[int]) -> list[Target]:
     targets = (decided.decisions[number].target for number in numbers)
     return [target for target in targets if target is not None]
 

@@ -9,13 +9,13 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.inspection.decisions import Decided
+from bertsmith.inspection.decisions import TextDecisions
 from bertsmith.inspection.saliency import Attribution
 from bertsmith.inspection.shown_text import ShownText
 from bertsmith.tasks.linear_head import LinearHead
 
 
-def share_logits(head: LinearHead, decided: Decided) -> list[Attribution]:
+def share_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
     """Split the logit of each decision into shares of the tokens; the baseline is its bias.
 
     The vector of a token is that of the last layer, so it also depends on the other tokens. The

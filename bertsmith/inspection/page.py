@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from bertsmith.errors import CheckpointError
 from bertsmith.inspection.corpus_view import CorpusView
-from bertsmith.inspection.decisions import Decided
+from bertsmith.inspection.decisions import TextDecisions
 from bertsmith.inspection.head_statistics import HeadStatistics
 from bertsmith.inspection.layer_recorder import Head
 from bertsmith.inspection.neurons import plain_neurons
@@ -44,8 +44,8 @@ class LookPage:
 
     folder: str
     config: BertConfig
-    decided: Decided
-    without: Decided | None
+    decided: TextDecisions
+    without: TextDecisions | None
     without_heads: Sequence[Head]
     attributions: Sequence[Attribution | None]
     lens: dict[str, Any] | None
@@ -148,7 +148,7 @@ def _shown_texts(shown: ShownText) -> list[str]:
     return texts
 
 
-def _frame(decided: Decided) -> dict[str, Any]:
+def _frame(decided: TextDecisions) -> dict[str, Any]:
     decisions = list(map(plain_decision, decided.decisions))
     return {"weights": [spell_weights(decided.layers.attentions)], "decisions": decisions}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError, option
-from bertsmith.inspection.decisions import Decided, decide
+from bertsmith.inspection.decisions import TextDecisions, decide
 from bertsmith.inspection.page_limits import most_frames
 from bertsmith.inspection.shown_text import ShownText
 from bertsmith.system.progress import tracked
@@ -22,11 +22,11 @@ class RunStep:
     """The model of a run after `step` steps, while it reads the text."""
 
     step: int
-    decided: Decided
+    decided: TextDecisions
 
 
 def look_at_steps(
-    predictor: Predictor[Any], rows: Sequence[ShownText], decided: Decided
+    predictor: Predictor[Any], rows: Sequence[ShownText], decided: TextDecisions
 ) -> tuple[list[RunStep], int]:
     """Compute the decisions of the checkpoints of a model's run.
 

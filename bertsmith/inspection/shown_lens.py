@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertsmith.inspection.decisions import Decided, decide_at_layers, head_of
+from bertsmith.inspection.decisions import TextDecisions, decide_at_layers, head_of
 from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.lens import iter_lens
 from bertsmith.inspection.plain_values import MOST_WORDS, clipped, likely_words, rounded
 from bertsmith.tasks.predictor import Predictor
 
 
-def show_lens(predictor: Predictor[Any], decided: Decided) -> dict[str, Any] | None:
+def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, Any] | None:
     """Return what each layer would predict, embeddings first, as plain JSON values.
 
     With the key `tokens`, each layer has for each token a list of the likeliest words or labels

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.inspection.corpus_view import CorpusView, view_corpus
-from bertsmith.inspection.decisions import Decided, decide, head_of
+from bertsmith.inspection.decisions import TextDecisions, decide, head_of
 from bertsmith.inspection.explanations import explain
 from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
@@ -66,7 +66,7 @@ class TextLook(Look):
         return [weights.numpy() for weights in self.page.decided.layers.attentions]
 
     @property
-    def decided(self) -> Decided:
+    def decided(self) -> TextDecisions:
         """The decisions of the model."""
         return self.page.decided
 
@@ -171,7 +171,7 @@ def _check_is_one_model(predictor: Predictor[Any]) -> None:
         )
 
 
-def _check_can_change(predictor: Predictor[Any], decided: Decided) -> None:
+def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None:
     """Check that there is a decision that could change without a head.
 
     Raises:
@@ -200,7 +200,9 @@ def _name(folder: Path) -> str:
     return folder.name if folder.is_absolute() else str(folder)
 
 
-def _statistics(predictor: Predictor[Any], shown: ShownText, decided: Decided) -> HeadStatistics:
+def _statistics(
+    predictor: Predictor[Any], shown: ShownText, decided: TextDecisions
+) -> HeadStatistics:
     config = predictor.model.config
     total = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
     total.add_lengths([len(shown.ids)])

@@ -52,14 +52,14 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         self._first_id, self._last_id = tokenizer.cls_id, tokenizer.sep_id
 
     def collate(
-        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+        self, rows: Sequence[TextWindow], step_indices: Sequence[int], key: tuple[int, ...]
     ) -> Batch:
         """Pack rows, with the positions that predict and their labels for each direction, int64.
 
         In `targets` they are `forward_positions`, `forward_labels` and so on.
         """
         ids = [np.concatenate([[self._first_id], row.ids, [self._last_id]]) for row in rows]
-        batch = pack(ids).placed(places)
+        batch = pack(ids).with_step_indices(step_indices)
         in_order = [rows[index] for index in batch.order]
         has_start = np.array([row.is_start for row in in_order])
         has_end = np.array([row.is_end for row in in_order])

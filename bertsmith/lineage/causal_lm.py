@@ -40,7 +40,7 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
         self._first_id, self._last_id = tokenizer.cls_id, tokenizer.sep_id
 
     def collate(
-        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+        self, rows: Sequence[TextWindow], step_indices: Sequence[int], key: tuple[int, ...]
     ) -> Batch:
         """Pack rows with `positions`, int64 [predictions] in the packed row, and `labels` there.
 
@@ -50,7 +50,7 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
             np.concatenate([[self._first_id], row.ids, [self._last_id] * row.is_end])
             for row in rows
         ]
-        batch = pack(ids).placed(places)
+        batch = pack(ids).with_step_indices(step_indices)
         is_last = np.zeros(batch.num_tokens, dtype=bool)
         is_last[np.cumsum(batch.lengths) - 1] = True
         positions = np.flatnonzero(~is_last)

@@ -68,12 +68,12 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
     @abstractmethod
     def collate(
-        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+        self, rows: Sequence[TextWindow], step_indices: Sequence[int], key: tuple[int, ...]
     ) -> BatchT:
         """Build a batch of rows.
 
         Args:
-            places: the number of each row in its step, which decides its dropout.
+            step_indices: the number of each row in its step, which decides its dropout.
             key: together with a row's place, the seed of what is drawn for the row
                 (`row_generator`).
         """
@@ -91,9 +91,9 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
     def micro_batch(self, step: int, index: int) -> BatchT:
         first = index * self.micro_batch_size
-        places = range(first, min(first + self.micro_batch_size, self.batch_size))
-        rows = self.train.read((step - 1) * self.batch_size + first, len(places))
-        return self.collate(list(rows), places, (self.seed, TRAIN_STREAM, step))
+        step_indices = range(first, min(first + self.micro_batch_size, self.batch_size))
+        rows = self.train.read((step - 1) * self.batch_size + first, len(step_indices))
+        return self.collate(list(rows), step_indices, (self.seed, TRAIN_STREAM, step))
 
     @property
     def evaluation(self) -> Self:

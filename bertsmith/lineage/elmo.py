@@ -20,7 +20,7 @@ from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.piece_characters import NUM_CHARACTERS, PADDING, spell_pieces
 from bertsmith.lineage.recurrent import TimeOrder
-from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.dropout import dropout, set_dropout_sequences
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -224,7 +224,7 @@ class Elmo(TrainableModel):
         return self.softmax(hidden)
 
     def _read(self, batch: Batch) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        follow(batch.lengths, batch.places)
+        set_dropout_sequences(batch.lengths, batch.step_indices)
         tokens = self._embed(batch.input_ids)
         device = batch.input_ids.device
         forward = self.left_to_right(tokens, TimeOrder(batch.lengths, device))

@@ -49,7 +49,7 @@ class EncoderDecoder(TrainableModel):
         """Set the dropout of embeddings and of the outputs of layers, also in `config`."""
         raise NotImplementedError
 
-    def encode(self, source: TokenRow, places: Sequence[int] = ()) -> Tensor:
+    def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
         """Encode sources to vectors, [source tokens, hidden]."""
         raise NotImplementedError
 

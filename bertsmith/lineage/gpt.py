@@ -21,7 +21,7 @@ from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import AttentionView, SelfAttention
 from bertsmith.model.attention_pattern import CAUSAL
 from bertsmith.model.cached_view import KeyValueCache
-from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.dropout import dropout, set_dropout_sequences
 from bertsmith.model.padding import PaddedBatch, check_tensor, number_columns
 from bertsmith.model.row_layout import RowLayout
 from bertsmith.model.shape_buckets import fill_up
@@ -152,7 +152,7 @@ class Gpt(TrainableModel):
 
     def encode(self, batch: Batch) -> Tensor:
         """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`."""
-        follow(batch.lengths, batch.places)
+        set_dropout_sequences(batch.lengths, batch.step_indices)
         layout = RowLayout(batch.lengths, batch.input_ids.device, columns=batch.columns)
         views = [layout.view(CAUSAL)] * len(self.layers)
         return self._encode(batch.input_ids, batch.position_ids, views)

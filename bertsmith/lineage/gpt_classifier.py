@@ -188,7 +188,7 @@ FAMILY = Family(
         "add_cross_attention": False,
     },
     keys=KEYS,
-    turned=("c_attn.weight", "c_proj.weight", "c_fc.weight"),
+    transposed_names=("c_attn.weight", "c_proj.weight", "c_fc.weight"),
     base_model_prefix="transformer",
     build_embeddings=_build_embeddings,
     build_layers=lambda config: build_layers(config, GptClassifierLayer),

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.lineage.settings import SystemSettings
 from bertsmith.lineage.system import SYSTEMS, System
 from bertsmith.lineage.system_run import (
@@ -121,7 +121,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         load, new = self.system.load, self.build_model
         model = new(config, data) if checkpoint is None else load(checkpoint.path)
         if not self.resume:
-            tell_unknown(resolved.facts["unknown_rate"], self.job.corpus)
+            warn_unknown(resolved.facts["unknown_rate"], self.job.corpus)
         tokenizer = data.train.tokenizer()
         tokenizer.model_max_length = self.job.model.longest
         return BuiltRun(

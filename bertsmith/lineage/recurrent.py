@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError
-from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.dropout import dropout, set_dropout_sequences
 from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.system.bounds import check_choice
 
@@ -121,7 +121,7 @@ class RecurrentLanguageModel(TrainableModel):
 
     def encode(self, batch: Batch) -> Tensor:
         """Encode a packed batch to the last layer's vectors, [tokens, hidden]."""
-        follow(batch.lengths, batch.places)
+        set_dropout_sequences(batch.lengths, batch.step_indices)
         order = TimeOrder(batch.lengths, batch.input_ids.device)
         hidden = self._embed(batch.input_ids)
         for layer in self.layers:

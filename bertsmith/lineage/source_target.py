@@ -51,7 +51,7 @@ class SourceTarget:
 
     `labels`, int64 [target tokens], has for each token of `target` the token that follows it.
     Sequence `i` of `target` belongs to sequence `i` of `source`; `order[i]` is its index in the
-    lists passed to `of`, and `places[i]` its number in the training step, which decides its
+    lists passed to `of`, and `step_indices[i]` its number in the training step, which decides its
     dropout.
     """
 
@@ -59,7 +59,7 @@ class SourceTarget:
     target: TokenRow
     labels: Tensor
     order: tuple[int, ...]
-    places: tuple[int, ...] = ()
+    step_indices: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -67,7 +67,7 @@ class SourceTarget:
         sources: Sequence[Sequence[int]],
         targets: Sequence[Sequence[int]],
         start: int,
-        places: Sequence[int] = (),
+        step_indices: Sequence[int] = (),
     ) -> "SourceTarget":
         """Pack pairs of sequences, long ones first, so that neighbours are of similar lengths.
 
@@ -82,7 +82,7 @@ class SourceTarget:
             TokenRow.of([[start, *targets[i][:-1]] for i in order]),
             labels.input_ids,
             tuple(order),
-            tuple(places[i] for i in order) if places else (),
+            tuple(step_indices[i] for i in order) if step_indices else (),
         )
 
     @property

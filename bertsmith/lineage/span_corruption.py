@@ -92,17 +92,17 @@ class SpanCorruption(CorpusObjective[T5, SourceTarget]):
         self._first_sentinel = train.vocab_size + NUM_SENTINELS - 1
 
     def collate(
-        self, rows: Sequence[TextWindow], places: Sequence[int], key: tuple[int, ...]
+        self, rows: Sequence[TextWindow], step_indices: Sequence[int], key: tuple[int, ...]
     ) -> SourceTarget:
         """Cut gaps into rows, and pack sources and targets, each with the end token."""
         pairs = [
             corrupt(row.ids, self._first_sentinel, row_generator(key, place))
-            for row, place in zip(rows, places, strict=True)
+            for row, place in zip(rows, step_indices, strict=True)
         ]
         sources, targets = (
             [[*ids.tolist(), self._end_id] for ids in side] for side in zip(*pairs, strict=True)
         )
-        return SourceTarget.of(sources, targets, self._start_id, places)
+        return SourceTarget.of(sources, targets, self._start_id, step_indices)
 
     def counts(self, batch: SourceTarget) -> dict[str, int]:
         """Count the tokens to write."""

@@ -13,14 +13,14 @@ from bertsmith.model.config_file import CONFIG_FILE, OTHER_SYSTEMS
 from bertsmith.model.families import FAMILIES, WITHOUT_LAYERS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
-from bertsmith.model.meta_init import skeleton
+from bertsmith.model.meta_init import on_meta_device
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weights import read_weights
 from bertsmith.system.files import write_json
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import check_sums, summed
+from bertsmith.system.sums import check_sums, recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 CLASSIFIER = "ForSequenceClassification"
@@ -73,7 +73,7 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     _check_kind(folder_map, file, settings)
     tensors = folder_map.read(directory, dict(read_weights(directory)))
     config = _build_config(folder_map, file, folder_map.shape_of(settings, tensors.keys()))
-    with skeleton():
+    with on_meta_device():
         model = folder_map.build(config)
     state = model.state_dict()
     expected = {theirs for name in state for theirs in folder_map.their_names(name)}
@@ -130,7 +130,7 @@ def save_system(
         for theirs, part in zip(names, tensor.float().chunk(len(names)), strict=True):
             tensors[theirs] = _turned(folder_map, theirs, part)
     write_safetensors(directory / "model.safetensors", tensors)
-    with summed(directory, CONFIG_FILE):
+    with recording_sums(directory, CONFIG_FILE):
         settings = {
             "architectures": [folder_map.architecture],
             "dtype": "float32",

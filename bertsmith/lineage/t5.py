@@ -25,7 +25,7 @@ from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import AttentionView
 from bertsmith.model.attention_pattern import CAUSAL
 from bertsmith.model.cached_view import KeyValueCache, SourceCache
-from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.dropout import dropout, set_dropout_sequences
 from bertsmith.model.packed_view import PackedView
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.system.bounds import check_choice
@@ -301,8 +301,8 @@ class T5(EncoderDecoder):
         hidden = norm(hidden)
         return dropout(hidden, self.config.dropout_rate, self.training)[:num_tokens]
 
-    def encode(self, source: TokenRow, places: Sequence[int] = ()) -> Tensor:
-        follow(source.lengths, places)
+    def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
+        set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids)
         bias = self._bias(self.encoder_bias, both_sides=True)
         view = PackedView(source.packed, source.packed, bias=bias, by_length=source.by_length)
@@ -311,23 +311,23 @@ class T5(EncoderDecoder):
         return self._finish(hidden, self.encoder_norm, len(source.input_ids))
 
     def decode(self, batch: SourceTarget) -> Tensor:
-        memory = self.project_source(fill_up(self.encode(batch.source, batch.places)))
-        return self.decode_from(memory, batch.source, batch.target, batch.places)
+        memory = self.project_source(fill_up(self.encode(batch.source, batch.step_indices)))
+        return self.decode_from(memory, batch.source, batch.target, batch.step_indices)
 
     def decode_from(
         self,
         memory: Sequence[KeysAndValues],
         source: TokenRow,
         target: TokenRow,
-        places: Sequence[int] = (),
+        step_indices: Sequence[int] = (),
     ) -> Tensor:
         """Decode targets to vectors [target tokens, hidden].
 
         Args:
             memory: each layer's keys and values of `source`, from `project_source`.
-            places: as in `SourceTarget`.
+            step_indices: as in `SourceTarget`.
         """
-        follow(target.lengths, places)
+        set_dropout_sequences(target.lengths, step_indices)
         hidden = self._embed(target.input_ids)
         bias = self._bias(self.decoder_bias, both_sides=False)
         view = PackedView(

@@ -140,7 +140,7 @@ class T5Classifier(BertModel):
         read = TokenRow.of([[t5.start_id, *target[:-1]] for target in targets]).to(self.device)
         source = TokenRow(batch.input_ids, batch.lengths)
         order = tuple(range(len(targets)))
-        pairs = SourceTarget(source, read, wanted.input_ids, order, batch.places)
+        pairs = SourceTarget(source, read, wanted.input_ids, order, batch.step_indices)
         logits = t5.compute_logits(t5.decode(pairs)).float()
         loss = F.cross_entropy(logits, wanted.input_ids, reduction="sum")
         is_right = torch.split(logits.argmax(-1) == wanted.input_ids, list(wanted.lengths))

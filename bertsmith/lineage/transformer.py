@@ -28,7 +28,7 @@ from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import AttentionView, CrossAttention, SelfAttention
 from bertsmith.model.attention_pattern import CAUSAL
 from bertsmith.model.cached_view import KeyValueCache, SourceCache
-from bertsmith.model.dropout import dropout, follow
+from bertsmith.model.dropout import dropout, set_dropout_sequences
 from bertsmith.model.packed_view import PackedView
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.system.bounds import check_choice
@@ -200,8 +200,8 @@ class Transformer(EncoderDecoder):
         embedded = words + sines[position_ids].to(words.dtype)
         return fill_up(dropout(embedded, self.config.dropout, self.training))
 
-    def encode(self, source: TokenRow, places: Sequence[int] = ()) -> Tensor:
-        follow(source.lengths, places)
+    def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
+        set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids, source.position_ids)
         view = PackedView(source.packed, source.packed)
         for layer in self.encoder:
@@ -209,9 +209,9 @@ class Transformer(EncoderDecoder):
         return hidden[: len(source.input_ids)]
 
     def decode(self, batch: SourceTarget) -> Tensor:
-        memory = fill_up(self.encode(batch.source, batch.places))
+        memory = fill_up(self.encode(batch.source, batch.step_indices))
         target = batch.target
-        follow(target.lengths, batch.places)
+        set_dropout_sequences(target.lengths, batch.step_indices)
         hidden = self._embed(target.input_ids, target.position_ids)
         view = PackedView(target.packed, target.packed, CAUSAL)
         source_view = PackedView(target.packed, batch.source.packed)

@@ -190,13 +190,13 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return int(self._orders[epoch][place])
 
     def _collate(
-        self, pairs: EncodedPairs, numbers: Sequence[int], places: Sequence[int] = ()
+        self, pairs: EncodedPairs, numbers: Sequence[int], step_indices: Sequence[int] = ()
     ) -> SourceTarget:
         return SourceTarget.of(
             [pairs.sources[number] for number in numbers],
             [pairs.targets[number] for number in numbers],
             self.start,
-            places,
+            step_indices,
         )
 
     def counts(self, batch: SourceTarget) -> dict[str, int]:

@@ -15,7 +15,7 @@ from bertsmith.metrics.answers import (
 )
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
-from bertsmith.system.counts import count_noun, counted
+from bertsmith.system.counts import count_noun, line_with_count
 
 CUT: dict[LongTexts, tuple[str, str]] = {
     "window": (
@@ -126,40 +126,40 @@ class AnswerReport(Report):
         passages = ("passage was", "passages were")
         read = "longer than the model reads and read in windows"
         return [
-            *counted(self.num_windowed, *(f"{passage} {read}" for passage in passages)),
-            *counted(self.num_truncated, *CUT[self.long_texts]),
+            *line_with_count(self.num_windowed, *(f"{passage} {read}" for passage in passages)),
+            *line_with_count(self.num_truncated, *CUT[self.long_texts]),
             *ReadingCounts(num_skipped=self.num_skipped).notes(),
-            *counted(
+            *line_with_count(
                 self.num_missing,
                 "question has no prediction and scores 0",
                 "questions have no prediction and score 0",
             ),
-            *counted(
+            *line_with_count(
                 self.num_unknown,
                 "prediction is for a question that the gold file lacks and is ignored",
                 "predictions are for questions that the gold file lacks and are ignored",
             ),
-            *counted(
+            *line_with_count(
                 self.num_moved,
                 "right answer was found at another offset, or with other white space",
                 "right answers were found at another offset, or with other white space",
             ),
-            *counted(
+            *line_with_count(
                 self.num_lost,
                 "right answer does not occur in its passage",
                 "right answers do not occur in their passage",
             ),
-            *counted(
+            *line_with_count(
                 self.num_too_long,
                 f"right answer is {TOO_LONG.format(self.max_answer_length)}",
                 f"right answers are {TOO_LONG.format(self.max_answer_length)}",
             ),
-            *counted(
+            *line_with_count(
                 self.num_inside_token,
                 "right answer begins or ends inside a token; predicted answers are whole tokens",
                 "right answers begin or end inside a token; predicted answers are whole tokens",
             ),
-            *counted(
+            *line_with_count(
                 self.num_empty,
                 "question or its passage is empty",
                 "questions or their passages are empty",

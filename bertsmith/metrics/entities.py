@@ -19,7 +19,7 @@ from bertsmith.data.label_schemes import (
 )
 from bertsmith.data.tagged import REMARKS, Remark
 from bertsmith.metrics.report import Report, ScoreLine, Table
-from bertsmith.system.counts import count_noun, counted
+from bertsmith.system.counts import count_noun, line_with_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +118,17 @@ class TagReport(Report):
             )
         return [
             *notes,
-            *counted(
+            *line_with_count(
                 self.num_unknown,
                 "word has a label that the model does not know; it counts as wrong",
                 "words have a label that the model does not know; they count as wrong",
             ),
-            *counted(
+            *line_with_count(
                 self.num_windowed,
                 "sentence was longer than the model reads and was read in windows",
                 "sentences were longer than the model reads and were read in windows",
             ),
-            *counted(
+            *line_with_count(
                 self.num_skipped,
                 "sentence that could not be read was skipped",
                 "sentences that could not be read were skipped",
@@ -136,7 +136,7 @@ class TagReport(Report):
             *(
                 line
                 for name, count in self.remarks.items()
-                for line in counted(count, *REMARKS[name])
+                for line in line_with_count(count, *REMARKS[name])
             ),
         ]
 

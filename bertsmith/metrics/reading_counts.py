@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bertsmith.system.counts import counted
+from bertsmith.system.counts import line_with_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +25,17 @@ class ReadingCounts:
 
     def notes(self, lacking: str = "text or label") -> list[str]:
         return [
-            *counted(
+            *line_with_count(
                 self.num_windowed,
                 "text was longer than the model reads and was read in windows",
                 "texts were longer than the model reads and were read in windows",
             ),
-            *counted(
+            *line_with_count(
                 self.num_truncated,
                 "text was longer than the model reads; its end was cut off",
                 "texts were longer than the model reads; their ends were cut off",
             ),
-            *counted(
+            *line_with_count(
                 self.num_skipped,
                 f"row without {lacking} was skipped",
                 f"rows without {lacking} were skipped",

@@ -14,11 +14,11 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import GENERATOR, new_pair
 from bertsmith.model.families import build_heads, family_named
-from bertsmith.model.meta_init import skeleton
+from bertsmith.model.meta_init import on_meta_device
 
 PARAMETER_FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
-"""The usual parameter count: a vocabulary of V, 512 positions and 2 segments, L layers of width H.
-"""
+"""The usual estimate of the parameters, for V tokens, 512 positions, 2 segments, and L layers of
+width H."""
 
 RELEASED_VOCABULARY = 30522
 """Vocabulary size of the released English models."""
@@ -77,9 +77,9 @@ def _component_of(name: str) -> str:
 
 
 def pretraining_model(config: BertConfig) -> BertModel:
-    """Build the model that pre-training makes of a config, without memory."""
+    """Build the model that pre-training trains for a config, on the meta device."""
     family = family_named(config.model_type)
-    with skeleton():
+    with on_meta_device():
         if family.objective == "replaced_token":
             return new_pair(config)
         return BertModel(config, build_heads(config, family.first_heads))
@@ -114,23 +114,24 @@ def is_head(component: str) -> bool:
     return component.endswith(" head") or component == GENERATOR
 
 
-def total(counts: Mapping[str, Component], *, heads: bool = True) -> int:
+def sum_parameters(counts: Mapping[str, Component], *, heads: bool = True) -> int:
     """Sum the parameters; without `heads`, those of the encoder and its pooler alone."""
     return sum(each.total for name, each in counts.items() if heads or not is_head(name))
 
 
-def formula(config: BertConfig) -> int:
+def evaluate_formula(config: BertConfig) -> int:
     """Evaluate `PARAMETER_FORMULA` for a config.
 
-    >>> formula(BertConfig.from_preset("base", vocab_size=30000))
+    >>> evaluate_formula(BertConfig.from_preset("base", vocab_size=30000))
     108369408
     """
     width, layers = config.hidden_size, config.num_hidden_layers
     return (config.vocab_size + 512 + 2) * width + 12 * layers * width**2
 
 
-def beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[str, int]:
-    """List the encoder's parameters that `PARAMETER_FORMULA` misses, or overcounts (negative)."""
+def list_beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[str, int]:
+    """List the parameters of the encoder that `PARAMETER_FORMULA` leaves out; negative where it
+    counts too many."""
     width, layers = config.hidden_size, config.num_hidden_layers
     assumed = {
         WORD: ("V·H", config.vocab_size * width),

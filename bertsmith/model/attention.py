@@ -1,7 +1,7 @@
 """Multi-head attention over packed rows: [tokens, hidden] in and out.
 
-The projections take a packed row as it is. How queries find the keys of their sequence is left to
-a view.
+`SelfAttention` and `CrossAttention` have the projections. An `AttentionView` decides which keys
+each query sees, and computes the contexts.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class SelfAttention(nn.Module):
         *,
         rotary: Rotary | None = None,
     ) -> Tensor:
-        """Return new vectors [tokens, hidden], of the tokens whose queries the view reads.
+        """Return vectors [tokens, hidden] of the tokens that have a query in the view.
 
         `hidden`, [tokens, hidden], and the result may end in padding rows; see `fill_up`.
         `record_weights` is that of `AttentionView.attend`; `rotary` rotates queries and keys.
@@ -103,10 +103,11 @@ class CrossAttention(nn.Module):
         view: AttentionView,
         record_weights: RecordWeights | None = None,
     ) -> Tensor:
-        """Return new vectors [tokens, hidden] of the tokens in `hidden`, which have the queries.
+        """Return a vector for each token of `hidden`, [tokens, hidden].
 
-        Keys and values are those of `project`, or as the view keeps them; it pairs the sequences.
-        `hidden` and the source may end in padding rows; see `fill_up`.
+        `keys_and_values` come from `project`; a view that stores them (`SourceView`) takes its own.
+        The view pairs the sequences of `hidden` with those of the source. `hidden` and the source
+        may end in padding rows; see `fill_up`.
         """
         query = self.query(hidden).view(len(hidden), self.num_heads, -1)
         key, value = keys_and_values

@@ -27,7 +27,7 @@ class AttentionPattern:
         return allowed if self.window is None else allowed & (abs(distance) <= self.window)
 
     def within(self, span: int) -> "AttentionPattern":
-        """Return the pattern without a window that no sequence of `span` columns reaches."""
+        """Return the pattern, without its window if `span` columns fit into the window."""
         is_reached = self.window is not None and self.window < span - 1
         return self if is_reached else replace(self, window=None)
 

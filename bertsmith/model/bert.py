@@ -1,10 +1,9 @@
 """BERT (Devlin et al. 2019): token ids in, one vector per token and one per sequence out.
 
-The operations are those of the paper and the released code, in their
-order: three embeddings summed, then layers of self-attention and feed-forward with GELU, each
-followed by a residual connection and LayerNorm ("post-LN"). Inside, a batch is one packed row of
-real tokens, [tokens, hidden], so nothing is ever computed for padding; padded tensors exist only in
-`BertModel.forward`.
+The operations are those of the paper and the released code: three embeddings are summed, then each
+layer applies self-attention and feed-forward with GELU, each followed by a residual connection and
+LayerNorm ("post-LN"). Inside the model a batch is one packed row of real tokens, [tokens, hidden];
+padded tensors exist only in `BertModel.forward`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from bertsmith.data.batches import Batch, Queries
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.config import BertConfig
-from bertsmith.model.dropout import follow
+from bertsmith.model.dropout import set_dropout_sequences
 from bertsmith.model.families import family_named
 from bertsmith.model.head_losses import answer_loss, check_labels, head_loss, replaced_token_loss
 from bertsmith.model.head_names import TASK_HEADS
@@ -40,13 +39,12 @@ Item = TypeVar("Item")
 TOKEN_HEADS = ("masked_lm", "tag", "answer", "replaced_token")
 """Heads that read every token's vector; the others read one vector of a sequence."""
 
-LABELS_OF = {
-    "none": "labels: found them for a model without a head. Load it with one, such as "
+LABEL_PROBLEMS = {
+    "none": "This model has no head that could learn from labels. Load it with one, such as "
     'load_model(folder, heads=["classify"], num_labels=2).',
-    "answer": "start_positions, end_positions: found one alone, or labels; the head 'answer' takes "
-    "these two, without labels. Give both.",
-    "others": "start_positions: found them without labels, which this model's head learns from. "
-    "Give labels.",
+    "answer": "The head 'answer' needs both start_positions and end_positions, and no labels.",
+    "others": "This model's head learns from labels. Give labels, not start_positions or "
+    "end_positions.",
 }
 """Messages for labels that a head does not take."""
 
@@ -102,51 +100,50 @@ class ModelOutput(dict[str, Any]):
 
 @dataclass
 class OutputRecorder:
-    """Outputs of layers that the caller of `forward` asked for; None if not asked for.
+    """Records hidden states and attention weights; a list is None if the caller does not want it.
 
-    Outputs are padded by `border`, which is needed if any is asked for. The model goes on with
-    vectors packed again from the padded outputs, so that these are part of the graph and have
-    gradients.
+    Outputs are stored as padded tensors, for which `padded` is needed. The model continues with
+    vectors packed from these tensors, so that they are part of the graph and get gradients.
     """
 
     hidden_states: list[Tensor] | None = None
     attentions: list[Tensor] | None = None
-    border: PaddedBatch | None = None
+    padded: PaddedBatch | None = None
 
     def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
-        """Keep the vectors that enter the first layer or leave a layer, if they were asked for.
+        """Store the vectors that enter the first layer or leave a layer, if hidden states are
+        wanted.
 
-        `hidden` is [tokens, hidden] and may end in padding rows; those beyond `num_tokens` are not
-        kept.
+        `hidden` is [tokens, hidden]; rows beyond `num_tokens` are padding and are not stored.
 
         Returns:
-            Vectors for the next layer, of the same shape and dtype, filled up.
+            Vectors for the next layer, padded by `fill_up`.
         """
         if self.hidden_states is None:
             return hidden
         hidden = hidden[:num_tokens]
-        assert self.border is not None
-        self.hidden_states.append(self.border.unpack(hidden))
-        return fill_up(self.border.repack(self.hidden_states[-1]))
+        assert self.padded is not None
+        self.hidden_states.append(self.padded.unpack(hidden))
+        return fill_up(self.padded.repack(self.hidden_states[-1]))
 
     def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
-        """Keep a layer's attention weights, in the form of `PaddedBatch.unpack_attention`.
+        """Store a layer's attention weights, as `PaddedBatch.unpack_attention` pads them.
 
         `blocks` and the result have [sequences, heads, length, length] for each block, in one
         dtype.
         """
         assert self.attentions is not None
-        assert self.border is not None
-        self.attentions.append(self.border.unpack_attention(blocks))
-        return self.border.repack_attention(self.attentions[-1], blocks)
+        assert self.padded is not None
+        self.attentions.append(self.padded.unpack_attention(blocks))
+        return self.padded.repack_attention(self.attentions[-1], blocks)
 
 
 class BertModel(TrainableModel):
     """An encoder of the config's family (BERT or another), with its pooler and heads.
 
-    `heads` maps a name of `HEADS` (model/head_names.py) to a module that `build_heads` made. A
-    pooler is built if a head reads it. Without heads it is built if the family's released models
-    have a pooler. `pooler` overrides both.
+    `heads` are modules of `build_heads`, by their names (model/head_names.py). A pooler is built if
+    a head reads it, or, without heads, if the family's released models have one. `pooler` overrides
+    this choice.
     """
 
     def __init__(
@@ -172,8 +169,9 @@ class BertModel(TrainableModel):
         """Names of the outputs, if the model has a head with labels."""
         self.task_settings: dict[str, Any] = {}
         """Settings that a task keeps in the model's folder, as plain JSON values."""
-        self.every_token = not len(self.layers)
-        """Whether `encode` computes the last layer for all tokens, though only some are wanted."""
+        self.computes_all_tokens = not len(self.layers)
+        """Whether `encode` computes the last layer for all tokens even if `queries` names only
+        some."""
         self.is_batch_invariant = False
         """Whether each sequence is computed in shapes that depend on itself alone, so that its
         outputs have the same bytes in any batch: in fp32 on a CPU, by one thread or two."""
@@ -207,7 +205,7 @@ class BertModel(TrainableModel):
         family_named(self.config.model_type).initialize(module, self.config)
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
-        """Return the weights by our names, with copies for further layers that share a weight.
+        """Return the weights by our names; a weight that several layers share is copied for each.
 
         The copies are needed since safetensors writes no tensors that share memory.
         """
@@ -230,7 +228,7 @@ class BertModel(TrainableModel):
     def encode(
         self,
         batch: Batch,
-        trace: OutputRecorder | None = None,
+        recorder: OutputRecorder | None = None,
         *,
         queries: Queries = "all",
         words: Tensor | None = None,
@@ -240,15 +238,16 @@ class BertModel(TrainableModel):
         They have the dtype of the weights, fp32 or bf16. `words`, `[tokens, embedding size]`,
         replace the word embeddings of the batch's ids.
 
-        With other `queries` than all, return the vectors of first or last tokens, `[sequences,
-        hidden]`. The last layer is then computed for these alone (an eighth of the time of 6
-        layers, a fifteenth of 12) unless `every_token` is set.
+        With `queries` "first" or "last", only the vectors of each sequence's first or last token
+        are returned, `[sequences, hidden]`, and the last layer is computed for these tokens only,
+        unless `computes_all_tokens` is set. That saves an eighth of the time of 6 layers, a
+        fifteenth of 12.
         """
-        if queries != "all" and self.every_token:
-            wanted = batch.first_tokens if queries == "first" else batch.last_tokens
-            return self.encode(batch, trace, words=words).index_select(0, wanted)
-        trace = trace or OutputRecorder()
-        follow(batch.lengths, batch.places)
+        if queries != "all" and self.computes_all_tokens:
+            indices = batch.first_tokens if queries == "first" else batch.last_tokens
+            return self.encode(batch, recorder, words=words).index_select(0, indices)
+        recorder = recorder or OutputRecorder()
+        set_dropout_sequences(batch.lengths, batch.step_indices)
         layout = RowLayout(
             batch.lengths,
             batch.input_ids.device,
@@ -256,21 +255,21 @@ class BertModel(TrainableModel):
             batch.columns,
             by_length=self.is_batch_invariant,
         )
-        record_weights = None if trace.attentions is None else trace.record_weights
-        hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
+        record_weights = None if recorder.attentions is None else recorder.record_weights
+        hidden = recorder.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
             picked = layout.pick(queries) if number == last else None
             hidden = layer(hidden, layout, record_weights, picked)
             if number == last:
                 hidden = self.final_norm(hidden)
-            hidden = trace.record(hidden, batch.num_tokens)
+            hidden = recorder.record(hidden, batch.num_tokens)
         return hidden[: batch.num_tokens if queries == "all" else batch.num_sequences]
 
     def encode_pooled(self, batch: Batch) -> Tensor:
         """Encode and pool to `[sequences, hidden]`, in the batch's order and the weights' dtype.
 
-        Unless the pooler reads all tokens, the last layer computes only those that it reads.
+        The last layer is computed only for the tokens that the pooler reads.
 
         Raises:
             ConfigError: as `check_pooler`.
@@ -285,10 +284,10 @@ class BertModel(TrainableModel):
         return self.apply_to_rows(self.pooler.project, read)
 
     def apply_to_rows(self, compute: Callable[[Tensor], Tensor], vectors: Tensor) -> Tensor:
-        """Apply a pooler or a head to `[rows, hidden]`; it gives `[rows, ...]`, each from its row.
+        """Apply a pooler or a head to `[rows, hidden]`, row by row; the result is `[rows, ...]`.
 
-        If the model is batch-invariant, padding rows fill the number up as in `fill_up`: for one to
-        three rows, and for a single output, libraries round by other kernels.
+        A batch-invariant model adds padding rows by `fill_up`: for one to three rows, and for a
+        single output, libraries use kernels that round differently.
         """
         if self.is_batch_invariant:
             return compute(fill_up(vectors))[: len(vectors)]
@@ -306,7 +305,7 @@ class BertModel(TrainableModel):
         return self.pooler(hidden, batch)
 
     def check_pooler(self) -> None:
-        """Refuse a model that lacks the pooler that its heads, or its caller, would read.
+        """Refuse a model without the pooler that is to be read.
 
         Raises:
             ConfigError: there is no pooler, and the family's heads would read one.
@@ -334,17 +333,17 @@ class BertModel(TrainableModel):
         A model with the head "choose" takes `[batch, choices, length]`, too.
 
         `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. A head that reads one
-        vector of a sequence takes the first real token's; transformers takes that of column 0 even
-        if it is padding. `position_ids` default to the columns; a single row serves all sequences.
-        `inputs_embeds`, `[batch, length, embedding size]`, replace the word embeddings of
-        `input_ids`. Every output is zero at padding, and of the weights' dtype. Gradients by hidden
-        states and attentions equal those of transformers. `loss` needs `labels`, or for "answer"
-        `start_positions` and `end_positions` (`model/head_losses.py`). A model with "masked_lm" and
-        a head for pairs has the masked-LM loss alone.
+        vector of a sequence takes that of the first real token; transformers takes that of column 0
+        even if it is padding. `position_ids` are the column numbers by default; a single row of
+        them is used for all sequences. `inputs_embeds`, `[batch, length, embedding size]`, replace
+        the word embeddings of `input_ids`. Outputs are zero at padding, and have the dtype of the
+        weights. Gradients with respect to hidden states and attentions equal those of transformers.
+        `loss` needs `labels`, or for "answer" `start_positions` and `end_positions`
+        (`model/head_losses.py`). With "masked_lm" and a pair head, `loss` is the masked-LM loss.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.
-            ConfigError: labels that no head of the model learns from.
+            ConfigError: no head of the model learns from these labels.
         """
         num_choices = None
         if "choose" in self.heads and isinstance(input_ids, Tensor) and input_ids.ndim == 3:
@@ -353,30 +352,30 @@ class BertModel(TrainableModel):
                 None if x is None else x.flatten(0, 1)
                 for x in (input_ids, attention_mask, token_type_ids, position_ids)
             )
-        border = self.pack(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
-        batch = border.batch
-        trace = OutputRecorder(
+        padded = self.pack(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
+        batch = padded.batch
+        recorder = OutputRecorder(
             hidden_states=[] if output_hidden_states else None,
             attentions=[] if output_attentions else None,
-            border=border,
+            padded=padded,
         )
-        words = None if inputs_embeds is None else border.repack(inputs_embeds)
-        hidden = self.encode(batch, trace, words=words)
-        states = trace.hidden_states
-        logits = {name: self.predict(name, hidden, border) for name in self.heads}
+        words = None if inputs_embeds is None else padded.repack(inputs_embeds)
+        hidden = self.encode(batch, recorder, words=words)
+        states = recorder.hidden_states
+        logits = {name: self.predict(name, hidden, padded) for name in self.heads}
         pooled = None if self.pooler is None else self.pool(hidden, batch)
         if num_choices is not None:
             logits["choose"] = logits["choose"].view(-1, num_choices)
         starts, ends = logits["answer"].unbind(-1) if "answer" in logits else (None, None)
         loss = None
-        places = (start_positions, end_positions)
-        if any(target is not None for target in (labels, *places)):
-            loss = self._loss(logits, labels, places, border)
+        answer_positions = (start_positions, end_positions)
+        if any(target is not None for target in (labels, *answer_positions)):
+            loss = self._loss(logits, labels, answer_positions, padded)
         return ModelOutput(
-            last_hidden_state=states[-1] if states else border.unpack(hidden),
-            pooler_output=None if pooled is None else border.reorder(pooled),
+            last_hidden_state=states[-1] if states else padded.unpack(hidden),
+            pooler_output=None if pooled is None else padded.reorder(pooled),
             hidden_states=None if states is None else tuple(states),
-            attentions=None if trace.attentions is None else tuple(trace.attentions),
+            attentions=None if recorder.attentions is None else tuple(recorder.attentions),
             next_sentence_logits=logits.pop("next_sentence", None),
             sentence_order_logits=logits.pop("sentence_order", None),
             logits=next(iter(logits.values()), None),
@@ -389,27 +388,27 @@ class BertModel(TrainableModel):
         self,
         logits: Mapping[str, Tensor],
         labels: Tensor | None,
-        places: tuple[Tensor | None, Tensor | None],
-        border: PaddedBatch,
+        answer_positions: tuple[Tensor | None, Tensor | None],
+        padded: PaddedBatch,
     ) -> Tensor:
-        """Compute the loss of the first head by labels, or of "answer" by start and end.
+        """Compute the loss of the first head from labels, or of "answer" from starts and ends.
 
         Raises:
             ConfigError: the given targets are not those that the model's head learns from.
         """
         head = next(iter(logits), "none")
-        start, end = places
+        start, end = answer_positions
         if head == "answer" and start is not None and end is not None:
-            is_real = border.unpack(torch.ones_like(border.cells, dtype=torch.bool))
+            is_real = padded.unpack(torch.ones_like(padded.cells, dtype=torch.bool))
             return answer_loss(logits[head], is_real, start, end)
-        if head in LABELS_OF or labels is None:
-            raise ConfigError(LABELS_OF.get(head, LABELS_OF["others"]))
+        if head in LABEL_PROBLEMS or labels is None:
+            raise ConfigError(LABEL_PROBLEMS.get(head, LABEL_PROBLEMS["others"]))
         if head == "replaced_token":
             labels = check_labels(head, labels, logits[head].shape)
-            return replaced_token_loss(border.repack(logits[head]), border.repack(labels))
+            return replaced_token_loss(padded.repack(logits[head]), padded.repack(labels))
         return head_loss(head, logits[head], labels)
 
-    def predict(self, name: str, hidden: Tensor, border: PaddedBatch) -> Tensor:
+    def predict(self, name: str, hidden: Tensor, padded: PaddedBatch) -> Tensor:
         """Compute a head's logits in the padded order, from packed `hidden` [tokens, hidden].
 
         Shapes: [batch, length, vocabulary] of "masked_lm", [batch, length] or [batch, length,
@@ -417,10 +416,10 @@ class BertModel(TrainableModel):
         vector of a sequence.
         """
         if name == "masked_lm":
-            return border.unpack(self.heads[name](hidden, self.embeddings.word.weight))
+            return padded.unpack(self.heads[name](hidden, self.embeddings.word.weight))
         if name in TOKEN_HEADS:
-            return border.unpack(self.heads[name](hidden))
-        return border.reorder(self.heads[name](self.pool(hidden, border.batch)))
+            return padded.unpack(self.heads[name](hidden))
+        return padded.reorder(self.heads[name](self.pool(hidden, padded.batch)))
 
     def pack(
         self,
@@ -453,14 +452,14 @@ class BertModel(TrainableModel):
                 return positions
 
             number = number_as_given
-        border = PaddedBatch.pack(
+        padded = PaddedBatch.pack(
             input_ids, attention_mask, token_type_ids, config.max_length, number
         )
-        batch = border.batch
+        batch = padded.batch
         if position_ids is not None:
             stored_ids = batch.position_ids + config.first_position
-            border.check_range("position_ids", stored_ids, config.max_position_embeddings)
-        border.check_range("input_ids", batch.input_ids, config.vocab_size)
+            padded.check_range("position_ids", stored_ids, config.max_position_embeddings)
+        padded.check_range("input_ids", batch.input_ids, config.vocab_size)
         if config.type_vocab_size > 1:  # else they are not read
-            border.check_range("token_type_ids", batch.token_type_ids, config.type_vocab_size)
-        return border
+            padded.check_range("token_type_ids", batch.token_type_ids, config.type_vocab_size)
+        return padded

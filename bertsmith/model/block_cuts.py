@@ -19,7 +19,7 @@ MAX_SCORES = 2**19
 
 @lru_cache(maxsize=256)
 def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Divide sequences into blocks, as ranges `(first, end)`: few, if lengths never rise.
+    """Divide sequences into blocks, as ranges `(first, end)`: few if the longest come first.
 
     A block takes the next sequence as long as its padding stays within `MAX_PADDING` of its cells
     or within `FREE_PADDING` cells, and its scores within `max_scores`.
@@ -42,11 +42,11 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 
 @lru_cache(maxsize=256)
 def cut_by_length(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Divide sequences into blocks of one padded length, as ranges: few, if lengths never rise.
+    """Divide sequences into blocks of one padded length, as ranges: few if the longest come first.
 
-    No sequence is padded to a longer neighbour, so the padded length of each depends on its own
-    length alone: with another one, sums over keys may be rounded differently. A block's scores stay
-    within `max_scores`, unless it holds a single sequence.
+    So the padded length of a sequence depends only on its own length, not on its neighbours: sums
+    over another number of keys may be rounded differently. A block's scores stay within
+    `max_scores`, unless it holds a single sequence.
 
     >>> cut_by_length((128, 128, 120, 40, 7))
     [(0, 3), (3, 4), (4, 5)]
@@ -67,8 +67,8 @@ def cut_both(
 ) -> list[tuple[int, int]]:
     """Divide sequences wherever one of two divisions does.
 
-    If the scores of queries among themselves and of keys among themselves are within a limit, then
-    so are those of both.
+    If the squared lengths of queries and of keys are each within a limit on scores, so are the
+    products of both lengths.
 
     >>> cut_both([(0, 3), (3, 5)], [(0, 2), (2, 5)])
     [(0, 2), (2, 3), (3, 5)]

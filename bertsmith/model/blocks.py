@@ -15,7 +15,7 @@ Heads = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Block:
-    """Cells of neighbouring sequences: those of their queries, and those of their keys and values.
+    """Neighbouring sequences as two padded arrays: one of queries, one of keys and values.
 
     Both have the same number of rows. `first` is the number of the first sequence in the packed
     row.
@@ -28,10 +28,9 @@ class Block:
 
     @cached_property
     def bias(self) -> Tensor | None:
-        """The mask added to scores: 0, and -inf at keys that are hidden; None if none is.
+        """The mask added to scores: 0, or -inf at hidden keys; None if no key is hidden.
 
-        fp32 [rows, 1, 1 or queries, keys]; where a model adds its own numbers, the second dimension
-        is that of heads.
+        It is fp32 [rows, 1, 1 or queries, keys].
         """
         if self.pattern == FULL:
             return self.keys.padding_bias

@@ -1,4 +1,4 @@
-"""Keys and values kept from token to token, so that a new token is all that a step computes."""
+"""Key-value caches: each step computes only the new tokens, and keeps their keys and values."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,10 +18,9 @@ from bertsmith.model.shape_buckets import fill_up
 
 
 class NewTokens:
-    """A packed row of tokens, some for each sequence of a cache, in its order.
+    """A packed row of new tokens, at least one for each cached sequence.
 
-    `before` are the tokens that the cache has of each sequence, `lengths` the new ones, at least
-    one.
+    For each sequence, `before` counts the cached tokens and `lengths` the new ones.
     """
 
     def __init__(
@@ -34,21 +33,21 @@ class NewTokens:
 
     @cached_property
     def columns(self) -> np.ndarray:
-        """The place of each token in its sequence, int64 [tokens]."""
+        """The position of each token in its sequence, int64 [tokens]."""
         starts = np.cumsum(self.lengths) - self.lengths
         return np.arange(sum(self.lengths)) + np.repeat(
             np.array(self.before) - starts, self.lengths
         )
 
     @cached_property
-    def places(self) -> tuple[Tensor, Tensor]:
+    def grid_indices(self) -> tuple[Tensor, Tensor]:
         """Sequence and column of each token, two int64 [tokens] on the device."""
         sequences = torch.from_numpy(np.repeat(np.arange(len(self.lengths)), self.lengths))
         return send(sequences, self.device), send(torch.from_numpy(self.columns), self.device)
 
     @cached_property
     def block(self) -> Block:
-        """The new tokens as queries of all tokens of their sequences up to themselves."""
+        """The new tokens as queries; each sees its sequence up to itself."""
         count, longest = len(self.lengths), max(self.totals)
         length = padded_length(longest) if self.device.type == "cpu" else longest
         return Block(
@@ -59,9 +58,9 @@ class NewTokens:
 
 
 class KeyValueCache:
-    """Keys and values of all tokens that a causal model has read, with a view for each layer.
+    """The keys and values of all earlier tokens of a causal model, with a view for each layer.
 
-    Before each forward pass, `read` is told how many tokens are new. There are no gradients.
+    Call `read` before each forward pass. There are no gradients.
     """
 
     def __init__(self, num_layers: int, num_sequences: int, device: torch.device) -> None:
@@ -79,7 +78,7 @@ class KeyValueCache:
         return self.new
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep these sequences alone, in this order."""
+        """Keep only these sequences, in this order."""
         self.lengths = tuple(self.lengths[row] for row in rows)
         index = torch.tensor(rows, device=self.device)
         for view in self.views:
@@ -87,7 +86,7 @@ class KeyValueCache:
 
 
 class CachedView:
-    """New tokens that see all tokens up to themselves, with the kept keys and values of a layer."""
+    """A layer's view: each new token sees the cached tokens and the new ones up to itself."""
 
     def __init__(self, cache: KeyValueCache) -> None:
         self.cache = cache
@@ -95,7 +94,7 @@ class CachedView:
         self.values: Tensor | None = None
 
     def keep(self, index: Tensor) -> None:
-        """Keep the sequences of `index`, int64, alone."""
+        """Keep only the sequences `index`, int64."""
         if self.keys is not None and self.values is not None:
             self.keys, self.values = (x.index_select(0, index) for x in (self.keys, self.values))
 
@@ -109,7 +108,7 @@ class CachedView:
     ) -> Tensor:
         """Compute contexts as `AttentionView.attend` does, without dropout and recorded weights.
 
-        All arguments are of the new tokens; keys and values are added to those of earlier ones.
+        All arguments are those of the new tokens; their keys and values are added to the cache.
         """
         assert not dropout_prob and record_weights is None and not torch.is_grad_enabled()
         new = self.cache.new
@@ -131,7 +130,7 @@ class CachedView:
 
 
 class SourceCache:
-    """Keys and values of the sources of sequences, projected once and seen at every step.
+    """Keys and values of the source texts, which cross-attention uses at every step.
 
     There are no gradients.
 
@@ -166,7 +165,7 @@ class SourceCache:
         return SourceView(Block(queries, self._cells))
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep these sequences alone, in this order; one may be repeated."""
+        """Keep only these sequences, in this order; one may be repeated."""
         index = torch.tensor(rows, device=self.device)
         self.lengths = tuple(self.lengths[row] for row in rows)
         length = self._cells.length
@@ -177,7 +176,7 @@ class SourceCache:
 
 
 class SourceView:
-    """New tokens that see all of their source, whose keys and values a `SourceCache` has."""
+    """A view of cross-attention: each new token sees its whole source in a `SourceCache`."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -212,6 +211,6 @@ def _store(stored: Tensor | None, heads: Tensor, new: NewTokens) -> Tensor:
         if stored is not None:
             longer[:, :, : stored.shape[2]] = stored
         stored = longer
-    sequences, columns = new.places
+    sequences, columns = new.grid_indices
     stored[sequences, :, columns] = heads[: len(sequences)]
     return stored

@@ -1,7 +1,7 @@
 """Neighbouring sequences of a packed row as a padded array of cells, and back.
 
-Index tables gather the heads of the row's tokens into cells, and put them back. So every number,
-and every gradient, is moved once in each direction.
+Index tables gather the heads of tokens into cells, and put them back, so every number and every
+gradient is moved only once in each direction.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Cells:
 
     @property
     def cell_columns(self) -> np.ndarray:
-        """The column of each cell, [length] or [rows, length]; any number where it has no token."""
+        """The column of each cell, [length] or [rows, length]; arbitrary if it has no token."""
         if self.columns is None:
             return np.arange(self.length)
         columns = np.zeros(self.is_real.shape, dtype=np.int64)
@@ -87,7 +87,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class HeadTables:
-    """Index tables that lead from the heads of a packed row to those of the cells, and back.
+    """Index tables from the heads of a packed row to those of the cells, and back.
 
     Each side is a list of vectors with head_size numbers each: [tokens * step] of the row, [rows *
     heads * length] of the cells. A table is int64 and is computed on its first use, since half of
@@ -103,7 +103,7 @@ class HeadTables:
     _in_row: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def in_row(self, step: int) -> Tensor:
-        """Return the place in the row of each vector of the cells.
+        """Return the index in the row of each vector of the cells.
 
         `step` is the number of vectors from one token to the next, at least `num_heads`.
         """
@@ -115,23 +115,23 @@ class HeadTables:
 
     @cached_property
     def in_cells(self) -> Tensor:
-        """The place in the cells of each vector of the row's [tokens, heads]."""
-        return self._send(self._places[self.is_real])
+        """The index in the cells of each vector of the row's [tokens, heads]."""
+        return self._send(self._cell_indices[self.is_real])
 
     @cached_property
     def without_token(self) -> Tensor:
-        """The places in the cells of the vectors that belong to no token."""
-        return self._send(self._places[~self.is_real])
+        """The indices in the cells of the vectors that belong to no token."""
+        return self._send(self._cell_indices[~self.is_real])
 
     @property
-    def _places(self) -> np.ndarray:
-        """The place of each head of each cell, [rows, length, heads]."""
+    def _cell_indices(self) -> np.ndarray:
+        """The index of each head of each cell, [rows, length, heads]."""
         rows, length = self.is_real.shape
-        places = np.arange(rows * self.num_heads * length).reshape(rows, self.num_heads, length)
-        return places.transpose(0, 2, 1)
+        indices = np.arange(rows * self.num_heads * length).reshape(rows, self.num_heads, length)
+        return indices.transpose(0, 2, 1)
 
-    def _send(self, places: np.ndarray) -> Tensor:
-        return send(torch.from_numpy(places.reshape(-1)), self.device)
+    def _send(self, indices: np.ndarray) -> Tensor:
+        return send(torch.from_numpy(indices.reshape(-1)), self.device)
 
 
 def to_bias(is_seen: np.ndarray, device: torch.device) -> Tensor:

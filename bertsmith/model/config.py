@@ -34,8 +34,7 @@ SIZES = (
 class BertConfig:
     """The shape of a model; every field has Hugging Face's name, except `pooling`.
 
-    The config of another family inherits from it and overrides what its family builds differently.
-    Widths count the numbers of a vector, `max_position_embeddings` counts tokens.
+    The config of another family inherits from it. Class variables say what the family builds.
 
     Raises:
         ConfigError: a value has the wrong type, is out of range, or contradicts another field.
@@ -48,11 +47,11 @@ class BertConfig:
     has_position_embedding: ClassVar[bool] = True
     """Whether positions are added to the embeddings, instead of rotating queries and keys."""
     released_values: ClassVar[Mapping[str, Any]] = {}
-    """Fields that differ in the released models from the default in config.json, of any size."""
+    """Fields whose values in the released models of every size differ from the defaults here."""
     kept_feed_forward_vectors: ClassVar[int] = 2
     """Vectors of `intermediate_size` numbers that a layer keeps per token for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
-    """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
+    """Heads that read the first token's vector directly, without the pooler."""
     poolings: ClassVar[tuple[str, ...]] = ("first_token", "mean")
     """Allowed values of `pooling`."""
     has_text_vectors: ClassVar[bool] = True
@@ -61,8 +60,8 @@ class BertConfig:
     """Whether the model writes the name of a class token by token, and so has no weights for
     classes."""
     is_recurrent: ClassVar[bool] = False
-    """Whether layers read one token after another; they then compute in fp32 alone, and round
-    differently in other batches."""
+    """Whether layers read one token after another. Such layers compute only in fp32, and the batch
+    can change their rounding."""
 
     vocab_size: int
     hidden_size: int
@@ -85,7 +84,7 @@ class BertConfig:
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field once.
 
-        Names that are no fields may be set: transformers' Trainer sets `use_cache`.
+        Attributes that are not fields may be set: transformers' Trainer sets `use_cache`.
         """
         if name in self.__dict__ and name in self.__dataclass_fields__:
             raise AttributeError(f"{name}: a config is fixed. Use dataclasses.replace for another.")
@@ -149,7 +148,7 @@ class BertConfig:
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """Return the fields that a preset decides."""
+        """Return the fields that a preset sets."""
         proportions = cls.proportions(PRESETS[name]["hidden_size"])
         return {**PRESETS[name], **proportions, **cls.released_values}
 

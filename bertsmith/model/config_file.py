@@ -1,4 +1,4 @@
-"""config.json to a model's config and facts, and back."""
+"""Conversion of config.json to a model's config, and back."""
 
 import json
 import re
@@ -33,7 +33,7 @@ TASK_SETTINGS = "bertsmith"
 """Our key in config.json; transformers keeps it."""
 
 PAIR_TASK = "pairs"
-"""Key below it: the task of the head for pairs, if that is not next-sentence prediction."""
+"""Key inside it: the task of the pair head, if that is not next sentence prediction."""
 
 
 def family_of(settings: Mapping[str, Any]) -> Family:
@@ -59,7 +59,7 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
 
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that our tasks stored; none before fine-tuning or from transformers."""
+    """Return the settings that a task stored in config.json; empty if none did."""
     has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
     if task_head(settings) is None and has_pretraining_head:
         return {}
@@ -77,8 +77,8 @@ def problem_type(settings: Mapping[str, Any]) -> str | None:
         return None
     if family.config.writes_labels:  # its architecture is that of any model of the family
         return settings.get("problem_type")
-    silent = "regression" if num_labels(settings) == 1 else PROBLEM_TYPES["classify"]
-    return settings.get("problem_type") or silent
+    default = "regression" if num_labels(settings) == 1 else PROBLEM_TYPES["classify"]
+    return settings.get("problem_type") or default
 
 
 def num_labels(settings: Mapping[str, Any]) -> int:
@@ -104,7 +104,8 @@ OTHER_SYSTEMS = {
     "marian": "a Transformer that writes one text from another. Use 'bertsmith translate'; for "
     "hidden words, vectors and tasks choose a BERT or another encoder.",
 }
-"""Models that are no encoders, by their `model_type`, with the command that uses them."""
+"""Models that are not encoders, by their `model_type`: what each is, and the commands that use it.
+"""
 
 
 class OtherSystemError(CheckpointError):
@@ -178,7 +179,7 @@ def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs) and all(key.isdecimal() for key in values):
         raise ValueError(
-            f"the key '{max(values, key=[key for key, _ in pairs].count)}' stands there twice"
+            f"the key '{max(values, key=[key for key, _ in pairs].count)}' appears twice"
         )
     return values
 
@@ -227,21 +228,21 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         )
     values: dict[str, Any] = {}
     for field in fields(family.config):
-        their_key = family.keys.get(field.name, field.name)
-        if their_key is not None and settings.get(their_key) is not None:
-            value = settings[their_key]
-            names = {their: ours for ours, their in family.values.get(field.name, {}).items()}
+        stored_key = family.keys.get(field.name, field.name)
+        if stored_key is not None and settings.get(stored_key) is not None:
+            value = settings[stored_key]
+            names = {stored: own for own, stored in family.values.get(field.name, {}).items()}
             values[field.name] = names.get(value, value) if isinstance(value, str) else value
     try:
         return family.config(**{**family.absent, **values})
     except ConfigError as error:
-        told = str(error)
-        for name, their_key in family.keys.items():
-            told = re.sub(rf"\b{name}\b", their_key or name, told)
-        raise CheckpointError(f"{file}: {told}") from error
+        message = str(error)
+        for name, stored_key in family.keys.items():
+            message = re.sub(rf"\b{name}\b", stored_key or name, message)
+        raise CheckpointError(f"{file}: {message}") from error
 
 
-def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
+def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
     """Build config.json for transformers; it also holds our `pooling`.
 
     Of a model with a folder of its own (`Family.own_folder`), these are only the entries about its

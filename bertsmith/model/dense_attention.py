@@ -23,8 +23,8 @@ def attend(
 ) -> Tensor:
     """Compute softmax(QK^T / sqrt(d) + bias) V, [rows, heads, queries, head_size].
 
-    Source: Vaswani et al. 2017, section 3.2.1. Dropout is on the weights. `added` are a model's own
-    numbers, which are added to the mask of the block; they may be learned.
+    Source: Vaswani et al. 2017, section 3.2.1. Dropout is applied to the weights. `added` is a bias
+    of the model, such as T5's relative positions; it is added to the mask of the block.
     """
     if added is not None:
         bias = add_bias(block.bias, added)
@@ -39,7 +39,7 @@ def attend(
 
 
 def add_bias(mask: Tensor | None, added: Tensor | None) -> Tensor | None:
-    """Add a model's numbers to the mask of a block; both may be missing."""
+    """Add the model's bias to the mask of a block; each may be None."""
     if mask is None or added is None:
         return added if mask is None else mask
     return mask + added

@@ -1,8 +1,8 @@
 """Dropout with a cheap mask on CPUs; a sequence's mask does not depend on its batch.
 
 Within a training step each sequence has a random stream of its own, keyed by the seed, the step and
-its place in the step. So the processes, threads and micro-batches that a step is divided among
-change no mask.
+the sequence's number in the step. So a mask does not depend on how a step is divided among
+micro-batches, threads and processes.
 """
 
 import contextlib
@@ -51,14 +51,14 @@ class _Sequences:
 
 
 class _Local(threading.local):
-    """The state of dropout in one thread; a stream shared by threads would give random results."""
+    """The state of dropout in one thread: with a shared stream, results would depend on timing."""
 
     def __init__(self) -> None:
         self.seed: int | None = None
         self.bits: np.random.SFC64 | None = None
         self.key: tuple[int, int] | None = None
         self.sequences: _Sequences | None = None
-        self.by_place: dict[int, np.random.SFC64] = {}
+        self.by_index: dict[int, np.random.SFC64] = {}
         self.spare: list[np.random.SFC64] = []
 
 
@@ -71,8 +71,9 @@ def dropout_seed(
 ) -> Iterator[None]:
     """Seed all `dropout` calls in the block, in this thread; on a GPU, for the device.
 
-    Rows of sequences that `follow` was told of have streams made from `step_key`, (seed, step); all
-    other rows draw from one stream made from `seed`. The state of a GPU's generator is restored.
+    `step_key` is (seed, step): it seeds the streams of the sequences that `set_dropout_sequences`
+    names. All other rows draw from one stream with `seed`. The state of a GPU's generator is
+    restored.
     """
     if device.type != "cpu":
         generator = _generator_of(device)
@@ -90,8 +91,8 @@ def dropout_seed(
         yield
     finally:
         _local.seed = _local.bits = _local.key = _local.sequences = None
-        _local.spare += _local.by_place.values()
-        _local.by_place = {}
+        _local.spare += _local.by_index.values()
+        _local.by_index = {}
 
 
 def _generator_of(device: torch.device) -> torch.Generator:
@@ -102,30 +103,30 @@ def _generator_of(device: torch.device) -> torch.Generator:
     return torch.cuda.default_generators[index]
 
 
-def follow(lengths: Sequence[int], places: Sequence[int]) -> None:
-    """Draw from now on for these sequences, in the order of the packed row.
+def set_dropout_sequences(lengths: Sequence[int], step_indices: Sequence[int]) -> None:
+    """Name the sequences of the packed row that is computed next, each of which has its own stream.
 
-    `places` are the sequences' numbers in the training step, empty outside one. Without
-    `dropout_seed` around it, or a `step_key` there, this does nothing.
+    `step_indices` are the sequences' indices in the training step; empty outside of training.
+    Without `step_key` in the surrounding `dropout_seed`, this does nothing.
     """
     _local.sequences = None
-    if _local.key is None or not places:
+    if _local.key is None or not step_indices:
         return
-    if not _local.by_place.keys() >= set(places):
-        _local.by_place |= _streams(_local.key, places)
-    _local.sequences = _Sequences(lengths, [_local.by_place[index] for index in places])
+    if not _local.by_index.keys() >= set(step_indices):
+        _local.by_index |= _streams(_local.key, step_indices)
+    _local.sequences = _Sequences(lengths, [_local.by_index[index] for index in step_indices])
 
 
-def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, "np.random.SFC64"]:
-    """Seed a stream for each place from one stream of the step.
+def _streams(key: tuple[int, int], step_indices: Sequence[int]) -> dict[int, "np.random.SFC64"]:
+    """Seed a stream for each index from one stream of the step.
 
     Each stream's state is set directly: seeding one by one would take 15 times as long.
     """
     source = np.random.SFC64(np.random.SeedSequence(key))
-    words = source.random_raw(4 * (max(places) + 1)).reshape(-1, 4)
+    words = source.random_raw(4 * (max(step_indices) + 1)).reshape(-1, 4)
     words[:, 3] = 1  # a counter
     streams = {}
-    for index in places:
+    for index in step_indices:
         stream = _local.spare.pop() if _local.spare else np.random.SFC64(0)
         state: Any = {"state": words[index]}
         stream.state = {"bit_generator": "SFC64", "state": state, "has_uint32": 0, "uinteger": 0}
@@ -134,7 +135,7 @@ def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, "np.rando
 
 
 @contextlib.contextmanager
-def one_token_each(is_on: bool) -> Iterator[None]:
+def one_row_per_sequence(is_on: bool) -> Iterator[None]:
     """If `is_on`, let `dropout` know that tensors in the block have one row for each sequence."""
     sequences = _local.sequences
     if sequences is None or not is_on:

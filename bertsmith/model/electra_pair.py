@@ -1,7 +1,7 @@
 """ELECTRA in pre-training (Clark et al. 2020): a discriminator with its generator.
 
-Both are models of the family with encoders of their own. They share all embeddings and their
-LayerNorm, as in the released code; each encoder projects these to the width of its layers.
+Each has its own encoder. They share all embeddings and their LayerNorm, as in the released code,
+and each encoder projects these to the width of its layers.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from bertsmith.model.families import build_heads
 from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.hub import COMPANION
 from bertsmith.model.loading import build, load_model
-from bertsmith.model.meta_init import skeleton
+from bertsmith.model.meta_init import on_meta_device
 from bertsmith.model.model_folder import ModelFolder
 
 GENERATOR = COMPANION
@@ -52,10 +52,12 @@ class ElectraPair(BertModel):
         """
         check_shared(discriminator, generator)
         configs = (discriminator.config, generator.config)
-        with skeleton():
+        with on_meta_device():
             pair = cls(*cast(tuple[ElectraConfig, ElectraConfig], configs))
-        theirs = {f"{GENERATOR}.{name}": value for name, value in generator.state_dict().items()}
-        pair.load_state_dict({**discriminator.state_dict(), **theirs}, assign=True)
+        generator_tensors = {
+            f"{GENERATOR}.{name}": value for name, value in generator.state_dict().items()
+        }
+        pair.load_state_dict({**discriminator.state_dict(), **generator_tensors}, assign=True)
         pair.load_report = discriminator.load_report
         return pair.train(discriminator.training)
 
@@ -83,8 +85,8 @@ def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
     """Return a generator's config: all layers, `share` of the width.
 
     The paper found a quarter to a half to work best (section 3.2): too good a generator leaves too
-    little to detect. Attention heads are as wide as the discriminator's if the generator's width is
-    a multiple of that, else the next wider heads that divide it are taken.
+    little to detect. Attention heads are as wide as the discriminator's if that divides the
+    generator's width; else they have the next larger width that does.
     """
     width = max(1, round(share * config.hidden_size))
     most = max(1, width // config.head_size)
@@ -131,11 +133,11 @@ def build_trained(folder: ModelFolder) -> BertModel:
 
 def check_shared(discriminator: BertModel, generator: BertModel) -> None:
     """Raise ConfigError if the embeddings of two models differ."""
-    theirs = generator.embeddings.state_dict()
-    for name, mine in discriminator.embeddings.state_dict().items():
-        if name.startswith(SHARED_EMBEDDINGS) and not torch.equal(mine, theirs[name]):
+    in_generator = generator.embeddings.state_dict()
+    for name, tensor in discriminator.embeddings.state_dict().items():
+        if name.startswith(SHARED_EMBEDDINGS) and not torch.equal(tensor, in_generator[name]):
             raise ConfigError(
-                f"embeddings.{name} ({list(mine.shape)}) differs in the generator "
-                f"({list(theirs[name].shape)}); allowed are the same shape and values, as both "
-                "models learn them together. Take both from the same run."
+                f"embeddings.{name} ({list(tensor.shape)}) differs in the generator "
+                f"({list(in_generator[name].shape)}); both models share them, so shape and values "
+                "must be the same. Take both models from the same run."
             )

@@ -1,4 +1,4 @@
-"""Facts about a family of models: what it builds, and its names in transformers."""
+"""The definition of a family of models: what it builds, and its names in transformers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,8 @@ Names = Mapping[str, tuple[str, ...]]
 def initialize(module: nn.Module, config: BertConfig) -> None:
     """Draw weights from a normal distribution and zero biases, as BERT's released code does.
 
-    The released code cuts the normal off at two standard deviations; like transformers, we do not.
+    The released code cuts the distribution off at two standard deviations; transformers and
+    bertsmith do not.
     """
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=config.initializer_range)
@@ -53,33 +54,36 @@ class OwnFolder:
 
 @dataclass(frozen=True)
 class Family:
-    """The facts about a family that the loader, the saver and the heads need."""
+    """The definition of a family, for building, loading and saving its models."""
 
     config: type[BertConfig]
     heads: Mapping[str, HeadBuilder]
     """Builders of the family's heads, by name."""
     names: Names
-    """Our module name to Hugging Face's, with `{i}` for a layer (`BertConfig.stored_layer`). The
-    weights of several names are stacked, in order, into one module of ours."""
+    """The name of each of our modules in Hugging Face's folders, with `{i}` for a layer
+    (`BertConfig.stored_layer`). If there are several names, their weights are stacked, in order,
+    into our module."""
     architectures: Mapping[frozenset[str], str]
-    """The class of transformers that has exactly these heads."""
+    """The class of transformers for each set of heads."""
     tied: Mapping[str, str]
-    """Second names under which some folders store a tensor again."""
+    """Names under which some folders store a tensor a second time, with the first name of each."""
     absent: Mapping[str, Any]
-    """Defaults of transformers for fields that config.json may omit and that have no default
-    here."""
+    """Defaults of transformers for fields that config.json may omit and for which `config` has no
+    default."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Settings for which config.json may have no other value."""
+    """Entries of config.json that must have this value, if they are there."""
     written: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that every config.json of the family has."""
+    """Entries that are written to every config.json of the family."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
-    """Fields with another name in config.json; None: not stored there."""
+    """The name in config.json of fields that have another name there; None for fields that are not
+    stored."""
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Values with another name in config.json, by field."""
+    """The names in config.json of values that have other names there, by field."""
     whole_names: frozenset[str] = frozenset()
-    """Hugging Face's names that are those of tensors themselves, without `.weight` after them."""
-    turned: tuple[str, ...] = ()
-    """Endings of Hugging Face's names of matrices that are stored as [inputs, outputs]; ours are
+    """Hugging Face's names of modules whose tensor has that very name, without `.weight` after it.
+    """
+    transposed_names: tuple[str, ...] = ()
+    """Endings of Hugging Face's names of matrices that are stored as [inputs, outputs]; module are
     [outputs, inputs]."""
     base_model_prefix: str = ""
     """The name prefix of an encoder's weights, where it is not the `model_type`."""
@@ -88,16 +92,17 @@ class Family:
     build_layers: Callable[[Any], Sequence[nn.Module]] = build_layers
     """Builds the layers, from the bottom."""
     build_final_norm: Callable[[Any], nn.Module] = nn.Identity
-    """Builds the module that the last layer's vectors pass."""
+    """Builds the module that is applied to the last layer's vectors."""
     build_pooler: Callable[[Any], Pooling] = Pooler
     """Builds the module that gives one vector per sequence to heads."""
     initialize: Callable[[nn.Module, Any], None] = initialize
-    """Initializes a module's own parameters; it has been called for the submodules before."""
+    """Initializes a module's own parameters; it is called for its submodules first."""
     read_tokenizer: Callable[[SmallFiles, bool], Tokenizer] = lambda files, _: read_tokenizer(files)
-    """Reads the tokenizer of a folder, and is told whether its model has the head of a task."""
+    """Reads the tokenizer of a folder; the second argument is whether its model has the head of a
+    task."""
     convert: Callable[[SmallFiles, Tensors], Tensors] = lambda _, tensors: tensors
-    """Converts weights by the names in the folder, such as those of a language model from which a
-    classifier starts."""
+    """Converts the tensors of a folder, such as those of a language model from which a classifier
+    starts, before their names are mapped."""
     new_model: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a new model that differ from those of other families."""
     own_folder: OwnFolder | None = None
@@ -118,8 +123,8 @@ class Family:
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """The encoder's parts: first components of weight names after the prefix."""
-        theirs = (name for names in self.names.values() for name in names)
-        return tuple({name.split(".")[1] for name in theirs if name.startswith(self.prefix)})
+        stored_names = (name for names in self.names.values() for name in names)
+        return tuple({name.split(".")[1] for name in stored_names if name.startswith(self.prefix)})
 
     @property
     def base(self) -> str:
@@ -147,7 +152,7 @@ class Family:
         return class_name
 
     def check_pretraining_heads(self, heads: tuple[str, ...]) -> None:
-        """Refuse heads with which a model could not be saved.
+        """Refuse pre-training heads that the family lacks or that could not be saved.
 
         Raises:
             ConfigError: the family has no head of the name, or transformers has no class for these
@@ -182,12 +187,12 @@ class Family:
         names = (x for x in PAIR_HEADS if frozenset({"masked_lm", x}) in self.architectures)
         return next(names, "none")
 
-    def turn(self, name: str, tensor: Tensor) -> Tensor:
-        """Turn a tensor of this name, in Hugging Face's words, that is stored the other way.
+    def transpose(self, name: str, tensor: Tensor) -> Tensor:
+        """Transpose a tensor whose Hugging Face name ends in one of `transposed_names`.
 
-        The same turns it back.
+        Called twice, it returns the original.
         """
-        return tensor.T.contiguous() if name.endswith(self.turned) else tensor
+        return tensor.T.contiguous() if name.endswith(self.transposed_names) else tensor
 
     def final_layer(self, head: str) -> str:
         """Return Hugging Face's name of the last layer of a task's head."""
@@ -196,12 +201,14 @@ class Family:
     def head_names(self, heads: tuple[str, ...]) -> tuple[str, ...]:
         """Return Hugging Face's names of all modules of these heads."""
         prefixes = tuple(f"heads.{head}." for head in heads)
-        module_names = (names for ours, names in self.names.items() if ours.startswith(prefixes))
+        module_names = (
+            names for module, names in self.names.items() if module.startswith(prefixes)
+        )
         return tuple(name for names in module_names for name in names)
 
 
 def architectures(stem: str) -> dict[frozenset[str], str]:
-    """Return the classes of transformers that every family has.
+    """Return the classes of transformers that most families have, by their heads.
 
     Their names begin with `stem`.
     """

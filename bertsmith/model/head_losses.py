@@ -1,4 +1,4 @@
-"""Losses of heads by padded labels, as transformers' models compute them from `labels`.
+"""Losses of `forward(labels=...)` from padded labels, as transformers' models compute them.
 
 The training commands use losses of their own (`tasks/losses.py`, `masked_lm_loss.py`), which sum
 over packed rows.
@@ -39,7 +39,7 @@ def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def check_labels(head: str, labels: Tensor, shape: torch.Size) -> Tensor:
-    """Return labels, of any dtype, in `shape`; a further last dimension of 1 is removed.
+    """Return labels, of any dtype, in `shape`; an additional last dimension of 1 is removed.
 
     Raises:
         InputError: another shape, or no tensor.
@@ -74,35 +74,35 @@ def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -
     positions at or beyond the length are ignored, as for answers that were cut off.
 
     Raises:
-        InputError: another shape, or a place at padding.
+        InputError: another shape, or a position at padding.
     """
     length = is_real.shape[1]
     losses = []
     for number, (name, positions) in enumerate({"start": starts, "end": ends}.items()):
-        places = _check_places(f"{name}_positions", positions, is_real)
+        checked = _check_positions(f"{name}_positions", positions, is_real)
         scores = logits[..., number].float().masked_fill(~is_real, -torch.inf)
-        losses.append(F.cross_entropy(scores, places, ignore_index=length))
+        losses.append(F.cross_entropy(scores, checked, ignore_index=length))
     return torch.stack(losses).mean()
 
 
-def _check_places(name: str, positions: Tensor, is_real: Tensor) -> Tensor:
+def _check_positions(name: str, positions: Tensor, is_real: Tensor) -> Tensor:
     """Return positions as int64 [batch], those beyond the length replaced by the length.
 
     Raises:
-        InputError: another shape, or a place at padding.
+        InputError: another shape, or a position at padding.
     """
     rows, length = is_real.shape
     if positions.numel() != rows:
         raise InputError(f"{name} has the shape {list(positions.shape)}. It must be [{rows}].")
-    places = positions.view(-1).long().clamp(0, length)
-    is_wrong = ~F.pad(is_real, (0, 1), value=True).gather(1, places[:, None]).squeeze(1)
+    flat_positions = positions.view(-1).long().clamp(0, length)
+    is_wrong = ~F.pad(is_real, (0, 1), value=True).gather(1, flat_positions[:, None]).squeeze(1)
     if is_wrong.any():
         row = int(is_wrong.nonzero()[0])
         raise InputError(
-            f"{name}, row {row}: found {int(places[row])}, which is padding. Give a token's place, "
-            f"or {length} where the row has no answer in it."
+            f"{name}, row {row}: found {int(flat_positions[row])}, which is padding. Give a "
+            f"token's position, or {length} where the row has no answer in it."
         )
-    return places
+    return flat_positions
 
 
 def _check_classes(labels: Tensor, num_classes: int) -> None:

@@ -4,7 +4,8 @@ PAIR_HEADS = ("next_sentence", "sentence_order")
 """Heads that classify the relation of a row's two segments."""
 PRETRAINING_HEADS = ("masked_lm", *PAIR_HEADS, "replaced_token")
 CLASS_HEADS = ("classify", "multi_label")
-"""Heads that give a whole text one class or several; systems beside BERT have these, too."""
+"""Heads that predict one class or several for a whole text; systems beside BERT can have them, too.
+"""
 LABEL_HEADS = ("classify", "multi_label", "tag")
 """Heads with an output per label."""
 NUMBER_HEADS = ("regress", "choose")

@@ -22,8 +22,8 @@ class MaskedLMHead(nn.Module):
     """Masked-LM head (Devlin et al. 2019, section 3.1, task 1).
 
     A dense layer with activation and LayerNorm, then a decoder whose weight is the word embedding.
-    The word embedding is passed with each call, so that it exists once; this module stores the
-    decoder's bias only.
+    The word embedding is an argument of each method, so that the weight has one owner; this module
+    stores only the decoder's bias.
 
     Shapes in its methods: `hidden` [positions, hidden] as it leaves the encoder, and
     `word_embedding` [vocabulary, embedding size], both in the dtype of the head's weights, fp32 or
@@ -58,8 +58,8 @@ class MaskedLMHead(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute loss and number correct as `loss` does, and sample a token at each position.
 
-        The samples are int64 [positions], as `sample_tokens` draws them by `draws`, fp32
-        [positions] in [0, 1). Without `draws` they are empty.
+        The samples, int64 [positions], are those of `sample_tokens` for `draws`, fp32 [positions]
+        in [0, 1). Without `draws` they are empty.
         """
         vectors = self.transform(fill_up(hidden))
         return MaskedLMLoss.apply(vectors, word_embedding, self.bias, labels, draws)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Functions that find model folders here, fetch them from the Hugging Face hub, or send them."""
+"""Functions that find local model folders, and exchange models with the Hugging Face hub."""
 
 import difflib
 import os
@@ -30,7 +30,8 @@ CARD_MARK = (
     "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
 )
 SENT_FILES = (WEIGHTS, LINEAR_HEAD_FILE, *sorted(SUMMED_FILES), SUMS_FILE, CARD_FILE)
-"""Files of a model that go to the hub; run.json stays, since it holds paths of this computer."""
+"""Files of a model that are sent to the hub; run.json is not, since it holds paths of this
+computer."""
 COMPANION = "generator"
 """Folder of the model that an ELECTRA was trained with."""
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -49,7 +50,7 @@ def is_own_card(directory: Path) -> bool:
 def find_checkpoint(path: str | Path) -> Path:
     """Resolve a path or hub name ("org/name") to a local folder.
 
-    If "org" is a folder here, the name is taken for a misspelt path, and the hub is not asked.
+    If "org" is an existing folder, the name is taken for a misspelt path, and the hub is not asked.
 
     Raises:
         CheckpointError: there is no such folder, and the hub lacks the model or cannot be reached.

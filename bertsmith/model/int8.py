@@ -2,9 +2,9 @@
 
 Weights have a scale for each output (symmetric, -127 to 127). Inputs (0 to 255) have a scale for
 each token, so a text's vector does not depend on the texts that share its batch. The product of the
-integers is exact; it is scaled in fp32 and returned in fp32 or bf16.
-With VNNI products take half as long as in bf16 (one thread of a Zen 4). Without VNNI products gain
-less, and scales are larger, so that no sum of two products overflows.
+integers is exact; it is scaled in fp32 and returned in fp32 or bf16. With VNNI, products take half
+as long as in bf16 (one thread of a Zen 4). Without VNNI they gain less, and scales are larger, so
+that no sum of two products overflows.
 """
 
 from collections.abc import Callable
@@ -33,9 +33,8 @@ from bertsmith.system.matrix_products import (
 from bertsmith.system.measurements import remember
 
 MAGIC = 1.5 * 2**23
-"""Adding this to a small fp32 number rounds the number to the nearest integer, which then stands in
-the lowest bits of the sum. Rounding and conversion so take two passes over memory instead of
-five."""
+"""Adding this to a small fp32 number rounds it to the nearest integer, which is then in the lowest
+bits of the sum. So rounding and conversion take two passes over memory instead of five."""
 CENTER = 128
 """The byte of 0 in inputs that reach about as far below 0 as above."""
 AFTER_ACTIVATION = 32
@@ -105,8 +104,8 @@ def weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
     """Compute the scale of each output's weights, fp32 `[out_features]`.
 
     `in_pairs` keeps the sum of two neighbouring weights of one sign within 128 scales: 255 times
-    128 fits into the 16 bits in which processors without VNNI add two products (vpmaddubsw). Scales
-    grow by a quarter for that (all-MiniLM-L6-v2); weights of 7 bits would double them.
+    128 fits into the 16 bits in which processors without VNNI add two products (vpmaddubsw). That
+    makes scales a quarter larger (all-MiniLM-L6-v2); weights of 7 bits would double them.
     """
     largest = weight.abs().amax(1)
     if in_pairs:
@@ -119,7 +118,7 @@ def weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
 
 @lru_cache
 def saturates() -> bool:
-    """Try whether oneDNN cuts off the sum of two large products, as it does without VNNI."""
+    """Return whether oneDNN cuts off the sum of two large products, as it does without VNNI."""
     size = 64
     packed = torch.ops.onednn.qlinear_prepack(torch.full((size, size), 127, dtype=torch.int8), None)
     ones, zeros = torch.ones(size), torch.zeros(size, dtype=torch.int32)
@@ -202,7 +201,7 @@ def quantize_rows(x: Tensor, zero_point: int) -> tuple[Tensor, Tensor]:
 
 
 class _PrepackedLinear(nn.Module):
-    """A linear layer whose weight lies in oneDNN's order; its dtype, fp32 or bf16, is kept."""
+    """A linear layer whose weight is stored in oneDNN's order, in fp32 or bf16 as before."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()

@@ -1,7 +1,6 @@
-"""Access to the last layer's outputs, however the model is called.
+"""Access to the last layer's outputs, whichever method of the model is called.
 
-Distillation compares these outputs of teacher and student without changing how a task calls its
-model.
+Distillation compares these outputs of teacher and student; a task need not return them.
 """
 
 import contextlib
@@ -33,26 +32,26 @@ class LastLayer:
 
 
 @contextlib.contextmanager
-def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[LastLayer]:
+def watch_last_layer(model: BertModel, *, all_tokens: bool = True) -> Iterator[LastLayer]:
     """Record the last layer's outputs in the block.
 
-    Without `every_token`, only the tokens that the model computes anyway are recorded.
+    With `all_tokens`, the model computes the last layer for all tokens in the block.
     """
     seen = LastLayer()
     hook = model.final_norm.register_forward_hook(lambda norm, inputs, output: seen.keep(output))
     try:
-        with computing_every_token(model) if every_token else contextlib.nullcontext():
+        with computing_all_tokens(model) if all_tokens else contextlib.nullcontext():
             yield seen
     finally:
         hook.remove()
 
 
 @contextlib.contextmanager
-def computing_every_token(model: BertModel) -> Iterator[None]:
+def computing_all_tokens(model: BertModel) -> Iterator[None]:
     """Compute the last layer for all tokens in the block."""
-    before = model.every_token
-    model.every_token = True
+    before = model.computes_all_tokens
+    model.computes_all_tokens = True
     try:
         yield
     finally:
-        model.every_token = before
+        model.computes_all_tokens = before

@@ -13,8 +13,8 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
 
     "spread" takes the first layer, the last, and layers between them at equal distances. For half
     of the layers this is DistilBERT's "one layer out of two" (Sanh et al. 2019, section 3), and six
-    of twelve are the layers that its released code takes. A place halfway between two layers gives
-    the lower one.
+    of twelve are the layers that its released code takes. Of two equally near layers the lower one
+    is taken.
 
     >>> choose_layers(12, 6), choose_layers(6, 3), choose_layers(6, 2, "last")
     ([0, 2, 4, 7, 9, 11], [0, 2, 5], [4, 5])

@@ -11,7 +11,7 @@ from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
 from bertsmith.model.config import BertConfig
-from bertsmith.model.dropout import dropout, one_token_each
+from bertsmith.model.dropout import dropout, one_row_per_sequence
 from bertsmith.model.packed_row import PickedTokens
 from bertsmith.model.padding import number_columns
 from bertsmith.model.row_layout import RowLayout
@@ -80,7 +80,7 @@ class FactorizedEmbeddings(Embeddings):
 class FeedForward(nn.Module):
     """Two projections with the activation between (Vaswani et al. 2017, section 3.3).
 
-    They are applied to each token alone: [tokens, hidden] to the same shape, in the weights' dtype.
+    Each token is transformed by itself: [tokens, hidden] to the same shape, in the weights' dtype.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -119,12 +119,12 @@ class TransformerLayer(nn.Module):
         record_weights: RecordWeights | None = None,
         picked: PickedTokens | None = None,
     ) -> Tensor:
-        """Return new vectors `[tokens, hidden]`; pass attention weights through `record_weights`.
+        """Return the layer's output, `[tokens, hidden]`.
 
-        With `picked`, return the vectors of these tokens alone, `[sequences, hidden]`. Both results
-        may end in padding rows; see `fill_up`.
+        With `picked`, only these tokens are computed, `[sequences, hidden]`. The output may end in
+        padding rows; see `fill_up`. `record_weights` is that of `AttentionView.attend`.
         """
-        with one_token_each(picked is not None):
+        with one_row_per_sequence(picked is not None):
             attended = self.attend(hidden, layout, record_weights, picked)
             if picked is not None:
                 hidden = fill_up(hidden.index_select(0, picked.index))
@@ -143,7 +143,8 @@ class TransformerLayer(nn.Module):
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """Apply residual connections, LayerNorm and feed-forward to two tensors `[tokens, hidden]`.
 
-        `hidden` entered the layer, `attended` is what attention gave; the result has their shape.
+        `hidden` is the layer's input, `attended` the output of attention; the result has their
+        shape.
         """
         hidden = self.attention_norm(hidden + self.drop(attended))
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
@@ -171,7 +172,7 @@ class Pooling(nn.Module):
 
     @property
     def queries(self) -> Queries:
-        """The tokens that are read."""
+        """The tokens whose vectors `read` uses."""
         if self.pooling == "first_token":
             return "first"
         return "last" if self.pooling == "last_token" else "all"
@@ -184,8 +185,8 @@ class Pooling(nn.Module):
         """Read `[sequences, hidden]` from the vectors of all tokens, `[tokens, hidden]`."""
         if self.queries == "all":
             return mean_over_sequences(hidden, batch)
-        wanted = batch.first_tokens if self.queries == "first" else batch.last_tokens
-        return hidden.index_select(0, wanted)
+        picked = batch.first_tokens if self.queries == "first" else batch.last_tokens
+        return hidden.index_select(0, picked)
 
     def project(self, read: Tensor) -> Tensor:
         """Project the pooled state of each sequence, [sequences, hidden], to its vector."""
@@ -193,7 +194,7 @@ class Pooling(nn.Module):
 
 
 class Pooler(Pooling):
-    """A dense layer with tanh over what `pooling` reads."""
+    """A dense layer with tanh on the vector that `pooling` selects."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)

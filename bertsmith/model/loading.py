@@ -14,13 +14,13 @@ from bertsmith.model.config_file import CONFIG_FILE, own_settings
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.head_names import TASK_HEADS
 from bertsmith.model.load_report import LoadReport, list_weights
-from bertsmith.model.meta_init import skeleton
+from bertsmith.model.meta_init import on_meta_device
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.weight_names import canonical, their_names
+from bertsmith.model.weight_names import canonical, hugging_face_names
 from bertsmith.system.torch_modes import drawing_from, usual_modes
 
 BUFFERS = ("position_ids", "token_type_ids")
-"""Counters that older folders store beside the embeddings; they hold nothing learned."""
+"""Buffers that older folders store with the embeddings; they are not learned."""
 
 
 def load_model(
@@ -36,7 +36,7 @@ def load_model(
         num_labels: outputs of a head with labels; by default as stored. A number other than the
             stored one gives a new head.
 
-    `model.load_report` says what was matched, missing and unused; `model.id2label` names the
+    `model.load_report` lists the matched, missing and unused weights; `model.id2label` names the
     outputs of a stored head with labels.
 
     Raises:
@@ -60,7 +60,7 @@ def build(
         num_labels: outputs of a head with labels; by default as stored. A number other than the
             stored one gives a new head.
 
-    `model.load_report` says what was matched, missing and unused; `model.id2label` names the
+    `model.load_report` lists the matched, missing and unused weights; `model.id2label` names the
     outputs of a stored head with labels.
 
     Raises:
@@ -68,7 +68,7 @@ def build(
         ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
     # Stored heads are initialized at random, then filled from the folder. The random numbers come
-    # from a generator of their own, so that the caller's random state stays as it was.
+    # from a generator of stored own, so that the caller's random state stays as it was.
     drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
     heads = folder.heads if heads is None else heads
     stored = folder.task_head
@@ -96,42 +96,42 @@ def _build_encoder(
     _check_sizes(folder.config, tensors, folder.path)
     new_heads = build_heads(folder.config, heads, num_labels)
     pooler = None if new_heads else folder.has_pooler
-    with skeleton():
+    with on_meta_device():
         model = BertModel(folder.config, new_heads, pooler=pooler)
     missing = _fill(model, tensors, folder.path)
     model.load_report = _report(model, missing, folder.stored_names)
-    _tell_unused_layers(model.load_report.unused, folder)
+    _warn_unused_layers(model.load_report.unused, folder)
     return model
 
 
 def _usable_tensors(
     folder: ModelFolder, heads: Sequence[str], *, keep_task_head: bool
 ) -> dict[str, Tensor]:
-    """Take the folder's tensors, but for stored heads that the model does not use."""
+    """Take the folder's tensors, without those of stored heads that the model does not use."""
     left_out = () if keep_task_head else TASK_HEADS
     if folder.pair_head is not None and folder.pair_head not in heads:
         left_out = (*left_out, folder.pair_head)
     # ModernBERT's task heads begin with layers of the masked-LM head, which stay.
     shared = folder.family.head_names(("masked_lm",))
     prefixes = tuple(f"{n}." for n in folder.family.head_names(left_out) if n not in shared)
-    taken = folder.take_tensors().items()
-    return {name: tensor for name, tensor in taken if not name.startswith(prefixes)}
+    tensors = folder.take_tensors().items()
+    return {name: tensor for name, tensor in tensors if not name.startswith(prefixes)}
 
 
 def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: Path) -> None:
     """Raise CheckpointError if config.json asks for other sizes than the tensors have.
 
-    New heads take memory by these sizes, so these are compared before heads are built; `_fill`
-    compares all shapes.
+    The sizes decide how much memory new heads take, so they are compared before heads are built;
+    `_fill` compares all shapes.
     """
     shapes = {"embeddings.word.weight": (config.vocab_size, config.embedding_size)}
     if config.num_layers and not config.is_recurrent:
         down = (config.hidden_size, config.intermediate_size)
         shapes["layers.0.feed_forward.down.weight"] = down
     for name, shape in shapes.items():
-        (theirs,) = their_names(name, config)
-        if theirs in tensors:
-            _check_shape(tensors[theirs], theirs, list(shape), directory)
+        (stored_name,) = hugging_face_names(name, config)
+        if stored_name in tensors:
+            _check_shape(tensors[stored_name], stored_name, list(shape), directory)
 
 
 def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> list[str]:
@@ -150,8 +150,8 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     absent_by_layer: dict[str, list[str]] = {}
     first_names: dict[int, str] = {}  # of parameters, which may have several
     for name, parameter in model.state_dict(keep_vars=True).items():
-        theirs = their_names(name, model.config)
-        absent = [their for their in theirs if their not in tensors]
+        stored_names = hugging_face_names(name, model.config)
+        absent = [stored for stored in stored_names if stored not in tensors]
         missing += absent
         layer = name.rpartition(".")[0]
         if not name.startswith(("pooler.", "heads.")):
@@ -162,10 +162,10 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
             filled_layers.add(layer)
         first = first_names.setdefault(id(parameter), name)
         if first == name and not absent:
-            parts = [tensors[their] for their in theirs]
-            state[name] = _stack(parts, theirs[0], parameter.shape, directory)
+            parts = [tensors[stored] for stored in stored_names]
+            state[name] = _stack(parts, stored_names[0], parameter.shape, directory)
         elif first in state and not absent:
-            _check_copies(theirs, their_names(first, model.config), tensors, directory)
+            _check_copies(stored_names, hugging_face_names(first, model.config), tensors, directory)
     partly_filled = absent_by_layer.keys() & filled_layers
     needed += [name for layer in partly_filled for name in absent_by_layer[layer]]
     if needed:
@@ -182,8 +182,12 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
 def _advise_on_missing(
     model: BertModel, needed: Sequence[str], tensors: Mapping[str, Tensor]
 ) -> str:
-    """Say what to do about missing weights, which may be stored under other names."""
-    expected = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
+    """Advise on missing weights, which may be stored under other names."""
+    expected = {
+        name
+        for own_name in model.state_dict()
+        for name in hugging_face_names(own_name, model.config)
+    }
     others = [name for name in tensors if name not in expected]
     if len(others) < len(needed):
         return "Copy or download the whole checkpoint again."
@@ -222,12 +226,12 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
         )
 
 
-def _tell_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
+def _warn_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
     """Warn where the weights have more layers than config.json asks for."""
     num_layers = folder.config.num_hidden_layers
     if not num_layers or folder.config.is_recurrent:
         return
-    next_names = their_names(f"layers.{num_layers}.feed_forward.down.weight", folder.config)
+    next_names = hugging_face_names(f"layers.{num_layers}.feed_forward.down.weight", folder.config)
     if not {canonical(name, folder.family) for name in unused}.isdisjoint(next_names):
         warn_once(
             f"{folder.files.path(CONFIG_FILE)}: num_hidden_layers is {num_layers}, but the weights "
@@ -238,7 +242,11 @@ def _tell_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
 
 def _report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
     family = family_named(model.config.model_type)
-    expected = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
+    expected = {
+        name
+        for own_name in model.state_dict()
+        for name in hugging_face_names(own_name, model.config)
+    }
     matched = expected - set(missing)
     copies = (copy for copy, original in family.tied.items() if original in matched)
     used = {*matched, *copies, *(f"{family.prefix}embeddings.{name}" for name in BUFFERS)}

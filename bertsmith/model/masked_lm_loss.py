@@ -85,9 +85,9 @@ def _decode_in_chunks(
 ) -> tuple[Tensor, Tensor]:
     """Compute a loss over the vocabulary in chunks of logits.
 
-    `take` gets logits `[rows, vocabulary]` and their slice of rows, returns summed loss and number
-    of correct predictions, and overwrites the logits with their gradient. The gradients of
-    `hidden`, `weight` and `bias` are kept for `_scaled_gradients`.
+    `take` gets logits `[rows, vocabulary]` and their slice of rows. It returns the summed loss and
+    the number of correct predictions, and overwrites the logits with their gradient. The gradients
+    of `hidden`, `weight` and `bias` are kept for `_scaled_gradients`.
     """
     loss_sum = torch.zeros((), device=hidden.device)
     num_correct = torch.zeros((), device=hidden.device)
@@ -166,13 +166,13 @@ def _cross_entropy_and_gradient(
             samples[rows] = sample_tokens(part, draws[rows])
         # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
         loss_sum += (distance - part.gather(-1, guess).float().log()).sum()
-        places = torch.arange(len(targets), device=part.device), targets
-        part.index_put_(places, part[places] - 1)
+        indices = torch.arange(len(targets), device=part.device), targets
+        part.index_put_(indices, part[indices] - 1)
     return loss_sum, num_correct
 
 
 SAMPLED_BLOCK = 128
-"""Vocabulary entries whose probabilities are summed at once, to find the block of a draw."""
+"""Number of tokens in a block, whose probabilities are summed to find the block of a draw."""
 
 
 def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
@@ -209,8 +209,8 @@ def _first_above(sums: Tensor, thresholds: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Guesses:
-    """The factors of logits over the vocabulary, `hidden @ weight.T + bias`.
+class LogitFactors:
+    """The factors of vocabulary logits, `hidden @ weight.T + bias`.
 
     Shapes: `hidden` [positions, size], `weight` [vocabulary, size], `bias` [vocabulary], in one
     floating dtype.
@@ -222,7 +222,7 @@ class Guesses:
 
 
 def soft_lm_loss(
-    student: Guesses, teacher: Guesses, count: int, temperature: float
+    student: LogitFactors, teacher: LogitFactors, count: int, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Compute KL(teacher || student) at `temperature`, times temperature², and the agreement.
 
@@ -245,7 +245,7 @@ class _SoftLMLoss(torch.autograd.Function):
         hidden: Tensor,
         weight: Tensor,
         bias: Tensor,
-        teacher: Guesses,
+        teacher: LogitFactors,
         count: int,
         temperature: float,
     ) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Models without values, whose weights come from elsewhere."""
+"""Models on torch's meta device: without memory, for weights that are filled in later."""
 
 import contextlib
 import copy
@@ -14,18 +14,18 @@ Model = TypeVar("Model", bound=nn.Module)
 
 
 @contextlib.contextmanager
-def skeleton() -> Iterator[None]:
+def on_meta_device() -> Iterator[None]:
     """Build modules in the block on the meta device, without memory.
 
-    torch alone would call initializers even there, and import its compiler for that, which takes a
-    second.
+    Initializers are skipped: on the meta device torch would import its compiler for them, which
+    takes a second.
     """
     with torch.device("meta"), _NoFirstValues():
         yield
 
 
 def without_values(model: Model) -> Model:
-    """Return a copy on the meta device, without copying any value."""
+    """Return a copy of a model on the meta device."""
     tensors = chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): _of_same_shape(tensor) for tensor in tensors})
 

@@ -74,7 +74,7 @@ class ModelFolder:
 
     @property
     def family(self) -> Family:
-        """The family, looked up each time: kept here, its builders could not be pickled."""
+        """The family; not stored, since its builders could not be pickled."""
         return family_of(self.settings)
 
     @cached_property
@@ -109,7 +109,7 @@ class ModelFolder:
 
     @cached_property
     def shapes(self) -> Mapping[str, torch.Size]:
-        """Shapes of the tensors by today's names; reads the weights.
+        """Shapes of the tensors by their canonical names; reads the weights.
 
         Raises:
             CheckpointError: as `take_tensors`.
@@ -118,7 +118,7 @@ class ModelFolder:
         return {name: tensor.shape for name, tensor in self._tensors.items()}
 
     def take_tensors(self) -> dict[str, Tensor]:
-        """Return the tensors by today's names, in memory that only the caller holds.
+        """Return the tensors by their canonical names, in memory that only the caller holds.
 
         They are on the CPU, in the shapes and dtypes of the file.
 
@@ -134,7 +134,7 @@ class ModelFolder:
         stored = self.family.convert(self.files, stored)
         stored = without_common_prefix(self.path, stored, self.family)
         tensors = by_canonical_names(self.path, stored, self.family)
-        tensors = {name: self.family.turn(name, tensor) for name, tensor in tensors.items()}
+        tensors = {name: self.family.transpose(name, tensor) for name, tensor in tensors.items()}
         check_tied(self.path, tensors, self.family)
         for copy, original in self.family.tied.items():
             if copy.endswith(".bias") and copy in tensors:
@@ -144,12 +144,12 @@ class ModelFolder:
 
     @property
     def has_pooler(self) -> bool:
-        theirs = self.family.names.get("pooler.dense")
-        return theirs is not None and f"{theirs[0]}.weight" in self.shapes
+        stored_names = self.family.names.get("pooler.dense")
+        return stored_names is not None and f"{stored_names[0]}.weight" in self.shapes
 
     @property
     def task_head(self) -> str | None:
-        """The fine-tuned head that the folder holds, if it is one that we have."""
+        """The fine-tuned head that the folder holds, if bertsmith has that kind of head."""
         head = task_head(self.settings)
         if self.family.config.writes_labels:
             return head
@@ -165,14 +165,14 @@ class ModelFolder:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads that the folder holds, of those that we know."""
+        """The heads that the folder holds, of those in `HEADS`."""
         layers = {name: self.family.names.get(f"heads.{name}.dense") for name in PRETRAINING_HEADS}
         pretraining_heads = [
             name
-            for name, theirs in layers.items()
-            if theirs
-            and theirs[0] not in self.family.head_names((self.task_head or "",))
-            and f"{theirs[0]}.weight" in self.shapes
+            for name, stored_names in layers.items()
+            if stored_names
+            and stored_names[0] not in self.family.head_names((self.task_head or "",))
+            and f"{stored_names[0]}.weight" in self.shapes
             and (name not in PAIR_HEADS or name == self.pair_head)
         ]
         return (*pretraining_heads, *([self.task_head] if self.task_head else []))
@@ -226,7 +226,7 @@ class ModelFolder:
         return {number: labels[number] for number in numbers}
 
     def check_encoder(self) -> None:
-        """Refuse a system beside BERT where more than its classes is wanted.
+        """Refuse a system beside BERT, for uses that need an encoder.
 
         Raises:
             OtherSystemError: names the commands for it.
@@ -249,7 +249,7 @@ class ModelFolder:
         allowed = others if kind is None else [PROBLEM_TYPES[kind]]
         outputs = f" with {num_labels(self.settings)} outputs" if head is None else ""
         raise CheckpointError(
-            f"{self.files.path(CONFIG_FILE)}: problem_type is {stored_type!r}{outputs}; wanted is "
-            f"{' or '.join(map(repr, allowed))}. Use another folder, or train a head from this one "
-            "with 'bertsmith finetune classify --model'."
+            f"{self.files.path(CONFIG_FILE)}: problem_type is {stored_type!r}{outputs}; it must "
+            f"be {' or '.join(map(repr, allowed))}. Use another folder, or train a head from this "
+            "one with 'bertsmith finetune classify --model'."
         )

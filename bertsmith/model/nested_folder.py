@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from bertsmith.errors import CheckpointError
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import summed
+from bertsmith.system.sums import recording_sums
 
 MODULES_FILE = "modules.json"
 
@@ -73,5 +73,5 @@ STATIC_MODULE = "StaticEmbedding"
 def write_static_modules(directory: Path) -> None:
     """Write a modules.json with which sentence-transformers opens a folder of static vectors."""
     kind = f"sentence_transformers.models.{STATIC_MODULE}"
-    with summed(directory, MODULES_FILE):
+    with recording_sums(directory, MODULES_FILE):
         write_json(directory / MODULES_FILE, [{"idx": 0, "name": "0", "path": ".", "type": kind}])

@@ -16,7 +16,7 @@ from bertsmith.model.varlen import Bounds
 
 @dataclass(frozen=True, eq=False)
 class PackedRow:
-    """Sequences one after another in a row of tokens.
+    """The sequences of a packed row: one after another, without padding.
 
     `columns`, int64 [tokens], are those of the batch. On a CPU the cells of neighbouring sequences
     are filled up to one of a few lengths, unless `pads` is false.
@@ -30,7 +30,7 @@ class PackedRow:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """The place of each sequence's first token, and the row's end, int64 [sequences + 1]."""
+        """The index of each sequence's first token, and the row's end, int64 [sequences + 1]."""
         return np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
 
     @cached_property
@@ -57,7 +57,8 @@ class PackedRow:
 class PickedTokens:
     """One token of each sequence of a packed row, such as the first or the last.
 
-    `index`, int64 [sequences], are their places in that row; `row` is a packed row of these tokens.
+    `index`, int64 [sequences], are their positions in that row; `row` is a packed row of these
+    tokens.
     """
 
     index: Tensor
@@ -72,13 +73,13 @@ class PickedTokens:
     @classmethod
     def last(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
         """Pick the last token of each sequence; `pads` is that of their row."""
-        places = row.starts[1:] - 1
-        columns = np.array(row.lengths) - 1 if row.columns is None else row.columns[places]
-        return cls._pick(row, places, columns, pads)
+        indices = row.starts[1:] - 1
+        columns = np.array(row.lengths) - 1 if row.columns is None else row.columns[indices]
+        return cls._pick(row, indices, columns, pads)
 
     @classmethod
     def _pick(
-        cls, row: PackedRow, places: np.ndarray, columns: np.ndarray | None, pads: bool
+        cls, row: PackedRow, indices: np.ndarray, columns: np.ndarray | None, pads: bool
     ) -> "PickedTokens":
         picked = PackedRow((1,) * len(row.lengths), row.device, columns, pads)
-        return cls(send(torch.from_numpy(places), row.device), picked)
+        return cls(send(torch.from_numpy(indices), row.device), picked)

@@ -1,4 +1,4 @@
-"""Attention within the sequences of a packed row, or from those of one to those of another.
+"""Attention within the sequences of a packed row, or from one packed row to another.
 
 On CUDA one kernel takes the whole row with the bounds of its sequences, if a trial found the kernel
 correct and faster. Otherwise the row is cut into blocks of neighbouring sequences of similar
@@ -26,12 +26,11 @@ from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 
 @dataclass(frozen=True, eq=False)
 class PackedView:
-    """Queries of one packed row that see keys of another, sequence by sequence, with one pattern.
+    """A view in which each sequence of queries sees its sequence of keys, with one pattern.
 
-    In self-attention both are the same row. Or `queries` are tokens picked from `keys`, by their
-    places `picked`, int64 [sequences]. In cross-attention they are two rows; blocks are few if the
-    lengths of neither rise. With `by_length` each block holds sequences of one padded length
-    (`cut_by_length`).
+    In self-attention `queries` and `keys` are the same row, or `queries` has only the tokens of
+    `keys` at the positions `picked`, int64 [sequences]. In cross-attention they are two rows. With
+    `by_length`, each block holds sequences of one padded length (`cut_by_length`).
     """
 
     queries: PackedRow
@@ -64,7 +63,7 @@ class PackedView:
     ) -> Tensor:
         """Compute contexts as `AttentionView.attend` does, of all queries or of the picked ones.
 
-        `query` is of all tokens, where tokens are picked, too. With `record_weights` none may be
+        `query` has all tokens, even if only some are picked. Weights are recorded only if none are
         picked.
         """
         assert record_weights is None or self.picked is None
@@ -112,7 +111,7 @@ def _attend_recorded(
     dropout_prob: float,
     record_weights: RecordWeights,
 ) -> Iterator[Tensor]:
-    """Compute the context of every block by weights that pass through `record_weights`.
+    """Compute the context of every block from weights that `record_weights` receives and returns.
 
     `heads` are the blocks' queries, keys and values, contexts [rows, heads, length, head_size].
     """

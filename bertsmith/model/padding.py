@@ -1,8 +1,7 @@
-"""The border between padded tensors [batch, length] and the packed row that the model reads.
+"""Conversion between padded tensors [batch, length] and the packed row that the model reads.
 
-Any pattern of zeros in the mask is padding, on the left, on the right or in between. The model says
-what a token's position is: in BERT its column, as in transformers, so left padding changes what a
-model sees.
+Padding may be on the left, on the right or between tokens. The model decides a token's position: in
+BERT it is the column, as in transformers, so left padding changes the outputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +22,14 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 class PaddedBatch:
     """A packed batch, and the indices that lead back to the padded shape it came from.
 
-    `cells` is int64 [tokens]: each token's place in the flattened [batch, length]. `places` is
-    int64 [batch]: the number of each padded row's sequence in the packed batch.
+    `cells`, int64 [tokens], is each token's index in the flattened [batch, length].
+    `sequence_of_row`, int64 [batch], is the index in the packed batch of each padded row.
     """
 
     batch: Batch
     shape: tuple[int, int]
     cells: Tensor
-    places: Tensor
+    sequence_of_row: Tensor
 
     @classmethod
     def pack(
@@ -43,8 +42,7 @@ class PaddedBatch:
     ) -> "PaddedBatch":
         """Take the real tokens out of padded integer tensors [batch, length].
 
-        `number` gives the positions, int64 [batch, length], of `input_ids`; `max_length` counts
-        tokens.
+        `number` computes the positions, int64 [batch, length], of `input_ids`.
 
         Raises:
             InputError: a shape or type that does not fit, more than `max_length` columns, or a row
@@ -87,7 +85,7 @@ class PaddedBatch:
 
     def reorder(self, x: Tensor) -> Tensor:
         """Put `[sequences, ...]` in the order of the padded rows, `[batch, ...]`."""
-        return x[self.places]
+        return x[self.sequence_of_row]
 
     def unpack_attention(self, blocks: Sequence[Tensor]) -> Tensor:
         """Join the blocks' weights to `[batch, heads, length, length]`, zero at padding.

@@ -19,16 +19,16 @@ constant."""
 
 AMPLITUDE = 2.8
 """Amplitude of the sinusoids in units of `initializer_range`. At 1.4 to 2 some seeds stay longer on
-the first plateau of the loss, at 10 positions drown the word embeddings."""
+the first plateau of the loss; at 10 the positions outweigh the word embeddings."""
 
 
 @torch.no_grad()
 def initialize_sinusoidal(model: BertModel) -> None:
     """Initialize position embeddings to sinusoids; they are trained like any weight.
 
-    Neighbouring positions then are alike, and a given offset is the same rotation at every
-    position, so that heads attend to the previous or next token after a few hundred steps. Random
-    vectors have to be learned one position at a time: a small model stays long at the loss of token
+    Neighbouring positions then have similar vectors, and an offset is the same rotation at every
+    position, so heads attend to the previous or next token after a few hundred steps. Random
+    vectors must be learned position by position: a small model then stays long at the loss of token
     frequencies, and how long depends on the seed.
     """
     position = model.embeddings.position
@@ -37,10 +37,10 @@ def initialize_sinusoidal(model: BertModel) -> None:
         return
     amplitude = AMPLITUDE * model.config.initializer_range
     rows = position.weight[first:]
-    rows.copy_(amplitude * waves(*rows.shape))
+    rows.copy_(amplitude * sinusoids(*rows.shape))
 
 
-def waves(count: int, width: int) -> Tensor:
+def sinusoids(count: int, width: int) -> Tensor:
     """Compute sinusoids `[count, width]` (Vaswani et al. 2017, section 3.5).
 
     Sine and cosine alternate, from short to long wavelengths.
@@ -60,15 +60,15 @@ def has_own_queries(model: BertModel) -> bool:
 # short pre-training [CLS] still attends as any masked-LM token does. Resetting whole layers (Zhang
 # et al. 2021, section 5) gained no more here and lost more of the pre-trained weights.
 def reset_queries(model: BertModel) -> None:
-    """Set the last layer's queries to zero: every softmax becomes uniform.
+    """Set the last layer's queries to zero, so that its attention is uniform.
 
     Raises:
         ConfigError: other layers share the last layer's attention.
     """
     if not has_own_queries(model):
         raise ConfigError(
-            "the last layer's attention is that of other layers too, which would be lost. Choose "
-            "a model whose layers have weights of their own."
+            "The last layer shares its attention with other layers, which would lose it. Choose a "
+            "model whose layers have weights of their own."
         )
     qkv = model.layers[-1].attention.qkv
     with torch.no_grad():
@@ -78,8 +78,8 @@ def reset_queries(model: BertModel) -> None:
 
 
 START_SHIFT = 20.0
-"""Bias far above the encoder's outputs after LayerNorm, where GELU and its relatives are the
-identity: GELU(20) is 20 to the last digit of fp32."""
+"""A bias so far above the encoder's outputs that GELU and similar activations are the identity
+there: GELU(20) is 20 to the last digit of fp32."""
 
 
 @torch.no_grad()
@@ -96,23 +96,23 @@ def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]
         pieces: old ids of each new token.
     """
     embedding = model.embeddings.word
-    rows = extended(embedding.weight.detach(), first_id, pieces)
+    rows = extend_rows(embedding.weight.detach(), first_id, pieces)
     model.embeddings.word = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         rows, freeze=False, padding_idx=embedding.padding_idx
     )
     model.config = replace(model.config, vocab_size=len(rows))
     if "masked_lm" in model.heads:
         head = cast(MaskedLMHead, model.heads["masked_lm"])
-        head.bias = nn.Parameter(extended(head.bias.detach()[:, None], first_id, pieces)[:, 0])
+        head.bias = nn.Parameter(extend_rows(head.bias.detach()[:, None], first_id, pieces)[:, 0])
 
 
-def extended(rows: Tensor, first_id: int, pieces: Sequence[Sequence[int]]) -> Tensor:
+def extend_rows(rows: Tensor, first_id: int, pieces: Sequence[Sequence[int]]) -> Tensor:
     """Return `rows` `[tokens, size]` with the means of old rows from `first_id` on."""
     later_rows = rows[first_id + len(pieces) :]
-    return torch.cat([rows[:first_id], means(rows[:first_id], pieces), later_rows])
+    return torch.cat([rows[:first_id], average_rows(rows[:first_id], pieces), later_rows])
 
 
-def means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
+def average_rows(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
     """Average the rows of each entry of `pieces`: `[entries, size]`.
 
     An empty entry gets the mean of all rows.
@@ -129,8 +129,8 @@ def means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
 def set_positions(model: BertModel, size: int) -> None:
     """Resize the position embeddings to `size` tokens, repeating them from the start.
 
-    Longformer was made so (Beltagy et al. 2020, section 5) and needed little further training:
-    patterns of attention to near tokens hold everywhere but at the borders of the copies.
+    Longformer did the same (Beltagy et al. 2020, section 5) and needed little further training:
+    attention to near tokens works as before, except where two copies meet.
     """
     embedding = model.embeddings.position
     first = model.config.first_position

@@ -1,4 +1,4 @@
-"""Rotary positions (Su et al. 2021, "RoFormer"): queries and keys turned by angles."""
+"""Rotary positions (Su et al. 2021, "RoFormer"), which rotate queries and keys."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ class Rotation:
         return cls(*(fill_up(part)[:, None] for part in (angles.cos(), angles.sin())))
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Turn [tokens, heads, size]; the arithmetic is in fp32."""
+        """Rotate [tokens, heads, size]; the arithmetic is in fp32."""
         return _Turn.apply(x, self.cos, self.sin)  # type: ignore[no-untyped-call]
 
 
 class _Turn(torch.autograd.Function):
-    """A rotation; its backward pass rotates the gradient back, which needs the angles alone."""
+    """A rotation; its backward pass rotates the gradient back, which needs only the angles."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

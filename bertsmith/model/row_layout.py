@@ -1,4 +1,4 @@
-"""Layout of a packed row, shared by all layers: views of its sequences, and rotations."""
+"""Attention views and rotations of a packed row, made once for all layers."""
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from bertsmith.model.rotary import Rotation
 
 
 class RowLayout:
-    """The sequences of a packed row, with a view for each pattern of attention among the layers.
+    """The layout of a packed row, with a view for each attention pattern of the layers.
 
-    `lengths` never rises. `position_ids` and `columns`, int64 [tokens], are those of the batch;
-    `by_length` is that of `PackedView`.
+    The longest sequences come first in `lengths`. `position_ids` and `columns`, int64 [tokens], are
+    those of the batch; `by_length` is that of `PackedView`.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class RowLayout:
     def view(
         self, pattern: AttentionPattern = FULL, picked: PickedTokens | None = None
     ) -> PackedView:
-        """Return the row as attention with this pattern reads it, made once for all layers.
+        """Return the view of a pattern, made once for all layers.
 
-        With `picked` only these tokens have queries; one layer at most reads such a view.
+        With `picked`, only these tokens have queries; only the last layer uses such a view.
         """
         pattern = pattern.within(self._span)
         if picked is not None:
@@ -77,6 +77,6 @@ class RowLayout:
 
     @property
     def _span(self) -> int:
-        """The most columns that a sequence can take."""
+        """An upper limit of the columns that a sequence spans."""
         columns = self.row.columns
         return self.row.lengths[0] if columns is None else int(np.ptp(columns)) + 1

@@ -24,11 +24,11 @@ def row_maximum(x: Tensor) -> tuple[Tensor, Tensor]:
         return x.amax(-1, keepdim=True), x.argmax(-1, keepdim=True)
     if x.dtype != torch.bfloat16:
         return _in_two_steps(x)
-    bits, places = _in_two_steps(x.view(torch.int16))
+    bits, argmax = _in_two_steps(x.view(torch.int16))
     if (bits < 0).any():  # the bits of negative numbers have the reverse order
-        values, places = _in_two_steps(x.float())
-        return values.to(x.dtype), places
-    return bits.view(x.dtype), places
+        values, argmax = _in_two_steps(x.float())
+        return values.to(x.dtype), argmax
+    return bits.view(x.dtype), argmax
 
 
 def _in_two_steps(x: Tensor) -> tuple[Tensor, Tensor]:

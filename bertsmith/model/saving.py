@@ -1,4 +1,4 @@
-"""Models to folders that transformers opens."""
+"""Saving of models as folders that transformers opens."""
 
 import shutil
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
+from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, build_config_json, read_config
 from bertsmith.model.families import family_named
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, COMPANION, is_own_card
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
-from bertsmith.model.weight_names import their_names
+from bertsmith.model.weight_names import hugging_face_names
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, has_sum, summed
+from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, has_sum, recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")
-"""Files that a run leaves beside its model."""
+"""Files of a run that are not part of its model."""
 OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
     SUMS_FILE, "model.safetensors", "pytorch_model.bin", LINEAR_HEAD_FILE, COMPANION, "run.json",
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
@@ -55,13 +55,13 @@ def save_model(
             f"{model.config.vocab_size:,}. Save the tokenizer that the model was trained with."
         )
     names = {int(number): name for number, name in (id2label or model.id2label).items()}
-    settings = their_config(model, names)
+    settings = build_config_json(model, names)
     own_folder = family_named(model.config.model_type).own_folder
     if own_folder is not None:
         own_folder.save(model, directory, tokenizer, settings)
         return
-    write_safetensors(directory / "model.safetensors", their_tensors(model))
-    with summed(directory, CONFIG_FILE):
+    write_safetensors(directory / "model.safetensors", to_stored_tensors(model))
+    with recording_sums(directory, CONFIG_FILE):
         write_json(directory / CONFIG_FILE, settings)
     if tokenizer is not None:
         tokenizer.save(directory)
@@ -75,7 +75,7 @@ def _leave_out_token_types(directory: Path) -> None:
     """Let the tokenizer of transformers 4 return no `token_type_ids`, which the model rejects."""
     file = "tokenizer_config.json"
     settings = SmallFiles(directory).read_json(file)
-    with summed(directory, file):
+    with recording_sums(directory, file):
         names = {"model_input_names": ["input_ids", "attention_mask"]}
         write_json(directory / file, settings | names)
 
@@ -114,24 +114,27 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
     return out
 
 
-def their_tensors(model: BertModel) -> dict[str, Tensor]:
-    """Return fp32 weights by Hugging Face's names; without heads these lack "bert."."""
+def to_stored_tensors(model: BertModel) -> dict[str, Tensor]:
+    """Return fp32 weights by Hugging Face's names; without heads the prefix "bert." is left out."""
     tensors: dict[str, Tensor] = {}
     family = family_named(model.config.model_type)
     others = tuple(f"{name}." for name in model.companions)
     for name, value in model.state_dict().items():
         if name.startswith(others):
             continue
-        theirs = their_names(name, model.config)
-        parts = value.float().chunk(len(theirs))
-        tensors |= {each: family.turn(each, part) for each, part in zip(theirs, parts, strict=True)}
+        stored_names = hugging_face_names(name, model.config)
+        parts = value.float().chunk(len(stored_names))
+        tensors |= {
+            each: family.transpose(each, part)
+            for each, part in zip(stored_names, parts, strict=True)
+        }
     if not model.heads:
         return {name.removeprefix(family.prefix): tensor for name, tensor in tensors.items()}
     return tensors
 
 
 def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
-    """Write a task's settings into the config.json of a finished folder, to be read again there.
+    """Write a task's settings into the config.json of a finished folder.
 
     Raises:
         CheckpointError: config.json is missing or damaged.
@@ -139,5 +142,5 @@ def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
     files = SmallFiles(directory)
     config = read_config(files)
     if config.get(TASK_SETTINGS) != settings or not has_sum(files, CONFIG_FILE):
-        with summed(directory, CONFIG_FILE):
+        with recording_sums(directory, CONFIG_FILE):
             write_json(directory / CONFIG_FILE, config | {TASK_SETTINGS: dict(settings)})

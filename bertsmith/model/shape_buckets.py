@@ -1,9 +1,9 @@
 """Rounded row counts, so that oneDNN compiles few kernels.
 
 On a CPU oneDNN generates machine code for every product of a new shape, and packed batches differ
-in their number of tokens. With AMX that takes 3 to 8 ms, several times the product itself (4,000 x
-128 by 128 x 128 in bf16: 0.5 ms): with exact row counts a tiny model trained at only 16,000 tokens
-a second. Padding rows begin as zeros, and no result depends on them.
+in their number of tokens. With AMX that takes 3 to 8 ms, several times as long as the product
+itself (4,000 x 128 by 128 x 128 in bf16: 0.5 ms); with exact row counts a tiny model trained only
+16,000 tokens a second. Padding rows start as zeros, and no result depends on them.
 """
 
 import torch

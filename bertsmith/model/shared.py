@@ -1,7 +1,7 @@
 """Memory shared by processes, and a read-only model in it.
 
-A teacher's model is used by every training process, but its weights exist once: other processes are
-sent the path of the shared memory instead of the weights.
+Every training process uses the teacher's model, but its weights exist only once: the processes get
+the path of the shared memory instead of the weights.
 """
 
 import errno
@@ -25,7 +25,7 @@ ALIGNMENT = 64
 class SharedFile:
     """Zeroed memory that other processes can map by its `path`, until `close` or its deletion.
 
-    The memory is not on a disk where the system offers `memfd_create`, else it is a file.
+    It is memory where the system has `memfd_create`, else a temporary file.
 
     Raises:
         ConfigError: it is larger than files may be.
@@ -41,7 +41,7 @@ class SharedFile:
             file, self.path = tempfile.mkstemp(prefix="bertsmith-")
             named = Path(self.path)
         self.close = weakref.finalize(self, _close, file, named)
-        """End further mapping; existing mappings stay."""
+        """Closes the file; existing mappings stay."""
         try:
             os.ftruncate(file, num_bytes)
         except OSError as error:

@@ -90,7 +90,7 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
     return smaller
 
 
-def distilled(model: BertModel) -> BertModel:
+def to_distilbert(model: BertModel) -> BertModel:
     """Convert a BERT with masked-LM head to DistilBERT.
 
     The embedding of the first segment is added to every position's, so that a text of one segment

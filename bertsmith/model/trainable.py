@@ -1,4 +1,4 @@
-"""The base class of trainable models, and the facts about parameters that training needs."""
+"""The base class of models that the training loop can train."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -29,8 +29,8 @@ MIN_GAIN = 1.1
 
 TRIAL_LENGTHS = (512, 256, 128, 32)
 VARLEN_TRIAL_ROWS = 8
-"""Sequences of each length. Attention by blocks then needs no padding, so the comparison favours
-it."""
+"""Sequences of each length. Attention by blocks needs no padding for them, so the comparison
+favours it."""
 TRIAL_HEADS = 12
 TRIAL_HEAD_SIZE = 64
 TRIAL_DROPOUT = 0.1

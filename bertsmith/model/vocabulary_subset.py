@@ -1,9 +1,9 @@
 """A vocabulary reduced to the tokens of a fine-tuning run.
 
-Two thousand sentences have about a fifth of a vocabulary's tokens. All other embedding rows would
-cost memory and time in every step, for gradients of zero: with all-MiniLM-L6-v2 on two cores a step
-of 16 sentences takes 125 ms without them and 148 ms with them. The rows left out stay as they were
-pre-trained, whereas AdamW would decay them, by a ten-thousandth in a usual run.
+Two thousand sentences contain about a fifth of a vocabulary. All other embedding rows would cost
+memory and time in every step although their gradients are zero: with all-MiniLM-L6-v2 on two cores,
+a step of 16 sentences takes 125 ms without them and 148 ms with them. The rows left out keep their
+pre-trained values; AdamW would decay them, by a ten-thousandth in a usual run.
 """
 
 import contextlib
@@ -47,14 +47,14 @@ class VocabularySubset:
         return cls(torch.from_numpy(np.flatnonzero(is_used)), weight)
 
     @property
-    def numbers(self) -> NDArray[np.int32]:
+    def new_ids(self) -> NDArray[np.int32]:
         """The new id of each old id, int32 `[vocabulary]`; -1 outside the subset."""
-        numbers = np.full(len(self.embedding), -1, dtype=np.int32)
-        numbers[self.ids.numpy()] = np.arange(len(self.ids), dtype=np.int32)
-        return numbers
+        new_ids = np.full(len(self.embedding), -1, dtype=np.int32)
+        new_ids[self.ids.numpy()] = np.arange(len(self.ids), dtype=np.int32)
+        return new_ids
 
-    def narrow(self, model: BertModel) -> None:
-        """Keep only this subset's embedding rows; remap ids with `numbers`."""
+    def shrink(self, model: BertModel) -> None:
+        """Keep only this subset's rows of the word embedding; the model then reads `new_ids`."""
         if model.config.writes_labels:
             return
         rows = model.embeddings.word.weight.detach()[self.ids]
@@ -66,15 +66,15 @@ class VocabularySubset:
         if model.config.writes_labels:
             yield
             return
-        narrow = model.embeddings.word
-        rows = narrow.weight.detach().cpu()
+        small = model.embeddings.word
+        rows = small.weight.detach().cpu()
         model.embeddings.word = self._embedding(
             model, self.embedding.cpu().index_copy(0, self.ids, rows)
         )
         try:
             yield
         finally:
-            model.embeddings.word = narrow
+            model.embeddings.word = small
 
     def _embedding(self, model: BertModel, weight: Tensor) -> nn.Embedding:
         pad: int | None = model.config.pad_token_id

@@ -16,7 +16,7 @@ from bertsmith.model.load_report import list_weights
 
 
 def canonical(name: str, family: Family) -> str:
-    """Return today's spelling of a name: old names say gamma and beta, or lack "bert.".
+    """Return the canonical form of a name: old names have gamma and beta, or lack "bert.".
 
     >>> from bertsmith.model.families.bert import BERT
     >>> canonical("embeddings.LayerNorm.gamma", BERT)
@@ -116,7 +116,7 @@ def _prefix_of_encoder(stored: Mapping[str, Tensor], family: Family) -> str:
 def by_canonical_names(
     directory: Path, stored: Mapping[str, Tensor], family: Family
 ) -> dict[str, Tensor]:
-    """Rename tensors to today's names.
+    """Rename tensors to their canonical names.
 
     Raises:
         CheckpointError: two spellings of one name, with different values.
@@ -148,10 +148,10 @@ def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -
             )
 
 
-def their_names(name: str, config: BertConfig) -> tuple[str, ...]:
+def hugging_face_names(name: str, config: BertConfig) -> tuple[str, ...]:
     """List Hugging Face's names of one of our parameters, in the config's family.
 
-    >>> their_names("layers.3.feed_forward.up.bias", BertConfig(30_522, 768, 12, 12, 3072))
+    >>> hugging_face_names("layers.3.feed_forward.up.bias", BertConfig(30_522, 768, 12, 12, 3072))
     ('bert.encoder.layer.3.intermediate.dense.bias',)
     """
     module, _, kind = name.rpartition(".")
@@ -160,9 +160,9 @@ def their_names(name: str, config: BertConfig) -> tuple[str, ...]:
     layer = re.match(r"layers\.(\d+)\.", module)
     if layer is None:
         return tuple(
-            theirs if theirs in family.whole_names else f"{theirs}.{kind}"
-            for theirs in names[module]
+            stored_name if stored_name in family.whole_names else f"{stored_name}.{kind}"
+            for stored_name in names[module]
         )
     number = config.stored_layer(int(layer[1]))
     pattern = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
-    return tuple(f"{theirs.replace('{i}', number)}.{kind}" for theirs in names[pattern])
+    return tuple(f"{stored_name.replace('{i}', number)}.{kind}" for stored_name in names[pattern])

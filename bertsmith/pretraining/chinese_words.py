@@ -1,7 +1,7 @@
 """Split Chinese text into words, by a word list or another package's function.
 
-Both give a `Segmenter`: a function from a text of Chinese characters alone to its words, which
-together are the text again.
+Both are a `Segmenter`: it splits a text of Chinese characters into words, which joined are that
+text.
 """
 
 import importlib
@@ -94,8 +94,8 @@ def load_segmenter(name: str) -> Segmenter:
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
         raise ConfigError(
-            f"{option('segmenter', name)}: wanted is module:function, such as jieba:lcut. Name a "
-            "function that takes a text and gives its words."
+            f"{option('segmenter', name)}: it must be module:function, such as jieba:lcut. Name a "
+            "function that takes a text and returns its words."
         )
     _check_is_foreign(name, module_name)
     try:
@@ -107,10 +107,10 @@ def load_segmenter(name: str) -> Segmenter:
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        has = "is no function" if hasattr(module, function_name) else "is not there"
+        problem = "is not a function" if hasattr(module, function_name) else "does not exist"
         raise ConfigError(
-            f"{option('segmenter', name)}: {function_name} {has} in {module_name}. Name a function "
-            "that takes a text and gives its words."
+            f"{option('segmenter', name)}: {function_name} {problem} in {module_name}. Name a "
+            "function that takes a text and returns its words."
         )
     _check_is_foreign(name, _home_of(function))
     segmenter = CheckedSegmenter(name, function)

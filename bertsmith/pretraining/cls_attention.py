@@ -1,4 +1,4 @@
-"""Judgement of whether pre-training has trained the attention of [CLS].
+"""Whether pre-training has trained the attention of [CLS].
 
 Only the prediction of pairs trains the attention of [CLS] in the last layer. If the model learned
 nothing about pairs, fine-tuning does better when [CLS] begins as the mean over all tokens.

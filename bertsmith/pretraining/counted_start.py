@@ -3,8 +3,8 @@
 A BERT first learns the frequencies of tokens, and which tokens stand near each other. Both can be
 counted. The decoder's bias becomes the logarithm of each token's frequency. The word embeddings
 become a factorization of positive pointwise mutual information (Levy and Goldberg 2014): tokens
-with similar neighbours get similar vectors. Above `MAX_DENSE` tokens the matrix is
-sparse: memory then grows with the text, not with the square of the vocabulary.
+with similar neighbours get similar vectors. Above `MAX_DENSE` tokens the matrix is sparse, so that
+memory grows with the text, not with the square of the vocabulary.
 """
 
 import warnings
@@ -98,22 +98,22 @@ def count_vectors(corpus: Corpus, size: int) -> tuple[Tensor, IdArray]:
     return vectors, counts
 
 
-def check_memory(corpus: Corpus, what: str, other: str) -> None:
+def check_memory(corpus: Corpus, purpose: str, alternative: str) -> None:
     """Check that the pairs of a large vocabulary fit into memory.
 
     Args:
-        what: names what needs the memory, for the message.
-        other: what to choose in its place, before "a vocabulary of at most …".
+        purpose: what the memory is for, for the message. alternative: another choice, which the
+        message names before "a vocabulary of at most …".
 
     Raises:
-        ConfigError: they may not.
+        ConfigError: they may not fit.
     """
     most = BYTES_PER_PAIR * min(MAX_COUNTED_PAIRS, WINDOW * corpus.num_tokens)
     free = available_bytes()
     if corpus.vocab_size > MAX_DENSE and free is not None and free < most:
         raise ConfigError(
-            f"{what}: for {corpus.vocab_size:,} tokens it may need {most / 2**30:.1f} GiB of "
-            f"memory; {free / 2**30:.1f} GiB are free. Choose {other}a vocabulary of at most "
+            f"{purpose}: for {corpus.vocab_size:,} tokens it may need {most / 2**30:.1f} GiB of "
+            f"memory; {free / 2**30:.1f} GiB are free. Choose {alternative}a vocabulary of at most "
             f"{MAX_DENSE:,} tokens."
         )
 
@@ -187,12 +187,12 @@ def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
         dense = torch.zeros(size, size)
         dense.view(-1)[torch.from_numpy(rows * size + columns)] = torch.from_numpy(values).float()
         return PmiMatrix(dense, dense.T)
-    # Pairs have both orders, so the transpose has its values at the same places.
+    # Pairs have both orders, so the transpose has its values at the same indices.
     transposed = np.log(counts / (of_tokens[columns] * of_contexts[rows])).clip(0)
     is_kept = np.maximum(values, transposed) > 0
     starts = np.bincount(rows[is_kept] + 1, minlength=size + 1).cumsum()
-    places = torch.from_numpy(starts), torch.from_numpy(columns[is_kept])
-    return PmiMatrix(*(_sparse(*places, each[is_kept], size) for each in (values, transposed)))
+    indices = torch.from_numpy(starts), torch.from_numpy(columns[is_kept])
+    return PmiMatrix(*(_sparse(*indices, each[is_kept], size) for each in (values, transposed)))
 
 
 def _sparse(starts: Tensor, columns: Tensor, values: NDArray[Any], size: int) -> Tensor:

@@ -12,9 +12,9 @@ import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, option
-from bertsmith.model.accounting import count_parameters, total
+from bertsmith.model.accounting import count_parameters, sum_parameters
 from bertsmith.model.bert import BertModel
-from bertsmith.model.meta_init import skeleton
+from bertsmith.model.meta_init import on_meta_device
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.flops import flops_per_token
@@ -184,7 +184,7 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         corpus = Corpus.open(job.corpus)
         config = resolve_pretraining(job, corpus, machine)
         objective = build_objective(config, corpus)
-        with skeleton():
+        with on_meta_device():
             shape = objective.new_model(config.model)
         counts = count_parameters(shape)
         state = state_bytes(shape, config, machine)
@@ -199,7 +199,7 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         trial = _try(objective, config, model.to(machine.device), machine, phases[-1], seconds)
     if machine.device.type == "cpu" and trial.peak_bytes and prepared_peak:
         trial = replace(trial, peak_bytes=max(trial.peak_bytes, prepared_peak))
-    heads = total(counts), total(counts, heads=False)
+    heads = sum_parameters(counts), sum_parameters(counts, heads=False)
     return Forecast(config, machine, *heads, phases, state, preparation, trial)
 
 

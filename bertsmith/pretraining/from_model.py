@@ -1,7 +1,7 @@
 """Continued pre-training: a model folder adapted to a corpus.
 
-The model keeps the shape that the folder has. A report lists what differs: additional tokens of the
-corpus's vocabulary, positions, heads that the folder lacks (new) or that pre-training lacks
+The model keeps its shape. A report lists the changes: additional tokens of the corpus's vocabulary,
+the number of positions, heads that the folder lacks (new) and heads that pre-training does not use
 (dropped). Any other difference is refused before anything is written.
 """
 
@@ -162,7 +162,7 @@ def _new_heads(
 def source_facts(
     name: str, folder: ModelFolder, weights: Mapping[str, str] | None = None
 ) -> SourceFacts:
-    """Return the facts about the model `name`, read from its folder or a checkpoint of the run.
+    """Return facts about the model `name`, read from its folder or from a checkpoint of the run.
 
     If `folder` is a checkpoint, `weights` are the checksums of the model's own files.
 
@@ -230,20 +230,20 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 
 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
-    """Describe a difference of `new` other than additional tokens, if any."""
+    """Describe the first difference between two tokenizers; tokens that `new` adds are none."""
     if type(old) is not type(new):
         return "it is of another kind"
-    for id_, (theirs, ours) in enumerate(zip(old.vocab, new.vocab, strict=False)):
-        if theirs != ours:
-            return f"id {id_:,} is {ours!r}, and {theirs!r} there"
+    for id_, (old_token, new_token) in enumerate(zip(old.vocab, new.vocab, strict=False)):
+        if old_token != new_token:
+            return f"id {id_:,} is {new_token!r} instead of {old_token!r}"
     if new.vocab_size < old.vocab_size:
-        return f"it has {new.vocab_size:,} tokens, and {old.vocab_size:,} there"
+        return f"it has {new.vocab_size:,} tokens, fewer than {old.vocab_size:,}"
     if (difference := new.other_cuts(old)) is not None:
         return difference
-    mine, others = deciding_settings(old), deciding_settings(new)
-    for name, value in mine.items():
-        if others[name] != value:
-            return f"{name} is {others[name]!r}, and {value!r} there"
+    old_settings, new_settings = deciding_settings(old), deciding_settings(new)
+    for name, value in old_settings.items():
+        if new_settings[name] != value:
+            return f"{name} is {new_settings[name]!r} instead of {value!r}"
     return None
 
 

@@ -8,8 +8,8 @@ from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
 
 MAX_TOKENS = 32 * 128
-"""Tokens that a process computes at once on a CPU by default. A tiny model trains no faster with
-twice this number, and a sixth slower with a quarter of it."""
+"""Tokens that a process computes at once on a CPU by default. With twice as many a tiny model
+trains no faster, with a quarter of them a sixth slower."""
 MAX_KEPT_BYTES = 512 * 10**6
 """Largest number of bytes of activations that a process keeps for the backward pass, unless a
 single row needs more: for base, 8 rows of 128 tokens in bf16, 4 in fp32. Activations of a generator
@@ -17,17 +17,17 @@ are not included."""
 
 
 def rows_of_micro_batch(
-    said: TrainingSettings, length: int, shape: BertConfig | None, machine: Machine | None
+    training: TrainingSettings, length: int, shape: BertConfig | None, machine: Machine | None
 ) -> int:
     """Choose the rows of a micro-batch, of `length` tokens each.
 
     Without `shape`, memory sets no limit; without `machine`, a step is one micro-batch.
     """
-    if said.micro_batch_size is not None or machine is None:
-        return min(said.micro_batch_size or said.batch_size, said.batch_size)
-    share = -(-said.batch_size // machine.num_processes)
+    if training.micro_batch_size is not None or machine is None:
+        return min(training.micro_batch_size or training.batch_size, training.batch_size)
+    share = -(-training.batch_size // machine.num_processes)
     most = min(share, rows_in_memory(length, shape, machine))
-    return even_rows(said.batch_size, machine.num_processes, most)
+    return even_rows(training.batch_size, machine.num_processes, most)
 
 
 def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> int:
@@ -46,7 +46,7 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
 
 
 def saved_activations(config: BertConfig, length: int, width: int) -> int:
-    """Count the bytes, `width` per number, that a row's backward pass needs kept.
+    """Estimate the bytes, `width` per number, that a row keeps for its backward pass.
 
     Each layer keeps per token vectors of H numbers: its input, query, key and value, the context,
     two inputs of LayerNorms and the first one's output, and with dropout two masks (10, else 8);

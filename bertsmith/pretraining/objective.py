@@ -2,9 +2,9 @@
 
 The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added;
 sentence order prediction (Lan et al. 2020, section 3.1), contrastive pairs or nothing can replace
-the latter. A row is a function of (corpus, seed, step, place in the step). So there is no shuffled
-copy of the corpus, a run can be resumed at any step, and the division of a step changes no row.
-Static masks (Liu et al. 2019, section 4.1) repeat those of the first `duplicates` epochs.
+the latter. A row is a function of (corpus, seed, step, number in the step). So there is no shuffled
+copy of the corpus, a run can be resumed at any step, and rows do not depend on how a step is
+divided. Static masks (Liu et al. 2019, section 4.1) repeat those of the first `duplicates` epochs.
 """
 
 import copy

@@ -44,14 +44,14 @@ class ReplacedTokens(Pretraining):
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute `mlm` of the generator and `rtd` of the discriminator."""
-        return self._judge(model, batch).terms
+        return self._detect(model, batch).terms
 
     def evaluate_part(self, model: BertModel, part: int, num_parts: int) -> list[Any]:
-        """Judge every `num_parts`-th eval batch, from batch `part` on."""
-        judged = [
-            self._judge(model, batch) for batch in self.held_out_batches(model, part, num_parts)
+        """Classify the tokens of every `num_parts`-th eval batch, from batch `part` on."""
+        detections = [
+            self._detect(model, batch) for batch in self.held_out_batches(model, part, num_parts)
         ]
-        return [detection.on_cpu() for detection in judged]
+        return [detection.on_cpu() for detection in detections]
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute losses and accuracies on the eval rows, and the detection of replaced tokens.
@@ -61,17 +61,17 @@ class ReplacedTokens(Pretraining):
         """
         if self.held_out is None:
             return {}
-        judged: list[Detection] = in_order(results)
+        detections: list[Detection] = in_order(results)
         figures = detection_figures(
-            torch.cat([each.is_replaced for each in judged]).long().numpy(),
-            torch.cat([each.logits for each in judged]).double().numpy(),
+            torch.cat([each.is_replaced for each in detections]).long().numpy(),
+            torch.cat([each.logits for each in detections]).double().numpy(),
         )
         return {
-            **held_out_figures(each.terms for each in judged),
+            **held_out_figures(each.terms for each in detections),
             **{f"held_out_rtd_{name}": value for name, value in figures.items()},
         }
 
-    def _judge(self, pair: BertModel, batch: Batch) -> "Detection":
+    def _detect(self, pair: BertModel, batch: Batch) -> "Detection":
         """Replace tokens and classify them."""
         model = cast(ElectraPair, pair)
         generator = model.generator

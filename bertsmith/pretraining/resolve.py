@@ -1,4 +1,4 @@
-"""Resolution of the user's settings to a pre-training with every value decided.
+"""Resolution of the user's settings: every value that was left open is decided.
 
 `resolve_pretraining` decides in this order: family and objective, size, length, division of a step,
 learning rate, evaluations. A resumed run must come to the same values.
@@ -47,11 +47,10 @@ LEARNING_RATES = {
     "large": 1e-4,
 }
 """Default learning rates: the larger the model, the smaller the rates that it tolerates. With the
-rate of tiny, mini learned nothing in 240 steps; with its own it had learned more than token
-frequencies after 800. Muon
-takes the same rates: after 1,500 steps on film reviews tiny had a masked LM loss of 4.26 with 2e-3,
-4.13 with 3e-3 and 4.16 with 6e-3, and after 4,000 steps 3.69 with 3e-3 and 3.76 with 6e-3 (one run
-each)."""
+rate of tiny, mini learned nothing in 240 steps; with its own rate it had learned more than token
+frequencies after 800. Muon takes the same rates: after 1,500 steps on film reviews, tiny had a
+masked-LM loss of 4.26 with 2e-3, 4.13 with 3e-3 and 4.16 with 6e-3; after 4,000 steps, 3.69 with
+3e-3 and 3.76 with 6e-3 (one run each)."""
 
 CONTINUED_SHARE = 1 / 3
 """Default learning rate of a continued model, as a fraction of that from scratch. With a higher

@@ -219,7 +219,7 @@ class StepRows:
         rows = MaskedRows.joined([self._group(group) for group in range(first_group, end_group)])
         start = chosen.start - first_group * GROUP_ROWS
         batch = rows[start : start + len(chosen)].collate(self.source.pair_task)
-        return batch.placed(chosen)
+        return batch.with_step_indices(chosen)
 
     def segments(self) -> list[Segments]:
         """Draw the token ranges of all rows, group by group."""

@@ -1,8 +1,8 @@
 """Layout of pre-training rows: token ids, segment ids and word numbers.
 
 The text is read segment by segment, and then all rows of a step are laid out at once. A row of one
-or two segments is the same as that of `Tokenizer.build_row`. Documents that share a row have one
-separator between them.
+or two segments equals that of `Tokenizer.build_row`. Documents that share a row have one separator
+between them.
 """
 
 from dataclasses import dataclass, replace
@@ -71,7 +71,7 @@ class RowReader:
         begin = np.cumsum(framed) - framed
         ids = np.full(framed.sum(), self._tokenizer.sep_id, dtype=np.int64)
         ids[begin[first]] = self._tokenizer.cls_id
-        ids[_places(begin + first, segments.lengths)] = text
+        ids[_token_indices(begin + first, segments.lengths)] = text
         is_second = segments.are_pairs & ~first
         type_ids = np.repeat(is_second * self._tokenizer.pair_type_id, framed)
         row_lengths = np.bincount(segments.rows, framed).astype(np.int64)
@@ -91,13 +91,13 @@ class RowReader:
         wide_starts, wide_ends = self._widen(segments)
         wide_lengths = wide_ends - wide_starts
         text = self._text(wide_starts, wide_ends)
-        places = _places(wide_starts, wide_lengths)
-        begins = bounds.begins(text, self._begin_sentence(places))
+        corpus_indices = _token_indices(wide_starts, wide_lengths)
+        begins = bounds.begins(text, self._begin_sentence(corpus_indices))
         # A segment cuts a word if the token after it continues one.
         after = np.cumsum(wide_lengths) - wide_lengths + segments.ends - wide_starts
         is_cut = (wide_ends > segments.ends) & ~np.append(begins, True)[after]
-        is_inside = (places >= np.repeat(segments.starts, wide_lengths)) & (
-            places < np.repeat(segments.ends, wide_lengths)
+        is_inside = (corpus_indices >= np.repeat(segments.starts, wide_lengths)) & (
+            corpus_indices < np.repeat(segments.ends, wide_lengths)
         )
         rows = self._lay_out(text[is_inside], segments)
         words = self._number(rows.ids, segments, begins[is_inside], is_cut)
@@ -113,12 +113,12 @@ class RowReader:
             np.minimum(sentences[after], segments.ends + CONTEXT),
         )
 
-    def _begin_sentence(self, places: np.ndarray) -> np.ndarray:
+    def _begin_sentence(self, corpus_indices: np.ndarray) -> np.ndarray:
         """Mark the corpus positions that begin a sentence, or follow a gap."""
         sentences = self._corpus.sentence_starts
-        begins: np.ndarray = sentences[np.searchsorted(sentences, places)] == places
+        begins: np.ndarray = sentences[np.searchsorted(sentences, corpus_indices)] == corpus_indices
         begins[0] = True
-        begins[1:] |= places[1:] != places[:-1] + 1
+        begins[1:] |= corpus_indices[1:] != corpus_indices[:-1] + 1
         return begins
 
     def _number(
@@ -129,7 +129,7 @@ class RowReader:
         text_starts = np.cumsum(framed) - framed + segments.is_first
         is_special = self._is_special[ids]
         begins_word = is_special.copy()
-        begins_word[_places(text_starts, segments.lengths)] |= begins
+        begins_word[_token_indices(text_starts, segments.lengths)] |= begins
         number = np.cumsum(begins_word) - 1
         # A word that begins before its segment has the number of the special token before it.
         is_left_out = is_special[begins_word]
@@ -137,7 +137,7 @@ class RowReader:
         return np.where(is_left_out[number], -1, number)
 
 
-def _places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _token_indices(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """List all positions of ranges, one range after another."""
     skipped = np.cumsum(lengths) - lengths
     return np.arange(lengths.sum()) + np.repeat(starts - skipped, lengths)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
-from bertsmith.data.unknown_tokens import tell_unknown
+from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import build_trained
@@ -46,7 +46,7 @@ from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.trainer import Summary
 
-TOLD_SECONDS = 5.0
+REPORTED_SECONDS = 5.0
 """A run in minutes reports the seconds of its preparation if they are at least this many."""
 
 
@@ -125,10 +125,10 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
         adapted = resolved.earlier_run.get("source") if resolved.checkpoint else None
         model, save, report = _begin(config, resolved.objective, resolved.start, adapted)
         if not self.resume:
-            tell_unknown(facts["unknown_rate"], job.corpus)
+            warn_unknown(facts["unknown_rate"], job.corpus)
         notes = [str(report)] if report else []
         seconds = time.monotonic() - self._began
-        if job.training.minutes is not None and seconds >= TOLD_SECONDS:
+        if job.training.minutes is not None and seconds >= REPORTED_SECONDS:
             notes.append(
                 f"Preparation took {seconds:.0f} seconds, which {option('minutes')} does not count."
             )

@@ -114,8 +114,8 @@ class Anchors:
             return self._epochs[epoch]
         rng = np.random.default_rng([self._seed, epoch])
         shift = rng.random() if self._moving else 0.5
-        places = (rng.permutation(self.num_anchors) + shift) * (self.num_tokens / self.num_anchors)
-        return np.minimum(places.astype(np.int64), self.num_tokens - 1)
+        offsets = (rng.permutation(self.num_anchors) + shift) * (self.num_tokens / self.num_anchors)
+        return np.minimum(offsets.astype(np.int64), self.num_tokens - 1)
 
 
 def draw_lengths(
@@ -207,8 +207,8 @@ def windows_around(bounds: Corpus, anchors: np.ndarray, length: int) -> SegmentP
 def halves_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return two rows per anchor: the text around it, cut in two between sentences.
 
-    `anchors` are token offsets, int64 `[rows / 2]`. Both halves have up to twice `length` tokens of
-    a document together, each at most `length`. A chunk of one sentence is extended by a neighbour.
+    `anchors` are token offsets, int64 `[rows / 2]`. Together the halves have up to twice `length`
+    tokens of a document, each at most `length`. A chunk of one sentence is extended by a neighbour.
     A document of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
     """
     starts = bounds.sentence_starts
@@ -357,7 +357,7 @@ def _gather_either_way(
 def _reach_for_neighbour(
     chunks: _Chunks, may_grow: np.ndarray, prefers_next: np.ndarray | bool = False
 ) -> _Chunks:
-    """Extend wanted chunks of one sentence by a neighbour.
+    """Extend chunks of one sentence by a neighbouring sentence, where `may_grow`.
 
     The neighbour is the previous sentence, or with `prefers_next` the next one; at a document's
     border it is the other one.

@@ -163,9 +163,8 @@ class PretrainingSettings:
         for name, share in zip(SHARES, self.shares, strict=True):
             _check(name, share, 0 <= share <= 1, "0 to 1")
         # Until the family determines the objective, the shares may be valid for either.
-        totals = [sum(self._shares_beside(usual)) for usual in self._usual_shares]
-        holds = any(math.isclose(total, 1) for total in totals)
-        if not holds:
+        totals = [sum(self._shares_with_defaults(shares)) for shares in self._default_shares]
+        if not any(math.isclose(total, 1) for total in totals):
             names = " + ".join(option(f"pretraining.{name}") for name in SHARES)
             raise ConfigError(f"{names}: found {round(totals[0], 6)}; allowed is 1.")
 
@@ -237,7 +236,7 @@ class PretrainingSettings:
 
     @property
     def pair_task(self) -> PairTaskName:
-        """The task on pairs, from `pairs`, or by `objective` and `rows` where it is open."""
+        """The task on pairs: `pairs`, or if open the default for `objective` and `rows`."""
         if self.replaces:
             return "none"
         if self.pairs is None:
@@ -273,25 +272,27 @@ class PretrainingSettings:
     @property
     def shares(self) -> Shares:
         """The shares masked, replaced and kept, with the objective's defaults."""
-        return self._shares_beside(self._usual_shares[0])
+        return self._shares_with_defaults(self._default_shares[0])
 
     @property
-    def _usual_shares(self) -> list[Shares]:
-        """Possible default shares: the objective's, or both if it is not known."""
+    def _default_shares(self) -> list[Shares]:
+        """The default shares of the objective, or those of both if the objective is open."""
         if self.objective is None:
             return [BERT_SHARES, ELECTRA_SHARES]
         return [ELECTRA_SHARES if self.replaces else BERT_SHARES]
 
-    def _shares_beside(self, usual: Shares) -> Shares:
+    def _shares_with_defaults(self, defaults: Shares) -> Shares:
         shares = (self.mask_share, self.random_share, self.keep_share)
-        hidden, replaced, unchanged = (
-            u if g is None else g for g, u in zip(shares, usual, strict=True)
+        masked, replaced, kept = (
+            default if share is None else share
+            for share, default in zip(shares, defaults, strict=True)
         )
-        return hidden, replaced, unchanged
+        return masked, replaced, kept
 
     def with_shares(self) -> "PretrainingSettings":
-        hidden, replaced, unchanged = self.shares
-        return replace(self, mask_share=hidden, random_share=replaced, keep_share=unchanged)
+        """Return the settings with all three shares set."""
+        masked, replaced, kept = self.shares
+        return replace(self, mask_share=masked, random_share=replaced, keep_share=kept)
 
     def at_end(self) -> "PretrainingSettings":
         """Return the settings at the end of the schedule, without a schedule."""
@@ -305,7 +306,7 @@ class PretrainingSettings:
 
     @property
     def has_open_shares(self) -> bool:
-        """Whether a share of the run is still to become a number of steps."""
+        """Whether a share of the run must still be converted to a number of steps."""
         is_start_open = self.start_steps is None and bool(self.start_share)
         return is_start_open or (
             self.masking_schedule_steps is None and bool(self.masking_schedule_share)
@@ -329,10 +330,10 @@ class PretrainingSettings:
 
     def of_held_out(self, pairs: PairTaskName) -> "PretrainingSettings":
         """Return the settings of eval rows, whose masking is equal in all runs."""
-        usual: dict[str, Any] = {**HELD_OUT_MASKING, "duplicates": 0, "pairs": pairs}
+        changes: dict[str, Any] = {**HELD_OUT_MASKING, "duplicates": 0, "pairs": pairs}
         if pairs in WHOLE_ROWS:
-            usual["short_seq_prob"] = SHORT_SEQ_PROB
-        return replace(self.at_end(), **usual)
+            changes["short_seq_prob"] = SHORT_SEQ_PROB
+        return replace(self.at_end(), **changes)
 
     def load_segmenter(self) -> Segmenter | None:
         """Load the Chinese word list or segmenter, if one is named.

@@ -41,9 +41,10 @@ def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
     """
     ordinary = np.ones(train.vocab_size, dtype=bool)
     ordinary[list(train.tokenizer().special_ids)] = False
-    seen = token_counts(train)[ordinary] + 1
-    met = token_counts(held_out)[ordinary]
-    return float(-(met * np.log(seen / seen.sum())).sum() / max(1, met.sum()))
+    train_counts = token_counts(train)[ordinary] + 1
+    eval_counts = token_counts(held_out)[ordinary]
+    log_probs = np.log(train_counts / train_counts.sum())
+    return float(-(eval_counts * log_probs).sum() / max(1, eval_counts.sum()))
 
 
 def token_counts(corpus: Corpus) -> IdArray:

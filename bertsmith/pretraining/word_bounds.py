@@ -35,7 +35,7 @@ class WordBounds:
     def __init__(self, tokenizer: Tokenizer, segmenter: Segmenter | None) -> None:
         self._continues = tokenizer.continues_word
         self._segmenter = segmenter
-        self._places = StringCache(self._find_places)
+        self._starts = StringCache(self._find_starts)
         self._pieces = chinese_pieces(tokenizer)
         self._is_chinese = self._pieces != ""
         if segmenter is not None and not self._is_chinese.any():
@@ -62,15 +62,15 @@ class WordBounds:
         is_chinese = self._is_chinese[ids]
         is_after_chinese = np.append(False, is_chinese[:-1])
         firsts = np.flatnonzero(is_chinese & (is_after_gap | ~is_after_chinese))
-        places = np.flatnonzero(is_chinese)
-        text = "".join(self._pieces[ids[places]].tolist())
-        starts = np.searchsorted(places, firsts)
-        ends = np.append(starts, len(places))[1:]
-        begins[places] = False
+        indices = np.flatnonzero(is_chinese)
+        text = "".join(self._pieces[ids[indices]].tolist())
+        starts = np.searchsorted(indices, firsts)
+        ends = np.append(starts, len(indices))[1:]
+        begins[indices] = False
         for first, start, end in zip(firsts.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            begins[first + self._places[text[start:end]]] = True
+            begins[first + self._starts[text[start:end]]] = True
 
-    def _find_places(self, text: str) -> np.ndarray:
+    def _find_starts(self, text: str) -> np.ndarray:
         """Find the characters of a Chinese text that begin a word, int64 `[words]` from 0."""
         assert self._segmenter is not None
         lengths = [len(word) for word in self._segmenter(text)]

@@ -1,7 +1,7 @@
 """Choice of whole words, spans (SpanBERT) or n-grams (ALBERT) for masked LM.
 
 Words are chosen in runs of neighbours. Each stretch of text is tiled with runs of random length,
-which are taken in random order until the sequence's budget is spent. Tiles cannot overlap, so no
+which are chosen in random order until the sequence's budget is spent. Tiles cannot overlap, so no
 draw is rejected and a word's probability does not depend on its position. No run crosses a special
 token, and so none reaches into another segment, document or sequence.
 """
@@ -50,10 +50,10 @@ def choose_words(
         The chosen positions in rising order, and the run that each was chosen with, both int64
         `[chosen]`; runs are numbered by their order in the row.
     """
-    places = np.flatnonzero(words >= 0)
-    is_first = _changes(words[places])
-    first = places[is_first]
-    sizes = np.diff(np.append(np.flatnonzero(is_first), len(places)))
+    word_indices = np.flatnonzero(words >= 0)
+    is_first = _changes(words[word_indices])
+    first = word_indices[is_first]
+    sizes = np.diff(np.append(np.flatnonzero(is_first), len(word_indices)))
     sequences = np.repeat(np.arange(len(lengths)), lengths)[first]
     # A stretch ends where a word does not begin right after the last token of the previous one.
     runs = _tile(_changes(first - np.cumsum(sizes) + sizes), run_lengths, rng)
@@ -63,7 +63,7 @@ def choose_words(
     is_chosen = np.zeros(len(first), dtype=bool)
     is_chosen[order] = _spend(budgets, sizes[order], runs[order], sequences[order])
     of_token = np.repeat(is_chosen, sizes)
-    return places[of_token], np.repeat(runs, sizes)[of_token]
+    return word_indices[of_token], np.repeat(runs, sizes)[of_token]
 
 
 def _tile(
@@ -97,25 +97,25 @@ def _spend(
     """
     left = np.arange(len(sizes))
     room = budgets.copy()
-    is_taken = np.zeros(len(sizes), dtype=bool)
+    is_chosen = np.zeros(len(sizes), dtype=bool)
     number = np.cumsum(_changes(runs)) - 1
     opening = sizes[_changes(runs)][number]
     while len(left := left[opening[left] <= room[sequences[left]]]):
         fits = _running_sums(sizes[left], sequences[left]) <= room[sequences[left]]
-        taken, rest = left[fits], left[~fits]
-        is_taken[taken] = True
-        spent = np.bincount(sequences[taken], sizes[taken], minlength=len(room))
+        chosen, rest = left[fits], left[~fits]
+        is_chosen[chosen] = True
+        spent = np.bincount(sequences[chosen], sizes[chosen], minlength=len(room))
         room = room - spent.astype(np.int64)
         is_cut = np.zeros(len(sizes), dtype=bool)
         is_cut[number[rest[_changes(sequences[rest])]]] = True
         left = rest[~is_cut[number[rest]]]
-    has_some = np.bincount(sequences[is_taken], minlength=len(room)) > 0
-    is_taken[_shortest(sizes, sequences, has_some)] = True
-    return is_taken
+    has_some = np.bincount(sequences[is_chosen], minlength=len(room)) > 0
+    is_chosen[_shortest(sizes, sequences, has_some)] = True
+    return is_chosen
 
 
 def _shortest(sizes: np.ndarray, sequences: np.ndarray, has_some: np.ndarray) -> np.ndarray:
-    """Return the first of the shortest words in each sequence without a taken word."""
+    """Return the first of the shortest words in each sequence without a chosen word."""
     words = np.flatnonzero(~has_some[sequences])
     by_size: np.ndarray = words[np.lexsort((sizes[words], sequences[words]))]
     return by_size[_changes(sequences[by_size])]

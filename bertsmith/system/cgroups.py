@@ -1,6 +1,7 @@
 """Limits that a container or a service manager sets by Linux's control groups, version 1 and 2.
 
-A group's limits hold for all groups within it, so the smallest of those up to the root counts.
+A group's limits hold for all groups within it, so the smallest limit from a process's group up to
+the root applies.
 """
 
 import math

@@ -13,11 +13,11 @@ def count_noun(count: int, one: str, several: str | None = None) -> str:
     return f"{count:,} {noun}"
 
 
-def counted(count: int, one: str, several: str) -> list[str]:
-    """List one line that begins with a count, or none if the count is 0.
+def line_with_count(count: int, one: str, several: str) -> list[str]:
+    """Return a list of one line that begins with a count, or an empty list if the count is 0.
 
-    >>> counted(1, "is", "are"), counted(2000, "is", "are"), counted(0, "is", "are")
-    (['1 is'], ['2,000 are'], [])
+    >>> line_with_count(2000, "is", "are"), line_with_count(0, "is", "are")
+    (['2,000 are'], [])
     """
     return [count_noun(count, one, several)] if count else []
 

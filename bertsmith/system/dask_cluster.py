@@ -26,7 +26,7 @@ CONNECT_SECONDS = 10
 WORKERS_SECONDS = 30
 """Seconds to wait for the first worker."""
 CHECK_SECONDS = 5
-"""Seconds without a result after which the workers are looked at."""
+"""Seconds without a result after which the state of the workers is checked."""
 MAX_DEATHS = 3
 """Workers that die while they work on an item, before the work is given up."""
 STUCK_SECONDS = 300
@@ -35,7 +35,7 @@ STUCK_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class _SameVersion(Generic[Item, Result]):
-    """Work that refuses a worker of another version of bertsmith than the one that asks."""
+    """Work that raises an error on a worker whose bertsmith is not of `version`."""
 
     work: Callable[[Item], Result]
     version: str
@@ -47,7 +47,7 @@ class _SameVersion(Generic[Item, Result]):
 
 
 class DaskCluster:
-    """Executor of the workers of a scheduler; made by `connect`."""
+    """Executor that hands items to the workers of a Dask scheduler; use `connect` to get one."""
 
     def __init__(self, client: Any, address: str) -> None:
         self._client = client
@@ -58,12 +58,12 @@ class DaskCluster:
     ) -> Generator[Result, None, None]:
         """Yield `work(item)` for each item, in order.
 
-        In memory are the items at work, one per thread of the workers, and results that are
+        In memory are the items in progress, one per thread of the workers, and results that are
         finished before those of earlier items.
 
         Raises:
-            ConfigError: an item was at work in `MAX_DEATHS` workers that died, the scheduler has
-                ended, or for `STUCK_SECONDS` all workers were paused or gone.
+            ConfigError: `MAX_DEATHS` workers died at work on one item, the scheduler has ended, or
+                for `STUCK_SECONDS` all workers were paused or gone.
         """
         same_version = _SameVersion(work, __version__)
         remaining = enumerate(items)
@@ -72,8 +72,8 @@ class DaskCluster:
         num_yielded = 0
         try:
             while True:
-                # No more items than threads: Dask blames an item that only waits at a worker for
-                # that worker's death, too.
+                # No more items than threads: when a worker dies, Dask counts that
+                # against the items that waited at it, too.
                 started = []
                 for index, item in islice(remaining, max(0, self._num_threads() - len(pending))):
                     started.append(self._submit(partial(same_version, item)))
@@ -99,7 +99,7 @@ class DaskCluster:
             return max(1, sum(self._client.nthreads().values()))
 
     def _submit(self, work: Callable[[], object]) -> Any:
-        """Submit work that has its arguments: Dask would search them for other futures."""
+        """Submit work without arguments, since Dask would search arguments for futures."""
         with self._reached():
             return self._client.submit(work, pure=False)
 
@@ -212,9 +212,9 @@ def connect(address: str) -> Iterator[DaskCluster]:
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, MemoryError) as error:  # an answer may seem to be of any length
         raise ConfigError(
-            f"{option('scheduler', address)}: no scheduler answers there (within "
+            f"{option('scheduler', address)}: no scheduler answers at this address (within "
             f"{CONNECT_SECONDS} seconds). Start one with 'dask scheduler' on a machine that all "
-            "reach, and give the address that it prints, such as tcp://192.168.1.10:8786."
+            "others reach, and give the address that it prints, such as tcp://192.168.1.10:8786."
         ) from error
     with client, _quiet("distributed.client"):
         _check_workers(client, address)
@@ -237,7 +237,7 @@ async def _allow_deaths(keys: Sequence[str], num_deaths: int, dask_scheduler: An
 
 
 async def _try(address: str) -> None:
-    """Connect and leave: `Client` would wait forever for a server of another kind."""
+    """Test the connection first: `Client` would wait forever for a server of another kind."""
     import distributed
 
     connection = distributed.core.connect(address, timeout=CONNECT_SECONDS)
@@ -246,7 +246,7 @@ async def _try(address: str) -> None:
 
 @contextmanager
 def _quiet(logger: str) -> Iterator[None]:
-    """Log nothing: what matters to the user is an error or a warning of ours."""
+    """Suppress a logger in the block; bertsmith raises its own errors and warnings."""
     log = logging.getLogger(logger)
     level = log.level
     log.setLevel(logging.CRITICAL)

@@ -2,8 +2,8 @@
 
 A file is written under a temporary name beside its path and then renamed, so a reader never sees
 half of it, even after a crash or on a full disk. (A pipe or a device, which cannot be renamed, is
-written to directly.) A folder is built in the same way; while the new one takes the place of an old
-one, there is neither for a moment.
+written to directly.) A folder is built in the same way. While a new folder replaces an old one,
+neither exists for a moment.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
             folder.
 
     Raises:
-        InputError: the disk is full or the folder cannot be written; a file at `path` is as it was.
+        InputError: the disk is full or the folder cannot be written; `path` is unchanged.
     """
     path = Path(path)
     with writing(path):
@@ -83,7 +83,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         ConfigError: another process or thread is in such a block.
     """
     with contextlib.ExitStack() as stack:
-        if not is_held(folder) and not _take(stack, folder, os.O_RDONLY, shared):
+        if not is_held(folder) and not _lock(stack, folder, os.O_RDONLY, shared):
             raise ConfigError(
                 f"{folder}: another process is using this folder. Wait until it ends, or choose "
                 f"another {option('out')}."
@@ -107,7 +107,7 @@ def hold_folder(
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: a file, not a folder. Choose another {option('out')}.")
     with contextlib.ExitStack() as stack:
-        _make(stack, folder)
+        _make_folder(stack, folder)
         stack.enter_context(locked(folder, shared=shared))
         check()
         yield
@@ -137,11 +137,11 @@ def hold_outputs(
             if path is None or (path.exists() and not path.is_file()):  # such as a pipe
                 continue
             target = Path(os.path.realpath(path))
-            _make(stack, target.parent)
+            _make_folder(stack, target.parent)
             with writing(path):
                 lock = target.with_name(f".{target.name}.lock")
-                is_taken = _take(stack, lock, os.O_RDWR | os.O_CREAT)
-            if not is_taken:
+                is_locked = _lock(stack, lock, os.O_RDWR | os.O_CREAT)
+            if not is_locked:
                 raise ConfigError(
                     f"{flag} {path}: another process is writing this file. Wait until it ends, or "
                     "choose another file."
@@ -149,7 +149,7 @@ def hold_outputs(
         yield
 
 
-def _make(stack: contextlib.ExitStack, folder: Path) -> None:
+def _make_folder(stack: contextlib.ExitStack, folder: Path) -> None:
     """Make a folder and its missing parents; the stack removes those that are still empty."""
     target = Path(os.path.realpath(folder))
     missing = [each for each in (target, *target.parents) if not each.exists()]
@@ -164,8 +164,8 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _take(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = False) -> bool:
-    """Lock a folder or a lock file until the stack ends; False if another process has it.
+def _lock(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = False) -> bool:
+    """Lock a folder or a lock file until the stack ends; return False if another process has it.
 
     A lock file, which `flags` create, is removed at the end. On systems without locks this returns
     True.
@@ -219,25 +219,24 @@ def _check_outputs(
     Raises:
         ConfigError: names the flag.
     """
-    taken = {"the input": read}
+    other_files = {"the input": read}
     for flag, path in outputs.items():
         if path is not None and path.is_dir():
             raise ConfigError(f"{flag} {path} is a folder. Name a file in it.")
-        for use, other in taken.items():
+        for use, other in other_files.items():
             if path is not None and other is not None and _is_same_file(path, other):
                 raise ConfigError(f"{flag} {path} is also {use}. Choose another file.")
         if path is not None and (path.is_file() or not path.exists()):  # no pipe or device
             if flag.endswith("page") and path.suffix.lower() not in PAGE_ENDINGS:
                 raise ConfigError(
-                    f"{flag}: found '{path}'; allowed are names that end in "
-                    f"{' or '.join(PAGE_ENDINGS)}."
+                    f"{flag}: found '{path}'; the name must end in {' or '.join(PAGE_ENDINGS)}."
                 )
             if path.is_file() and model is not None and model.is_dir() and is_within(path, model):
                 raise ConfigError(
                     f"{flag} {path} is a file in the folder of the model, {model}, and would be "
                     "replaced. Choose another file."
                 )
-        taken[f"the file of {flag}"] = path
+        other_files[f"the file of {flag}"] = path
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
@@ -275,7 +274,7 @@ def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
 
     On Windows this does nothing.
     """
-    if sys.platform == "win32":  # where asking by a signal whether a process lives would end it
+    if sys.platform == "win32":  # here signal 0, which tests if a process lives, would end it
         return
     temporary = re.compile(rf"\.{name}\.(\d{{1,9}})\.tmp")
     with contextlib.suppress(OSError):  # the folder cannot be listed, or another process was faster
@@ -350,7 +349,8 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 def _locked_folder(path: Path) -> tuple[Path, int | None]:
     """Make a folder beside `path`, locked for as long as this process lives.
 
-    It gets its name only once it is locked, so a folder of that name without a lock is a leftover.
+    The folder gets its final temporary name only once it is locked, so a folder of such a name
+    without a lock is a leftover.
     """
     made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
     made.chmod(0o755)
@@ -401,10 +401,10 @@ def write_error(path: Path, error: OSError) -> WriteError:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name `path` in errors of the block, which writes it, perhaps under a temporary name.
+    """Turn an OSError of the block into an error that names `path`, not a temporary name.
 
     Raises:
-        InputError: in place of the block's OSError.
+        InputError: the block raised an OSError.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Forked children: of its parent's threads, a forked process has only the one that forked.
+"""Threads and locks in forked processes, which have only the thread that forked.
 
-torch would wait for the others for ever, so a forked process computes with one thread. A lock that
-another thread of the parent held would stay locked for ever.
+torch would wait forever for the parent's other threads, so a forked process computes with one
+thread. A lock that another thread of the parent held would stay locked forever.
 """
 
 import os
@@ -23,7 +23,8 @@ def is_forked() -> bool:
 class ForkSafeLock:
     """A lock that is free in a forked child, even if a thread held it in the parent.
 
-    In that case the child calls `reset`, since the data that the lock guards may be half changed.
+    In that case `reset` is called in the child, since the data that the lock guards may be half
+    changed.
     """
 
     def __init__(self, reset: Callable[[], object] = lambda: None) -> None:

@@ -1,7 +1,7 @@
 """Device, precision, threads and fp32 route of a run.
 
-They are chosen by measuring; a resumed run keeps its first choices. The route is how torch computes
-fp32 products (`Float32Route`).
+They are chosen by measuring; a resumed run keeps its first choices. The fp32 route is how torch
+multiplies fp32 matrices (`Float32Route`).
 """
 
 import contextlib
@@ -95,8 +95,8 @@ def select_device(name: str) -> torch.device:
         raise SettingError("device", name, ("auto", "cpu", "cuda", "cuda:N", "mps"))
     if int(index or 0) >= present[kind]:
         raise ConfigError(
-            f"{option('device')}: found '{name}'; torch finds {present[kind]} of that kind. Use "
-            f"{option('device', 'auto')}."
+            f"{option('device')}: found '{name}', but torch sees "
+            f"{count_noun(present[kind], f'{kind} device')}. Use {option('device', 'auto')}."
         )
     return torch.device(name)
 

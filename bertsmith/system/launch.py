@@ -1,8 +1,8 @@
 """The rank of this process among those that a launcher started: torchrun, SLURM, MPI.
 
 torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, and so do Ray Train and the
-launchers that start processes by torchrun (`accelerate launch`, `fabric run`). SkyPilot does not:
-the command of its job starts torchrun. The variables of `srun` and `mpirun` are mapped to these.
+launchers that start processes by torchrun (`accelerate launch`, `fabric run`). In a SkyPilot job,
+the command starts torchrun. The variables of `srun` and `mpirun` are mapped to torchrun's.
 """
 
 import os
@@ -18,7 +18,7 @@ DEFAULT_PORT = 29500
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """Variable in which torchrun counts how often it has started all ranks again after a fault."""
 
-OF_LAUNCHERS = {
+LAUNCHER_VARIABLES = {
     "RANK": ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"),
     "WORLD_SIZE": ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
     "LOCAL_RANK": ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
@@ -73,9 +73,9 @@ def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
 def _names_of_launcher(values: Mapping[str, str]) -> dict[str, str]:
     """Return the launcher's variable for each of torchrun's; empty without a launcher."""
     if "RANK" in values and "WORLD_SIZE" in values:
-        return {name: name for name in OF_LAUNCHERS}
-    for launcher in zip(*OF_LAUNCHERS.values(), strict=True):
-        names = dict(zip(OF_LAUNCHERS, launcher, strict=True))
+        return {name: name for name in LAUNCHER_VARIABLES}
+    for launcher in zip(*LAUNCHER_VARIABLES.values(), strict=True):
+        names = dict(zip(LAUNCHER_VARIABLES, launcher, strict=True))
         # An interactive SLURM shell has a job, but no launched task.
         is_launched = names["RANK"] in values and names["WORLD_SIZE"] in values
         if is_launched and ("SLURM_STEP_ID" in values or "SLURM_PROCID" not in launcher):

@@ -115,7 +115,7 @@ def gflops(multiply: Callable[[], object], num_rows: int = NUM_ROWS, seconds: fl
 
 
 def _is_disproved(speeds: ProductSpeeds) -> bool:
-    """Time the chosen kind of product again, for some 50 ms, and compare.
+    """Time the chosen kind of product again, for some 50 ms, and compare with `speeds`.
 
     Half the rows give the same speed and save memory: predicting a text peaks at 265 MiB, not 273.
     """

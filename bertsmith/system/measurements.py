@@ -3,8 +3,9 @@
 Each has a key. That of a CPU names the processor, the instructions that torch uses and torch's
 version, and for some also the number of threads; that of a GPU names the device and torch's
 version. A process repeats a stored measurement if it is a month old, if other programs kept the
-cores busy while it was taken, or if a short trial contradicts it, but not while the cores are busy,
-because a new one would be no better. A pinned one (`"is_pinned": true` in the file) stays as it is.
+cores busy while it was taken, or if a short trial contradicts it. It does not repeat one while the
+cores are busy, because the new one would be no better. A pinned measurement (`"is_pinned": true` in
+the file) is not repeated.
 """
 
 import contextlib
@@ -41,7 +42,7 @@ CORE_TIMES = Path("/proc/stat")
 CACHE_NAME = "measurements.json"
 
 _checked: set[str] = set()
-"""Keys for which this process has asked; their stored measurements are checked the first time."""
+"""Keys that this process has looked up; a stored measurement is checked at the first look-up."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def forget(device_key: str) -> None:
 
 
 def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
-    """Call `run` for `seconds`; return its shortest time, as other load only adds time."""
+    """Call `run` for `seconds`, repeatedly; return its shortest time, as load only adds time."""
     run()
     best = float("inf")
     deadline = time.perf_counter() + seconds

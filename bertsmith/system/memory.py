@@ -1,4 +1,4 @@
-"""Memory of processes, mostly as Linux counts it, and errors that say that memory is lacking.
+"""Memory of processes, mostly as Linux counts it, and errors about too little memory.
 
 In the sum over several processes, memory that they share, such as a run's arrays and the code of
 libraries, counts once.
@@ -26,7 +26,7 @@ LACK_SIGNS = (
 RESET_TOLERANCE = 2**24
 """Bytes by which a peak may lie above the present memory right after it was reset; Linux counts
 both only roughly."""
-ASKED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")
+REQUESTED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")
 BYTE_UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -38,8 +38,8 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def requested_bytes(error: BaseException) -> int | None:
-    """Read from a `lacks_memory` error how many bytes were asked for; None if it has no number."""
-    match = ASKED_PATTERN.search(str(error))
+    """Read from a `lacks_memory` error how many bytes were requested; None if it has no number."""
+    match = REQUESTED_PATTERN.search(str(error))
     if match is None:
         return None
     return round(float(match[1]) * BYTE_UNITS[match[2][0]])

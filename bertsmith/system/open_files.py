@@ -4,7 +4,7 @@ import sys
 
 
 def allow_open_files(count: int) -> int:
-    """Raise the limit on open files to `count` where the system lets us; return the new limit."""
+    """Raise the limit on open files towards `count` as far as allowed; return the new limit."""
     if sys.platform == "win32":  # there is no such limit
         return count
     import resource

@@ -1,4 +1,4 @@
-"""Paths: quoted for a shell, free names, links followed, and names that are not UTF-8."""
+"""Functions on paths: quoting for a shell, unused names, containment, names that are not UTF-8."""
 
 import os
 import shlex
@@ -37,8 +37,8 @@ def is_within(path: Path, folder: Path) -> bool:
 def check_outside(out: Path, *inputs: Path | str | None) -> None:
     """Refuse an output folder that is an input, or is inside one.
 
-    The next command would read it as one of the texts, or it would be lost when the input is
-    replaced.
+    Otherwise the next command would read the output as one of the texts, or the output would be
+    lost when the input is replaced.
 
     Raises:
         ConfigError: names both.

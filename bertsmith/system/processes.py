@@ -1,7 +1,7 @@
 """Parallel map over processes, with results in order.
 
-Only a few items are in flight at a time, so memory does not grow with their number. A worker never
-outlives the main process, even if that is killed.
+Only a few items are in progress at a time, so memory does not grow with their number. Workers end
+with the main process, even if that is killed.
 """
 
 import multiprocessing
@@ -27,26 +27,26 @@ from bertsmith.system.executor import Item, Result
 from bertsmith.system.held_signals import signals_held_back
 from bertsmith.system.stop_signal import SIGNALS
 
-# Default number of workers on a computer with many cores. The main process alone writes results; it
+# Default number of workers on a computer with many cores. Only the main process writes results; it
 # cannot keep more workers busy, and each takes memory.
 MAX_PROCESSES = 16
 MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
 
-def num_processes(asked: int | None = None) -> int:
-    """Return the requested number of processes.
+def num_processes(requested: int | None = None) -> int:
+    """Return the number of processes to start.
 
     By default it is one for each core that this process may use, but at most `MAX_PROCESSES`.
 
     Raises:
         ConfigError: it is below 1 or far too large.
     """
-    if asked is None:
+    if requested is None:
         return min(available_cores(), MAX_PROCESSES)
-    check_largest("processes", asked)
-    if asked < 1:
-        raise SettingError("processes", asked, "1 or more")
-    return asked
+    check_largest("processes", requested)
+    if requested < 1:
+        raise SettingError("processes", requested, "1 or more")
+    return requested
 
 
 @contextmanager
@@ -134,22 +134,22 @@ class _Worker:
     """A process that handles one item at a time.
 
     Each worker has its own pipe. If it dies while it sends a result, the pipe breaks and `do`
-    raises an error. The standard library's pool shares one pipe among all, and would
-    wait forever.
+    raises an error. The standard library's pool shares one pipe among all workers, and would wait
+    forever.
     """
 
     def __init__(self, work: Callable[[Any], Any]) -> None:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
-        self._pipe, theirs = spawn.Pipe()
-        self._process = spawn.Process(target=_serve, args=(work, theirs), daemon=True)
+        self._pipe, worker_pipe = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(work, worker_pipe), daemon=True)
         try:
             with signals_held_back(), without_script():
                 self._process.start()
         except BrokenPipeError as error:
             raise self._died() from error
         finally:
-            theirs.close()
+            worker_pipe.close()
 
     def do(self, item: Any) -> Any:
         """Return the result of `work` for an item, or raise its error."""

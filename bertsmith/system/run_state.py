@@ -40,19 +40,19 @@ def check_finished(files: SmallFiles) -> None:
             f"{directory}: this {kind} was stopped before its end: {state}. Repeat the command "
             f"that began it, with {option('resume', True)}{other}."
         )
-    _note_checkpoint(directory)
+    _warn_of_checkpoint(directory)
 
 
 def name_kind(run: Mapping[str, Any]) -> str:
     if "series" in run:
         return "series of runs"
     command = run.get("command")
-    # A system beside BERT has a command of its own, such as "pretrain gpt".
+    # Models other than BERT have commands of their own, such as "pretrain gpt".
     is_pretraining = command in PRETRAINING or str(command).startswith("pretrain ")
     return "pre-training" if is_pretraining else "fine-tuning"
 
 
-def _note_checkpoint(directory: Path) -> None:
+def _warn_of_checkpoint(directory: Path) -> None:
     """Warn that a checkpoint of a fine-tuning lacks results of the end of the run."""
     if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
         return
@@ -67,8 +67,8 @@ def _note_checkpoint(directory: Path) -> None:
 def read_run(files: SmallFiles) -> Mapping[str, Any]:
     """Read run.json.
 
-    The result is empty if there is no such file, if it is damaged, of which a warning tells, or if
-    it is not an object and so was written by another program.
+    The result is empty if there is no such file, if it is damaged (with a warning), or if it is not
+    an object and so was written by another program.
     """
     try:
         run = json.loads(files.read("run.json"))
@@ -78,8 +78,8 @@ def read_run(files: SmallFiles) -> Mapping[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         warn_once(
-            f"{files.path('run.json')}: damaged ({describe_json_error(error)}), so it is "
-            "not known whether the run reached its end. Copy the folder again."
+            f"{files.path('run.json')}: damaged ({describe_json_error(error)}), so it is not known "
+            "whether the run reached its end. Copy the folder again."
         )
         return {}
     return run if isinstance(run, Mapping) else {}

@@ -39,8 +39,7 @@ def read_small_file(path: Path) -> bytes:
 def describe_json_error(error: ValueError | RecursionError) -> str:
     """Describe why a file is not JSON.
 
-    For deep nesting Python's own message speaks of its recursion depth, which tells a user nothing
-    about the file.
+    For deep nesting Python's own message is about its recursion depth, not about the file.
     """
     return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
 

@@ -32,7 +32,7 @@ class _LastRequest:
     def is_repeated_by(self, number: int) -> bool:
         """Return whether a signal repeats the last request.
 
-        A hang-up may come from the shell and, at any time later, from the system.
+        A hang-up may come first from the shell and later, at any time, from the system.
         """
         if number == HANG_UP:
             return self.at > NEVER

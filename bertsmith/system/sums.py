@@ -38,11 +38,11 @@ lists, only the existence is checked."""
 
 
 @contextlib.contextmanager
-def summed(directory: Path, *names: str) -> Iterator[None]:
-    """Record the sums of these files, which the block writes, if it ends without an error.
+def recording_sums(directory: Path, *names: str) -> Iterator[None]:
+    """Record checksums of the files that the block writes, if it ends without an error.
 
-    Their old sums are removed before the block, so that a process that is killed while it writes
-    leaves no wrong sums.
+    The old checksums are removed before the block, so that a process that is killed while it writes
+    leaves no wrong ones.
     """
     recorded, _ = _read_sums(SmallFiles(directory))
     sums = {name: digest for name, digest in recorded.items() if name not in names}

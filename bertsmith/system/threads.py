@@ -64,7 +64,10 @@ _setting = ForkSafeLock()
 
 
 def own_num_threads() -> int:
-    """Return torch's number of threads for this thread of Python, in no other one's change."""
+    """Return torch's number of threads for this thread of Python.
+
+    The lock keeps the call out of another thread's `set_own_threads`.
+    """
     with _setting:
         return torch.get_num_threads()
 
@@ -73,8 +76,8 @@ def set_own_threads(count: int) -> None:
     """Set the number of torch's threads for this thread of Python alone.
 
     torch's setting belongs to a thread, but the number that was set last is also the default of
-    threads that have not read it before. So a new thread reads the default before the change, and
-    sets it again after it. Between the two, threads that do not use `own_num_threads` may read
+    threads that have not read it before. So a helper thread reads the default before the change and
+    restores it afterwards. Between the two, threads that do not use `own_num_threads` may read
     `count`.
     """
     if own_num_threads() == count:
@@ -110,7 +113,7 @@ _starting = ForkSafeLock()
 
 
 def _workers(count: int) -> ThreadPoolExecutor:
-    """Return the pool, which all callers share, so that they do not compete for cores."""
+    """Return the thread pool; all callers share it, so that they do not compete for cores."""
     with _starting:
         return _start(count, os.getpid())
 

@@ -1,7 +1,7 @@
 """Isolation of bertsmith from the caller's torch modes and random numbers, and vice versa.
 
-Callers may load, fit and predict under `torch.inference_mode`, in autocast, with another default
-type or device, and in several threads at once.
+Callers may load, train and predict under `torch.inference_mode`, in autocast, with another default
+dtype or device, and in several threads at once.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ RANDOM_FUNCTIONS = frozenset(
 """Functions that draw from torch's global generator unless they get another one."""
 
 _default_types: list[torch.dtype] = []
-"""The caller's default type, then an entry for each open block."""
+"""The caller's default dtype, then an entry for each open block."""
 _changing_type = threading.Lock()
 
 
@@ -32,7 +32,7 @@ _changing_type = threading.Lock()
 def usual_modes() -> Iterator[None]:
     """Compute in the block by default on the CPU, in fp32, with gradients and without autocast.
 
-    All of these settings but the default type belong to this thread.
+    All of these settings except the default dtype belong to this thread.
     """
     with contextlib.ExitStack() as stack:
         if torch.is_inference_mode_enabled():
@@ -52,7 +52,7 @@ def usual_modes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _default_float32() -> Iterator[None]:
-    """Make fp32 the default type; it is process-wide, so the last block to end restores it."""
+    """Make fp32 the default dtype; it is process-wide, so the last block to end restores it."""
     with _changing_type:
         if not _default_types:
             _default_types.append(torch.get_default_dtype())

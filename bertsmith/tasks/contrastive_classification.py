@@ -96,7 +96,7 @@ class ContrastiveTask(LabelTask[PredictionT]):
         All texts of a step are in memory at once, since they are compared.
         """
         encoded = super().encode(tokenizer, examples, max_length, labelled=labelled)
-        return encoded.thinned(MICRO_BATCH_TOKENS // self.group_size) if labelled else encoded
+        return encoded.limit_tokens(MICRO_BATCH_TOKENS // self.group_size) if labelled else encoded
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Compute the vectors of the rows, fp32 `[sequences, hidden]`."""

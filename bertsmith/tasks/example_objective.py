@@ -160,8 +160,8 @@ class FineTuning(Objective[BertModel, Batch]):
 
     def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
         used = VocabularySubset.of(model, self.token_ids)
-        self.renumber(used.numbers)
-        used.narrow(model)
+        self.renumber(used.new_ids)
+        used.shrink(model)
         return used
 
     @property
@@ -172,8 +172,8 @@ class FineTuning(Objective[BertModel, Batch]):
     def renumber(self, numbers: NDArray[np.int32]) -> None:
         """Replace each token id `i` by `numbers[i]`, int32 `[vocabulary]`."""
         train, held_out = self.train, self.held_out
-        self.train = replace(train, encoded=train.encoded.renumbered(numbers))
-        self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
+        self.train = replace(train, encoded=train.encoded.remap_ids(numbers))
+        self.held_out = replace(held_out, encoded=held_out.encoded.remap_ids(numbers))
 
     def num_micro_batches(self, step: int) -> int:
         return len(self._groups(step))
@@ -184,7 +184,7 @@ class FineTuning(Objective[BertModel, Batch]):
         group = self._groups(step)[index]
         firsts = self._first_rows(step)
         positions = [firsts[i] + row for i in group for row in range(len(encoded.rows_of(i)))]
-        return collate(encoded, group).placed(positions)
+        return collate(encoded, group).with_step_indices(positions)
 
     def num_rows(self, step: int) -> int:
         """Count the rows of all examples of a step."""
@@ -265,7 +265,7 @@ def training_examples(
     """
     notes = tuple(task.notes(examples, encoded)) if labelled else ()
     if task.rows_are_windows:
-        encoded = encoded.thinned(MICRO_BATCH_TOKENS)
+        encoded = encoded.limit_tokens(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
     learned = encoded
     if not task.rows_stay_together:

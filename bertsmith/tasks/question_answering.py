@@ -45,7 +45,7 @@ from bertsmith.metrics.answers import (
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.system.counts import counted
+from bertsmith.system.counts import line_with_count
 from bertsmith.tasks.answer_baselines import AnswerBaselines
 from bertsmith.tasks.answer_prediction import (
     NONE,
@@ -286,37 +286,37 @@ class Answer(Task[Question, AnswerPrediction]):
         )
         return [
             *([allowed] if longest_predicted > MAX_ANSWER_LENGTH else []),
-            *counted(num_moved, f"answer was {moved}", f"answers were {moved}"),
-            *counted(
+            *line_with_count(num_moved, f"answer was {moved}", f"answers were {moved}"),
+            *line_with_count(
                 sum(answer.start is None for answer in answers),
                 "answer does not occur in its passage",
                 "answers do not occur in their passage",
             ),
-            *counted(
+            *line_with_count(
                 num_long,
                 f"answer is {longer.format('it')}",
                 f"answers are {longer.format('all')}",
             ),
-            *counted(
+            *line_with_count(
                 num_inside_token,
                 "answer begins or ends inside a token; predicted answers are whole tokens",
                 "answers begin or end inside a token; predicted answers are whole tokens",
             ),
-            *counted(
+            *line_with_count(
                 labels.num_cut,
                 "window cuts an answer and is trained as 'no answer'; a larger "
                 f"{option('max_length')} helps",
                 "windows cut an answer and are trained as 'no answer'; a larger "
                 f"{option('max_length')} helps",
             ),
-            *counted(
+            *line_with_count(
                 labels.num_unreachable,
                 "question has an answer that is whole in no window; a larger "
                 f"{option('max_length')} helps",
                 "questions have an answer that is whole in no window; a larger "
                 f"{option('max_length')} helps",
             ),
-            *counted(
+            *line_with_count(
                 num_empty,
                 "question or its passage is empty",
                 "questions or their passages are empty",

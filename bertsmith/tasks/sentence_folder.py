@@ -16,7 +16,7 @@ from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.model.nested_folder import STATIC_MODULE, inner_folder
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import summed
+from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
 
@@ -124,7 +124,7 @@ class SentenceFolder:
             LENGTH_FILES[0]: {"max_seq_length": self.max_length, "do_lower_case": False},
             "modules.json": modules,
         }
-        with summed(directory, *files):
+        with recording_sums(directory, *files):
             for name, content in files.items():
                 write_json(directory / name, content)
 

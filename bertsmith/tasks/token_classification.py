@@ -40,7 +40,7 @@ from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, ExamplesError, InputError, option
 from bertsmith.model.bert import BertModel
-from bertsmith.system.counts import count_noun, counted
+from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.losses import ClassLoss, class_loss
@@ -278,7 +278,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             *([alike] if alike else []),
             *([f"all {len(examples[0].words):,} words are one sentence"] if is_lone else []),
             *([CHARACTERS] if self.split == "words" and _are_split_characters(examples) else []),
-            *counted(
+            *line_with_count(
                 num_within,
                 f"entity ends within a word and labels all of it{SPLIT_ADVICE}",
                 f"entities end within a word and label all of it{SPLIT_ADVICE}",
@@ -440,7 +440,7 @@ def scheme_note(
         broken = count_noun(num_illegal, "sentence breaks", "sentences break")
         notes.append(f"{broken} {file_scheme}, {treatment}")
     shown: tuple[Remark, ...] = ("comments", "joined_documents")
-    notes += [line for name in shown for line in counted(remarks[name], *REMARKS[name])]
+    notes += [line for name in shown for line in line_with_count(remarks[name], *REMARKS[name])]
     return f" ({'; '.join(notes)})" if notes else ""
 
 

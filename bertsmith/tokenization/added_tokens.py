@@ -1,8 +1,8 @@
 """Added tokens such as [MASK], which text is searched for before tokenization.
 
 Flags, and the choice among overlapping matches, are those of the `tokenizers` library: the leftmost
-match counts, of several there the longest. A match that `single_word` rejects is skipped whole, and
-white space taken by `lstrip` and `rstrip` belongs to the token.
+match wins, and of several matches that begin there the longest. A match that `single_word` rejects
+is skipped whole. White space that `lstrip` and `rstrip` take belongs to the token.
 """
 
 import re
@@ -42,26 +42,26 @@ class TokenFinder:
     """Splitter of text at added tokens.
 
     Args:
-        tokens: token ids and tokens; of two with the same form the first is found.
-        form: maps a token's content to its form in the searched text.
+        tokens: token ids and tokens; of two with the same searched form the first is found.
+        to_searched_form: maps a token's content to its form in the searched text.
     """
 
     def __init__(
-        self, tokens: Sequence[tuple[int, AddedToken]], form: Callable[[str], str] = str
+        self, tokens: Sequence[tuple[int, AddedToken]], to_searched_form: Callable[[str], str] = str
     ) -> None:
         self._tokens: dict[str, tuple[int, AddedToken]] = {}
         for id_, token in tokens:
-            if shape := form(token.content):
-                self._tokens.setdefault(shape, (id_, token))
+            if searched_form := to_searched_form(token.content):
+                self._tokens.setdefault(searched_form, (id_, token))
         longest_first = sorted(self._tokens, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        self._first_characters = frozenset(shape[0] for shape in self._tokens)
+        self._first_characters = frozenset(searched_form[0] for searched_form in self._tokens)
 
     def __bool__(self) -> bool:
         return bool(self._tokens)
 
     def may_be_in(self, text: str) -> bool:
-        """Check quickly for tokens; False is certain, True is not."""
+        """Check quickly whether tokens may occur; False is certain, True is not."""
         return any(map(text.__contains__, self._first_characters))
 
     def pieces(self, text: str) -> Iterator[Piece]:

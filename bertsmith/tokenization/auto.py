@@ -69,7 +69,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     those that both lack are the defaults of the kind.
 
     Raises:
-        CheckpointError: there is no tokenizer, one of a kind that we do not have, two of different
+        CheckpointError: there is no tokenizer, one of an unsupported kind, two of different
             kinds, or a damaged one; the message names the file.
     """
     path = Path(path)

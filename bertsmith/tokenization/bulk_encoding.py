@@ -32,7 +32,8 @@ BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
 MAX_KEPT = 1 << 19
 LONGEST_KEPT = 64  # bytes; longer chunks recur too seldom to be cached
 
-# A place is the index of a chunk's first id and, in the lowest bits, their number.
+# An id range is one integer: the index of a chunk's first id and, in the lowest bits, the number of
+# its ids.
 _COUNT_BITS = 24
 _COUNT = (1 << _COUNT_BITS) - 1
 _SPACE, _PUNCTUATION, _PART = range(3)
@@ -45,8 +46,8 @@ def _kind(code: int) -> int:
     return _SPACE if code < 128 and clean(chr(code)) == " " else _PART
 
 
-class _Places(dict[bytes, int]):
-    """Cache of the places of each chunk's ids in `ids`."""
+class _IdRanges(dict[bytes, int]):
+    """Cache from a chunk to the range of its ids in `ids`."""
 
     def __init__(self, compute: ChunkIds) -> None:
         super().__init__()
@@ -55,11 +56,11 @@ class _Places(dict[bytes, int]):
 
     def __missing__(self, chunk: bytes) -> int:
         ids = self._compute(chunk)
-        packed_place = len(self.ids) << _COUNT_BITS | len(ids)
+        id_range = len(self.ids) << _COUNT_BITS | len(ids)
         self.ids.extend(ids)
         if len(chunk) <= LONGEST_KEPT:
-            self[chunk] = packed_place
-        return packed_place
+            self[chunk] = id_range
+        return id_range
 
 
 class BulkEncoder:
@@ -83,7 +84,7 @@ class BulkEncoder:
         self._forget()
 
     def _forget(self) -> None:
-        self._places = _Places(self._compute)
+        self._id_ranges = _IdRanges(self._compute)
         self._table = ChunkTable()
 
     def encode(self, texts: Iterable[bytes]) -> tuple[Ids, NDArray[np.int64]]:
@@ -99,18 +100,18 @@ class BulkEncoder:
         return np.concatenate([no_ids, *ids]), np.concatenate([no_counts, *counts])
 
     def _encode_block(self, texts: Sequence[bytes]) -> tuple[Ids, NDArray[np.int64]]:
-        if max(len(self._places), len(self._places.ids)) > MAX_KEPT:
+        if max(len(self._id_ranges), len(self._id_ranges.ids)) > MAX_KEPT:
             self._forget()
         data = b" ".join([b"", *texts, b""])
         data = data.ljust((len(data) + PADDING_BYTES) // 8 * 8)
         starts, lengths = self._cut(data)
-        places = self._find(data.lower() if self._lowercase else data, starts, lengths)
-        counts = places & _COUNT
+        id_ranges = self._find(data.lower() if self._lowercase else data, starts, lengths)
+        counts = id_ranges & _COUNT
         ends = np.cumsum(counts)
-        shifts = (places >> _COUNT_BITS) - (ends - counts)
+        shifts = (id_ranges >> _COUNT_BITS) - (ends - counts)
         gathered = np.repeat(shifts, counts)
         gathered += np.arange(len(gathered))
-        ids = np.frombuffer(self._places.ids, np.int32)[gathered]
+        ids = np.frombuffer(self._id_ranges.ids, np.int32)[gathered]
         text_ends = np.cumsum([len(text) + 1 for text in texts])
         last_chunks = np.searchsorted(starts, text_ends)
         return ids, np.diff(np.concatenate([[0], ends])[last_chunks], prepend=0)
@@ -127,25 +128,25 @@ class BulkEncoder:
     def _find(
         self, data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the place of each chunk's ids, computing those of new chunks."""
+        """Return the id range of each chunk; the ids of new chunks are computed."""
         keys = chunk_keys(data, starts, lengths)
-        places = self._table.find(keys)
-        missing = np.flatnonzero(places == NOT_FOUND)
+        id_ranges = self._table.find(keys)
+        missing = np.flatnonzero(id_ranges == NOT_FOUND)
         if self._cutter and len(missing):
             new = missing[keys.at(missing).distinct()]
             self._learn(keys.at(new), *self._cutter.cut(data, starts[new], lengths[new]))
-            places[missing] = self._table.find(keys.at(missing))
-            missing = missing[places[missing] == NOT_FOUND]
+            id_ranges[missing] = self._table.find(keys.at(missing))
+            missing = missing[id_ranges[missing] == NOT_FOUND]
         first, last = starts[missing], starts[missing] + lengths[missing]
         chunks = map(data.__getitem__, map(slice, first.tolist(), last.tolist()))
-        new_places = np.fromiter(map(self._places.__getitem__, chunks), np.int64, len(missing))
-        places[missing] = new_places
-        self._table.add(keys.at(missing), new_places)
-        return places
+        new_ranges = np.fromiter(map(self._id_ranges.__getitem__, chunks), np.int64, len(missing))
+        id_ranges[missing] = new_ranges
+        self._table.add(keys.at(missing), new_ranges)
+        return id_ranges
 
     def _learn(self, keys: Keys, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Cache the ids of the chunks that the cutter has cut, whose count is above 0."""
-        firsts = len(self._places.ids) + np.cumsum(counts) - counts
-        self._places.ids.frombytes(ids.astype(np.int32).tobytes())
+        firsts = len(self._id_ranges.ids) + np.cumsum(counts) - counts
+        self._id_ranges.ids.frombytes(ids.astype(np.int32).tobytes())
         cut = np.flatnonzero(counts)
         self._table.add(keys.at(cut), (firsts << _COUNT_BITS | counts)[cut])

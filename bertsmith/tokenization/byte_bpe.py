@@ -242,15 +242,15 @@ class ByteBpeTokenizer(Tokenizer):
                 del settings[key]  # so that fingerprints of older corpora stay valid
         return [name, vocab, merges, settings]
 
-    def _spelled(self, token: str) -> str:
+    def _as_text(self, token: str) -> str:
         return read_bytes([token])
 
     def other_cuts(self, old: Tokenizer) -> str | None:
-        """Describe the first merge of `old` that this tokenizer lacks or has elsewhere, or None."""
+        """Describe the first merge of `old` that this tokenizer lacks or has at another rank."""
         assert isinstance(old, ByteBpeTokenizer)
         for number, (left, right) in enumerate(old.merges):
             if self.merges[number : number + 1] != ((left, right),):
-                return f"merge {number + 1:,} does not join {left!r} and {right!r}, as there"
+                return f"merge {number + 1:,} no longer joins {left!r} and {right!r}"
         return None
 
     def words(self, text: str) -> Iterable[str]:
@@ -321,10 +321,10 @@ class ByteBpeTokenizer(Tokenizer):
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         spaced = add_space(text, self.add_prefix_space)
-        word_start = len(text) - len(spaced)  # an added space shares the first character's place
+        word_start = len(text) - len(spaced)  # an added space has the first character's index
         for word in split_pattern(spaced):
-            # Each byte has the place of the character that it belongs to.
-            places = [
+            # A byte's origin is that of its character.
+            byte_origins = [
                 origins[max(0, word_start + i)]
                 for i, char in enumerate(word)
                 for _ in char.encode()
@@ -333,7 +333,7 @@ class ByteBpeTokenizer(Tokenizer):
             for id_ in self._unit_ids[word]:
                 token = self.vocab[id_]
                 last = first + len(token)
-                yield PieceAt(id_, token, places[first], places[last - 1] + 1)
+                yield PieceAt(id_, token, byte_origins[first], byte_origins[last - 1] + 1)
                 first = last
             word_start += len(word)
 
@@ -354,30 +354,34 @@ class ByteBpeTokenizer(Tokenizer):
 
 
 def align_composed(text: str) -> list[int]:
-    """Return the place in a text of the origin of each character of its NFC, as the library does.
+    """Return the index in `text` of the origin of each character of its NFC.
 
-    First characters are decomposed: the first part of a character counts as the character, its
-    other parts as inserted. Then marks are put in order, and parts are composed. A composed
-    character takes one next place for each of its parts that were not inserted; a character of
-    inserted parts alone has the last place taken.
+    The origins are those of the `tokenizers` library, which counts them in three steps:
+
+    1. Characters are decomposed. The first part of a character counts as original, its other parts
+       as inserted.
+    2. Marks are put in order.
+    3. Parts are composed. The origin of a composed character is the next unused index, and the
+       character uses one index for each of its original parts. A character of inserted parts only
+       has the last used index as its origin.
     """
     parts: deque[tuple[str, int]] = deque()
-    apart = ((part, int(i > 0)) for char in text for i, part in enumerate(decompose(char)))
-    for is_mark, group in groupby(apart, key=lambda part: unicodedata.combining(part[0]) > 0):
+    decomposed = ((part, int(i > 0)) for char in text for i, part in enumerate(decompose(char)))
+    for is_mark, group in groupby(decomposed, key=lambda part: unicodedata.combining(part[0]) > 0):
         by_class = sorted(group, key=lambda part: unicodedata.combining(part[0]) * is_mark)
         parts.extend(by_class)
     origins = []
-    reached = 0
+    used = 0
     for char in unicodedata.normalize("NFC", text):
         inserted = 0
-        taken = decompose(char)
-        for part in taken:
+        char_parts = decompose(char)
+        for part in char_parts:
             index = next(i for i, (other, _) in enumerate(parts) if other == part)
             inserted += parts[index][1]
             del parts[index]
-        count = len(taken) - inserted
-        origins.append(reached if count else max(0, reached - 1))
-        reached += count
+        count = len(char_parts) - inserted
+        origins.append(used if count else max(0, used - 1))
+        used += count
     return origins
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from bertsmith.errors import CheckpointError
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import summed
+from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
     PLAIN_CLASS,
@@ -186,7 +186,7 @@ def write_byte_bpe(
     vocab = {piece: id_ for id_, piece in enumerate(pieces)}
     lines = [f"{left} {right}" for left, right in merges]
     own = {name: settings[name] for name in SPACES}
-    with summed(directory, VOCAB_JSON, MERGES_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
+    with recording_sums(directory, VOCAB_JSON, MERGES_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         write_json(directory / VOCAB_JSON, vocab)
         with atomic_write(directory / MERGES_FILE, "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))

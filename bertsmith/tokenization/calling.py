@@ -1,4 +1,4 @@
-"""Calls with the arguments of transformers' tokenizers: texts in, padded ids for any model out.
+"""Tokenizer calls with the arguments of transformers: texts in, padded ids out.
 
 torch is imported only if a caller asks for its tensors.
 """
@@ -33,7 +33,7 @@ OTHER_WAYS = {
     "is_split_into_words": "tokenizer.encode_word_ids(words) gives the ids of words and how many "
     "each has; tokenizer.build_row([ids]) puts special tokens around them.",
 }
-"""Our function or option for each argument that transformers takes and we do not."""
+"""What to call instead of each argument of transformers that is not supported."""
 
 
 class BatchEncoding(dict[str, Any]):
@@ -43,7 +43,9 @@ class BatchEncoding(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"found {', '.join(self)}, and no {name}") from None
+            raise AttributeError(
+                f"encoding: there is no {name!r}. There are: {', '.join(self)}."
+            ) from None
 
     def to(self, device: Any) -> Self:
         """Return the encoding with its tensors on `device`; other values stay as they are."""
@@ -190,8 +192,8 @@ class CallableTokenizer(ABC):
             }
         if "input_ids" not in encoded_inputs:
             raise InputError(
-                f"pad: found {', '.join(encoded_inputs) or 'nothing'}; needed is input_ids. Give "
-                "what the tokenizer returned."
+                f"pad: found {', '.join(encoded_inputs) or 'nothing'}, but no input_ids. Pass what "
+                "the tokenizer returned."
             )
         columns = {name: _to_lists(values) for name, values in encoded_inputs.items()}
         is_one = not (columns["input_ids"] and isinstance(columns["input_ids"][0], list))
@@ -276,9 +278,9 @@ class CallableTokenizer(ABC):
 def _unknown_argument(name: str) -> str:
     """Return the error message for an argument that calls do not take."""
     parameters = inspect.signature(CallableTokenizer.__call__).parameters
-    taken = [each for each in parameters if each not in ("self", "others")]
-    near = difflib.get_close_matches(name, taken, n=1, cutoff=0.8)
-    advice = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(taken)}."
+    accepted = [each for each in parameters if each not in ("self", "others")]
+    near = difflib.get_close_matches(name, accepted, n=1, cutoff=0.8)
+    advice = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(accepted)}."
     return f"tokenizer: there is no argument '{name}'. {OTHER_WAYS.get(name, advice)}"
 
 

@@ -38,9 +38,9 @@ class Keys(NamedTuple):
     long: NDArray[np.bool_]
     """Mask of chunks of more than `MAX_CHUNK_BYTES` bytes."""
 
-    def at(self, places: NDArray[np.int64]) -> "Keys":
-        """Return the keys at `places`, int64 `[kept]`, in their order."""
-        return Keys(self.low[places], self.high[places], self.rows[places], self.long[places])
+    def at(self, indices: NDArray[np.int64]) -> "Keys":
+        """Return the keys at `indices`, int64 `[kept]`, in that order."""
+        return Keys(self.low[indices], self.high[indices], self.rows[indices], self.long[indices])
 
     def distinct(self) -> NDArray[np.int64]:
         """Return the index of the first of each distinct key, rising: int64 `[distinct]`."""
@@ -53,7 +53,7 @@ class Keys(NamedTuple):
         """Move each key one row on, from the last to the first."""
         return self._replace(rows=(self.rows + 1) & ((1 << ROW_BITS) - 1))
 
-    def stand_in(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def match_rows(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Compare each key with the one in its row of a table, int64 `[chunks, 4]`.
 
         Bool `[chunks]`. Long chunks never match.
@@ -66,8 +66,8 @@ class Keys(NamedTuple):
     def prefixes(self) -> "Keys":
         """Compute the keys of each chunk's first 1 to `MAX_CHUNK_BYTES` bytes.
 
-        The keys of one chunk stand together. A prefix that would be longer than the chunk has the
-        key of the whole chunk.
+        The keys of one chunk follow each other. A prefix longer than the chunk has the key of the
+        whole chunk.
         """
         low = (self.low[:, None] & _LOW_BITS[1:-1]).ravel()
         high = (self.high[:, None] & _HIGH_BITS[1:-1]).ravel()
@@ -110,7 +110,7 @@ class ChunkTable:
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """Look up the value of each key, int64 `[chunks]`; `NOT_FOUND` where there is none."""
         rows = self._rows.take(keys.rows, axis=0)
-        is_found = keys.stand_in(rows)
+        is_found = keys.match_rows(rows)
         values = np.where(is_found, rows[:, _VALUE] - 1, NOT_FOUND)
         elsewhere = np.flatnonzero(~(is_found | keys.long) & (rows[:, _VALUE] != 0))
         if len(elsewhere):
@@ -131,6 +131,6 @@ class ChunkTable:
         self._rows[rows, 1] = high.view(np.int64)
         self._rows[rows, _VALUE] = values[free] + 1
         self._count += len(free)
-        others = np.flatnonzero(~(keys.stand_in(self._rows[keys.rows]) | keys.long))
+        others = np.flatnonzero(~(keys.match_rows(self._rows[keys.rows]) | keys.long))
         if len(others):
             self.add(keys.at(others).in_next_rows(), values[others])

@@ -145,10 +145,10 @@ def _split_words(normalized: str) -> list[str]:
 
 
 def locate_words(normalized: str) -> Iterator[tuple[str, int]]:
-    """Yield the words of normalized text, each with its first character's place."""
+    """Yield the words of normalized text, each with the index of its first character."""
     end = 0
     for word in _split_words(normalized):
-        start = normalized.index(word, end)  # only spaces stand between
+        start = normalized.index(word, end)  # only spaces are between words
         end = start + len(word)
         yield word, start
 
@@ -158,8 +158,8 @@ def unit_pattern(tokenize_chinese_chars: bool) -> re.Pattern[str]:
     """Compile a pattern that cuts raw text, without gaps, into independent units.
 
     Normalizing and splitting units one by one gives the words of the whole text, since each cut is
-    beside a character across which marks are not reordered. Characters above U+FFFF
-    never cause a cut: a pattern is much faster without them, and a larger unit is no less exact.
+    beside a character across which marks are not reordered. Characters above U+FFFF cause no cut: a
+    pattern is much faster without them, and a larger unit is no less exact.
     """
     names = ("PUNCTUATION", "CHINESE") if tokenize_chinese_chars else ("PUNCTUATION",)
     solid, spaces = character_class(*names, highest=0xFFFF), plain_spaces()
@@ -189,10 +189,10 @@ class Normalizer:
         return _split_words(self.normalize(text))
 
     def align(self, text: str) -> tuple[str, list[int]]:
-        """Normalize text; also return the place in `text` of each character's origin.
+        """Normalize text; also return the index in `text` of each character's origin.
 
-        If marks were reordered, a mark's origin is the place of the mark that it replaced in the
-        order, as in the `tokenizers` library.
+        If marks were reordered, a mark's origin is the index of the mark whose position it took, as
+        in the `tokenizers` library.
         """
         if self._sorts_marks(text):
             return self._align_sorted(text)
@@ -233,12 +233,12 @@ class Normalizer:
         spaced = [(part, origin) for origin, c in enumerate(text) for part in self._space_char(c)]
         images: list[str] = []
         origins: list[int] = []
-        places = iter(spaced)
+        origins_left = iter(spaced)
         origin = 0
-        # The first part of a decomposed character takes its place; the others follow that part.
+        # All parts of a decomposed character have its origin.
         for part, is_first in decompose_sorted((whole for whole, _ in spaced), _decompose):
             if is_first:
-                _, origin = next(places)
+                _, origin = next(origins_left)
             image = self._finish_char(part)
             images.append(image)
             origins += [origin] * len(image)

@@ -37,8 +37,8 @@ class PieceCutter:
         """Cut chunks.
 
         Return all ids in order, int64 `[tokens]`, and their counts, int64 `[chunks]`. `starts` and
-        `lengths` are places in `data` in bytes, int64 `[chunks]`. A count of 0 means that the chunk
-        could not be cut.
+        `lengths` are in bytes of `data`, int64 `[chunks]`. A count of 0 means that the chunk could
+        not be cut.
         """
         ids, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         starts = starts.copy()

@@ -105,7 +105,7 @@ class Tokenizer(CallableTokenizer):
         special_tokens: `pad_token` and the like, where they are not those of `default_tokens`.
 
     Raises:
-        ConfigError: an empty vocabulary, an entry that stands twice, or a missing special token.
+        ConfigError: an empty vocabulary, a repeated entry, or a missing special token.
     """
 
     default_tokens: ClassVar[Mapping[str, str]]
@@ -235,13 +235,13 @@ class Tokenizer(CallableTokenizer):
     def continues_word(self) -> NDArray[np.bool_]:
         """Mask of tokens that continue the word of the token before, bool `[vocab_size]` by id.
 
-        They begin with neither white space, punctuation nor Chinese character. (The pattern of
-        byte-level BPE separates letters from numbers too, which no id shows.)
+        Such a token begins with neither white space, punctuation nor a Chinese character.
+        (Byte-level BPE also separates letters from numbers, which the id of a token does not show.)
         """
         added = {token.content for token in self.added_tokens}
-        return np.array([not (t in added or is_word_start(self._spelled(t))) for t in self.vocab])
+        return np.array([not (t in added or is_word_start(self._as_text(t))) for t in self.vocab])
 
-    def _spelled(self, token: str) -> str:
+    def _as_text(self, token: str) -> str:
         """Return a token as it reads in a text, with the space that belongs to it."""
         return token
 
@@ -370,22 +370,23 @@ class Tokenizer(CallableTokenizer):
         return tuple(self._locate_normalized(*self._align(unit)))
 
     def _align(self, text: str) -> tuple[str, list[int]]:
-        """Normalize text; also return the place in `text` of each character's origin."""
+        """Normalize text; also return the index in `text` of each character's origin."""
         raise NotImplementedError
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> "Iterable[PieceAt]":
-        """Yield the tokens of normalized text, with their places in the original text."""
+        """Yield the tokens of normalized text, located in the original text by `origins`."""
         raise NotImplementedError
 
     def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
         """Append the tokens of text, normalized as a whole to find added tokens in it."""
         normalized, origins = self._align(text)
         for piece in self._normalized_tokens.pieces(normalized):
-            part, places = normalized[piece.start : piece.stop], origins[piece.start : piece.stop]
+            span = slice(piece.start, piece.stop)
+            part, part_origins = normalized[span], origins[span]
             if piece.id is None:
-                result.extend(self._locate_normalized(part, places), position)
+                result.extend(self._locate_normalized(part, part_origins), position)
             else:
-                token_at = PieceAt(piece.id, part, places[0], places[-1] + 1)
+                token_at = PieceAt(piece.id, part, part_origins[0], part_origins[-1] + 1)
                 result.extend([token_at], position)
 
     def _ids_of(self, text: str, encode: Callable[[str], Iterable[int]]) -> list[int]:
@@ -496,7 +497,7 @@ def check_vocabulary(vocab: Sequence[str], special_tokens: Sequence[str]) -> Non
         if first != id_:
             raise ConfigError(
                 f"the vocabulary has {token!r} twice, as ids {first:,} and {id_:,} (in a "
-                f"vocab.txt, lines {first + 1:,} and {id_ + 1:,}). Each entry may stand once: "
+                f"vocab.txt, lines {first + 1:,} and {id_ + 1:,}). Entries must be distinct: "
                 "rename one of the two."
             )
         if "\n" in token:

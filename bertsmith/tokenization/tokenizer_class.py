@@ -1,8 +1,7 @@
-"""The class of transformers that a folder names for its tokenizer, and the kinds that we have.
-
-The files of a kind, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
-BertTokenizer both have a vocab.txt. So a class that does not belong to the kind is refused.
-"""
+"""Check that the tokenizer class that a folder names cuts text as a tokenizer here does.  The files
+of a tokenizer, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
+BertTokenizer both have a vocab.txt. So a class is refused if it is not in `CLASSES` for the kind of
+the file."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +32,7 @@ CLASSES: Mapping[Kind, frozenset[str]] = {
     "byte-bpe": frozenset(f"{name}Tokenizer" for name in ("Roberta", "Bart", "Longformer")),
     "unigram": frozenset({"AlbertTokenizer"}),
 }  # fmt: skip
-"""Classes that cut text as each kind does, without the ending "Fast"."""
+"""Classes of transformers that cut text as each kind does, without the ending "Fast"."""
 
 PLAIN_CLASSES = (PLAIN_CLASS, "TokenizersBackend")
 """Classes of transformers that cut text by tokenizer.json alone."""
@@ -77,20 +76,20 @@ def _check_program(files: SmallFiles, name: str, settings: Json) -> None:
 
 
 def check_class(files: SmallFiles, config: Json) -> None:
-    """Check that a folder names no class that cuts text as no kind of ours does.
+    """Check that the class that a folder names is supported.
 
     Raises:
-        CheckpointError: it names such a class.
+        CheckpointError: it is not.
     """
     if _name(config) not in ALL_CLASSES:
         raise _refusal(files, config, "which cuts text in another way than bertsmith")
 
 
 def check_kind(files: SmallFiles, config: Json, kind: Kind, file: str) -> None:
-    """Check that a folder names no class of another kind than that of its `file`.
+    """Check that the class that a folder names is of the same kind as its `file`.
 
     Raises:
-        CheckpointError: it names such a class.
+        CheckpointError: it is of another kind.
     """
     if _name(config) not in ANY_KIND | CLASSES[kind]:
         raise _refusal(files, config, f"and {file} is a {kind} tokenizer")
@@ -106,9 +105,10 @@ def _refusal(files: SmallFiles, config: Json, reason: str) -> CheckpointError:
         TOKENIZER_CONFIG_FILE
     )
     path = files.path(TOKENIZER_CONFIG_FILE if is_own else MODEL_CONFIG_FILE)
-    cure = CHOOSE_ANOTHER
+    remedy = CHOOSE_ANOTHER
     if files.has(TOKENIZER_FILE):
-        cure = f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else c{cure[1:]}"
-    return CheckpointError(
-        f"{path}: tokenizer_class is {json.dumps(config['tokenizer_class'])[:60]}, {reason}. {cure}"
-    )
+        remedy = (
+            f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else c{remedy[1:]}"
+        )
+    named = json.dumps(config["tokenizer_class"])[:60]
+    return CheckpointError(f"{path}: tokenizer_class is {named}, {reason}. {remedy}")

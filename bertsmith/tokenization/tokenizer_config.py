@@ -22,8 +22,7 @@ def config_settings(config: Json, path: Path) -> Json:
     """Return the special tokens and length of tokenizer_config.json.
 
     Raises:
-        CheckpointError: texts are cut at their beginning there, or the length is not a number of
-            tokens.
+        CheckpointError: `truncation_side` is not "right", or the length is not a number of tokens.
     """
     if (side := config.get("truncation_side", "right")) != "right":
         raise CheckpointError(
@@ -62,7 +61,7 @@ def folder_settings(
 
 
 def follow_config(settings: Json, config: Json, names: Mapping[str, str], path: Path) -> None:
-    """Replace settings of tokenizer.json by those of tokenizer_config.json; warn of changes."""
+    """Replace settings of tokenizer.json by those of tokenizer_config.json; warn if they differ."""
     if config.get("tokenizer_class") in PLAIN_CLASSES:
         return
     config_path = path.with_name(TOKENIZER_CONFIG_FILE)

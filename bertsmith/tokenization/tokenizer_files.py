@@ -1,6 +1,6 @@
 """Functions for reading and writing that all kinds of tokenizer files share.
 
-A setting that would change token ids and that we do not support is refused by name. Truncation and
+A setting that would change token ids and is not supported is refused by name. Truncation and
 padding stored in a tokenizer.json are ignored: here they are arguments of a call.
 """
 
@@ -70,7 +70,7 @@ def check_parts(
         fixed: part, key and the only value that is supported; the key may be absent or null.
 
     Raises:
-        CheckpointError: a part is of another kind, or set otherwise.
+        CheckpointError: a part is of another kind, or a setting has another value.
     """
     parts = {
         name: {} if root.get(name) is None else member(root, name, dict, path) for name in kinds
@@ -87,7 +87,7 @@ def check_parts(
     if wrong:
         raise CheckpointError(
             f"{path}: its {wrong[0]} is {types[wrong[0]] or 'absent'}, and where the model is "
-            f"{kinds['model']}, {kinds[wrong[0]]} alone is supported. Choose another checkpoint."
+            f"{kinds['model']}, only {kinds[wrong[0]]} is supported. Choose another checkpoint."
         )
     if "normalizer" not in kinds and root.get("normalizer") is not None:
         raise CheckpointError(
@@ -108,15 +108,15 @@ def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
     """Convert a token → id table to a list by id.
 
     Raises:
-        CheckpointError: an id is missing, occurs twice, or is no whole number.
+        CheckpointError: an id is missing, occurs twice, or is not a whole number.
     """
     numbers = {token: member(ids, token, int, path) for token in ids}
     vocab = sorted(numbers, key=numbers.__getitem__)
     for expected, token in enumerate(vocab):
         if ids[token] != expected:
             raise CheckpointError(
-                f"{path}: where id {expected:,} is due, the vocabulary has {token!r} with id "
-                f"{ids[token]:,}. Ids must run from 0 without gaps or repeats."
+                f"{path}: {token!r} has id {ids[token]:,} in the vocabulary instead of "
+                f"{expected:,}. Ids must run from 0 without gaps or repeats."
             )
     return vocab
 

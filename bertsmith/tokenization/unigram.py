@@ -102,9 +102,9 @@ class CharacterMap:
         return self._strings[start:end].decode("utf-8", "replace")
 
     def align(self, text: str) -> tuple[str, list[int]]:
-        """Normalize text; also return each character's place of origin in `text`."""
+        """Normalize text; also return the index in `text` of each character's origin."""
         images: list[str] = []
-        places: list[int] = []
+        origins: list[int] = []
         start = 0
         for cluster in cluster_pattern().findall(text):
             parts = [cluster]
@@ -117,11 +117,10 @@ class CharacterMap:
                 if image is None:
                     image = part
                 images.append(image)
-                # Characters are aligned one to one; further ones get the place of the last original
-                # one.
-                places += [start + min(i, len(part) - 1) for i in range(len(image))]
+                # Characters are aligned one to one; further ones have the last character as origin.
+                origins += [start + min(i, len(part) - 1) for i in range(len(image))]
                 start += len(part)
-        return "".join(images), places
+        return "".join(images), origins
 
 
 SPACE = "▁"
@@ -132,7 +131,7 @@ Step = Literal["quotes", "decompose", "strip_accents", "lowercase", "charsmap"]
 ALBERT_STEPS: tuple[Step, ...] = ("quotes", "decompose", "strip_accents", "lowercase", "charsmap")
 
 Aligned = tuple[str, list[int]]
-"""Text made from another, and the place there of each character's origin."""
+"""Text made from another text, and the index in that text of each character's origin."""
 
 WORDS = re.compile(f"{SPACE}[^{SPACE}]*")
 
@@ -140,14 +139,14 @@ WORDS = re.compile(f"{SPACE}[^{SPACE}]*")
 def replace_quotes(text: str) -> Aligned:
     """Replace `` and '' by a double quote."""
     parts = []
-    places = []
+    origins = []
     end = 0
     # The library replaces one kind, then the other; in one pass the result is the same.
     for match in re.finditer("``|''", text):
         parts += [text[end : match.start()], '"']
-        places += [*range(end, match.start()), match.end() - 1]
+        origins += [*range(end, match.start()), match.end() - 1]
         end = match.end()
-    return "".join([*parts, text[end:]]), [*places, *range(end, len(text))]
+    return "".join([*parts, text[end:]]), [*origins, *range(end, len(text))]
 
 
 def decompose_text(text: str) -> Aligned:
@@ -155,13 +154,13 @@ def decompose_text(text: str) -> Aligned:
     if text.isascii():
         return text, list(range(len(text)))
     images = []
-    places = []
+    origins = []
     reached = -1
     for part, is_first in decompose_sorted(text, decompose_compatibly):
         reached += is_first
         images.append(part)
-        places.append(max(reached, 0))
-    return "".join(images), places
+        origins.append(max(reached, 0))
+    return "".join(images), origins
 
 
 def strip_accents(text: str) -> Aligned:
@@ -220,11 +219,11 @@ class UnigramNormalizer:
         return text
 
     def align(self, text: str) -> Aligned:
-        """Normalize text; also return each character's place of origin in `text`."""
+        """Normalize text; also return the index in `text` of each character's origin."""
         origins = list(range(len(text)))
         for step in self._steps:
-            text, places = step(text)
-            origins = [origins[index] for index in places]
+            text, step_origins = step(text)
+            origins = [origins[index] for index in step_origins]
         return text, origins
 
     def words(self, text: str) -> list[str]:
@@ -370,20 +369,20 @@ class UnigramTokenizer(Tokenizer):
         *first, settings = super()._identity()
         return [*first, settings | {"charsmap": self.charsmap.hex()}]
 
-    def _spelled(self, token: str) -> str:
+    def _as_text(self, token: str) -> str:
         return token.replace(SPACE, " ")
 
     def encode_ids(self, text: str) -> list[int]:
         return super().encode_ids(without_surrogates(text))
 
     def other_cuts(self, old: Tokenizer) -> str | None:
-        """Describe a changed score, or one below all scores of `old`; None if neither is there."""
+        """Describe a changed score, or a new score below all of `old`; None if there is neither."""
         assert isinstance(old, UnigramTokenizer)
         for id_, (before, after) in enumerate(zip(old.scores, self.scores, strict=False)):
             if before != after:
-                return f"the score of id {id_:,} is {after}, and {before} there"
+                return f"the score of id {id_:,} is {after} instead of {before}"
         if min(self.scores) < min(old.scores):
-            return f"its least score is {min(self.scores)}, and {min(old.scores)} there"
+            return f"the least score is {min(self.scores)} instead of {min(old.scores)}"
         return None
 
     def words(self, text: str) -> list[str]:
@@ -419,7 +418,7 @@ class UnigramTokenizer(Tokenizer):
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         for match in spaces().finditer(text):
             word_start = match.start()
-            # An added ▁ shares the first character's place.
+            # An added ▁ has the first character's index.
             word_start -= not match.group().startswith(SPACE)
             for word in split_marks(match.group()):
                 for id_, token, start, end in self._unigram.cut(word):

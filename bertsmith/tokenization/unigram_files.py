@@ -16,7 +16,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError
 from bertsmith.system.files import write_json
-from bertsmith.system.sums import summed
+from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings
 from bertsmith.tokenization.tokenizer_files import (
@@ -154,19 +154,19 @@ def _varint(data: bytes, offset: int) -> tuple[int, int]:
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
-        raise _DamagedError("a number where text is due")
+        raise _DamagedError("a number instead of text")
     return value
 
 
 def _int(value: Any) -> int:
     if not isinstance(value, int):
-        raise _DamagedError("text where a number is due")
+        raise _DamagedError("text instead of a number")
     return value
 
 
 def _float(value: Any) -> float:
     if not isinstance(value, bytes) or len(value) != 4:
-        raise _DamagedError("a score that is no 32-bit number")
+        raise _DamagedError("a score that is not a 32-bit number")
     return struct.unpack("<f", value)[0]
 
 
@@ -350,7 +350,7 @@ def write_unigram(
     steps = settings["steps"]
     own = {"do_lower_case": "lowercase" in steps, "keep_accents": "decompose" not in steps}
     config = shared_config(_tokenizer_class(ids, settings), own, ids, settings)
-    with summed(directory, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
+    with recording_sums(directory, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
         write_json(directory / TOKENIZER_CONFIG_FILE, config)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import summed
+from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
@@ -32,7 +32,7 @@ from bertsmith.tokenization.tokenizer_files import (
     tokenizer_object,
 )
 
-# Settings of tokenizer_config.json that say how text is normalized, by the names that we use.
+# Settings of tokenizer_config.json that say how text is normalized, by their names here.
 NORMALIZATION = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
@@ -112,11 +112,12 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
         pairs = zip(lines, expected, strict=False)
         differing = [id_ for id_, (line, token) in enumerate(pairs) if line != token]
         id_ = differing[0] if differing else min(len(lines), len(expected))
-        ours, theirs = (
+        from_json, from_vocab = (
             repr(tokens[id_]) if id_ < len(tokens) else "nothing" for tokens in (expected, lines)
         )
         problem = (
-            f"{files.path(VOCAB_FILE)}: id {id_:,} is {theirs}, and {ours} in {TOKENIZER_FILE}"
+            f"{files.path(VOCAB_FILE)}: id {id_:,} is {from_vocab}, and {from_json} in "
+            f"{TOKENIZER_FILE}"
         )
         if len(differing) > 1:
             problem += f"; {len(differing):,} ids differ"
@@ -155,13 +156,13 @@ def write_wordpiece(
     """Write vocab.txt, tokenizer.json and tokenizer_config.json, each atomically.
 
     Args:
-        directory: made where it does not exist; other files in it stay.
+        directory: created if missing; other files in it stay.
         pieces: the WordPiece vocabulary, by id.
         ids: the id of every token, added ones included.
         settings: as `Tokenizer.settings` gives them.
     """
     own = {key: settings[name] for key, name in NORMALIZATION.items()}
-    with summed(directory, VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
+    with recording_sums(directory, VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         with atomic_write(directory / VOCAB_FILE, "w") as file:
             file.writelines(f"{piece}\n" for piece in pieces)
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))

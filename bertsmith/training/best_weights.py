@@ -1,6 +1,6 @@
 """The weights of a run with the best eval metric.
 
-Every checkpoint has a copy of them, so a resumed run still knows them.
+Each checkpoint has a copy of them, for a resumed run.
 """
 
 import math

@@ -9,8 +9,8 @@ from bertsmith.errors import option
 class Budget:
     """A number of steps or of seconds; exactly one is set.
 
-    With seconds, the last `reserve` of them are for the last evaluation: the learning rate reaches
-    zero before it, so that the run ends on time with it.
+    With seconds, training ends `reserve` seconds earlier, to leave time for the last evaluation;
+    the learning rate reaches zero then.
     """
 
     steps: int | None
@@ -31,10 +31,10 @@ class Budget:
         assert self.seconds is not None
         return step > 0 and elapsed + step_seconds / 2 >= self.seconds - self.reserve
 
-    def middle(self, step: int, began: float, now: float) -> float:
-        """Return the progress at the middle of step `step`, which is never 0 and never 1.
+    def progress_at_middle(self, step: int, began: float, now: float) -> float:
+        """Return the progress at the middle of step `step`, at which the learning rate is not zero.
 
-        `began` and `now` are the seconds at its start and at its end.
+        `began` and `now` are the elapsed seconds at the step's start and end.
         """
         if self.steps is not None:
             return self.progress(step - 0.5, now)
@@ -46,12 +46,14 @@ class Budget:
 EVALUATION_LIMIT = 0.05
 """Largest share of a run's time for evaluations, if the user has set no number of eval rows."""
 PLANNED_SHARE = 0.04
-"""The share that is planned, below the limit, as evaluations vary in time."""
+"""The share that is planned: below the limit, since evaluations vary in time."""
 MAX_EVAL_ROWS = 512
 MIN_ROWS = 64
-"""Fewest rows of an evaluation, as long as evaluating less often allows that many."""
+"""Fewest rows of an evaluation, if evaluating less often makes that possible."""
 FEWEST_ROWS = 8
+"""Fewest rows of an evaluation in any run by steps."""
 MAX_TIMES = 10
+"""Most evaluations in a run, without the first."""
 STEP_COST = 3
 """Cost of training on a row, in evaluations of a row: gradients take twice as long as the loss."""
 

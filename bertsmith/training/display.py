@@ -1,4 +1,4 @@
-"""The live view of a run: a panel on a terminal, elsewhere a line now and then.
+"""The live view of a run: a panel on a terminal, elsewhere a line every few seconds.
 
 It is written to standard error, so that standard output has only results. Training metrics are
 means over the steps since the last update; eval metrics are shown beside them.
@@ -56,14 +56,14 @@ class Display(Callback):
             self._live.stop()
 
     def begin(self, computing: str) -> None:
-        """Print what the run computes with, and its notes, and forget the previous run."""
+        """Print the device, precision and notes of a run, and reset the display."""
         self._means = RunningMeans()
         self._shown = {}
         self._held_out = {}
         self._print(computing.replace("\n", "\nnote      "))
 
     def change(self, step: int, text: str) -> None:
-        """Print what changes from this step on, and begin new means."""
+        """Print a change of the training, and reset the means."""
         self._means = RunningMeans()
         self._print(f"step {step:,} · {text}")
 

@@ -1,4 +1,4 @@
-"""Find problems that a run's journal and run.json show for certain, such as a plateau."""
+"""Detect problems of a run from its journal and run.json, such as a plateau."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,18 @@ from bertsmith.training.journal import is_held_out
 LEARNING_STEPS = 100
 """Steps in which a model learns little more than how frequent words are."""
 LEARNED_SHARE = 0.98
-"""A loss above this share of the unigram loss is a plateau; by chance it varies by a hundredth."""
+"""A loss above this share of the unigram loss is a plateau; random variation is about a hundredth.
+"""
 CHANCE = 0.55
 """Accuracy up to which predictions with two answers count as guesses."""
 WAIT_FRACTION = 0.1
+"""Share of the steps' time spent waiting for batches that is reported."""
 CLIPPED_SHARE = 0.95
+"""Share of clipped steps that is reported."""
 RISE = 4.0
+"""Factor by which the gradient norm must rise to be reported."""
 WORSE = 1.02
+"""Ratio of the last eval loss to the lowest one that is reported as overfitting."""
 TOKEN_TERMS = ("mlm", "lm", "forward")
 """Loss terms over the tokens of the text, which token frequencies alone can predict, too."""
 
@@ -43,19 +48,19 @@ def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> li
 
 
 def find_plateau(result: Mapping[str, Any]) -> Finding | None:
-    """Find whether a language model is on its plateau, by the eval loss or else by its steps."""
+    """Return a finding if a language model is on its plateau, by its eval loss or its steps."""
     steps = int(result["steps"])
     losses = (result.get(f"held_out_{term}_loss") for term in TOKEN_TERMS)
     loss = next((loss for loss in losses if loss is not None), None)
     entropy = result.get("held_out_unigram_entropy")
     if loss is None or entropy is None:
-        is_found = steps < LEARNING_STEPS
+        is_on_plateau = steps < LEARNING_STEPS
         evidence = f"so far {count_noun(steps, 'step')}, and no eval loss"
     else:
-        is_found = loss >= LEARNED_SHARE * entropy
+        is_on_plateau = loss >= LEARNED_SHARE * entropy
         evidence = f"eval loss {loss:.3f}, by token frequency alone {entropy:.3f}"
     advice = "The model is no better than token frequencies yet: train longer."
-    return Finding("plateau", "warn", steps, evidence, advice) if is_found else None
+    return Finding("plateau", "warn", steps, evidence, advice) if is_on_plateau else None
 
 
 def _find_in_loss(

@@ -1,7 +1,7 @@
 """Weights, gradients and the optimizer's buffers of a run, each in one array.
 
-An array can be in memory that processes share, can be divided among them at any number, and is
-updated by a few operations, instead of a few for each tensor.
+An array can be in memory that processes share, can be divided among them at any chunk, and is
+updated by a few operations instead of a few for each tensor.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bertsmith.model.trainable import ParameterSpec
 
 CHUNK = 4096
-"""Size of a chunk: numbers whose squares are summed together. An array has whole chunks."""
+"""Numbers in a chunk, whose squares are summed together. An array is a whole number of chunks."""
 
 ALIGNMENT = 64
 """Each parameter begins at a multiple of this, 128 bytes in bf16, for the processor's vector loads.
@@ -116,7 +116,7 @@ class Arrays:
 
 @dataclass(frozen=True)
 class Storage:
-    """The memory of a run's arrays, with gradients for each of `num_members`.
+    """The sizes of a run's arrays, with gradients for each of `num_members`.
 
     `dtype` is the type that the model computes in; `buffers` are the names of the optimizer's.
     """
@@ -128,11 +128,11 @@ class Storage:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all arrays: fp32 arrays, and in bf16 the copy of the weights."""
+        """Bytes of all arrays: those in fp32, and the copy of the weights in bf16."""
         copy = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
         return 4 * self.size * (1 + len(self.buffers) + self.num_members) + copy
 
-    def place(self, memory: Tensor) -> Arrays:
+    def arrays_in(self, memory: Tensor) -> Arrays:
         """Return the arrays in `memory`, uint8 `[num_bytes]`, as views of it."""
         num_rows = 1 + len(self.buffers) + self.num_members
         rows = memory[: 4 * self.size * num_rows].view(torch.float32).view(num_rows, self.size)

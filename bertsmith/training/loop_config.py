@@ -1,4 +1,4 @@
-"""The resolved settings that the loop reads of a run that learns from a corpus or from pairs."""
+"""The resolved settings of a run on a corpus or on text pairs, as the training loop reads them."""
 
 from dataclasses import dataclass, field
 

@@ -30,7 +30,7 @@ PIPELINES = {
     "MarianMTModel": "translation",
     "T5ForConditionalGeneration": "text2text-generation",
 }
-"""Tasks of the hub, by how the name of a model class of transformers ends."""
+"""Tasks of the hub, by the endings of transformers' class names."""
 EXAMPLES = {
     "text-classification": '"A text."',
     "token-classification": '"A text."',
@@ -45,7 +45,7 @@ OTHER_COMMANDS = {
 }
 """Commands of systems beside BERT, by the task of the hub."""
 ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
-"""The line of an ELMo, which has no task of the hub."""
+"""The command for an ELMo, for which the hub has no task."""
 BOTH = "transformers opens the folder, too."
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
 """The `model_type` of systems that transformers lacks, by their names."""
@@ -74,7 +74,7 @@ this file; the licenses of the texts, and of the model that it began with, may l
 
 
 def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
-    """Write the card of a model folder, unless it has a README.md by the user.
+    """Write the card of a model folder, unless the user wrote its README.md.
 
     `run` is the content of run.json. `name` is the folder's final name, if it is another now.
 

@@ -18,13 +18,13 @@ from bertsmith.training.run_folder import RunFolder
 
 REFRESH_SECONDS = 10
 LEAST_SECONDS = 2.0
-"""Shortest time between two writings after evaluations, which are frequent in a short run."""
+"""Shortest time between two updates after evaluations, which are frequent in a short run."""
 
 
-def in_units(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration with its units.
 
-    >>> in_units(47.3), in_units(167), in_units(3900)
+    >>> format_duration(47.3), format_duration(167), format_duration(3900)
     ('47 s', '2 min 47 s', '1 h 5 min')
     """
     minutes, rest = divmod(round(seconds), 60)
@@ -35,7 +35,7 @@ def in_units(seconds: float) -> str:
 
 
 class RunPage(Callback):
-    """Writes the page of a run as entries come; at the end of its context, how the run ended.
+    """Writes the page of a run as entries come; on exit it adds how the run ended.
 
     The page is written every `REFRESH_SECONDS` and after evaluations. In a resumed run, the earlier
     entries are read from the journal once.
@@ -77,8 +77,8 @@ class RunPage(Callback):
             time=time.strftime("%H:%M:%S"),
             status=self.status,
             title=f"Training of {self.folder.path.name}",
-            spent=in_units(self.status.elapsed_seconds),
-            left=in_units(left) if progress else "",
+            spent=format_duration(self.status.elapsed_seconds),
+            left=format_duration(left) if progress else "",
             share=Scale(0, 1),
             last=last,
             terms=[(term, title) for term, title in TERM_NAMES.items() if f"{term}_loss" in last],

@@ -34,10 +34,10 @@ class Callback:
     """
 
     def begin(self, computing: str) -> None:
-        """Receive how a run computes, before its first entry; in a series, once for each run."""
+        """Receive the device, precision and notes of a run, before its first entry."""
 
     def change(self, step: int, text: str) -> None:
-        """Receive in words what changes from this step on, before the step."""
+        """Receive the description of a change of the training, before step `step`."""
 
     def on_step(self, entry: Mapping[str, Any], status: Status) -> bool | None:
         """Receive the entry of a step. Return True to end the run."""
@@ -79,8 +79,8 @@ class Recorder:
         return self
 
     def __exit__(self, *problem: Any) -> None:
-        # The error that ended the run matters more than a last line for which the disk has no room.
-        # That line is not one of the journal, if `sync` was called.
+        # An error of closing must not hide the error that ended the run. After `sync`, no line of
+        # the journal can be lost here.
         with suppress(OSError):
             self._stack.__exit__(*problem)
 

@@ -1,7 +1,7 @@
 """A training run from its first check to its result: `Run.run`.
 
-Every command that trains uses it, and only it makes a `Trainer`. Each kind of run is a subclass,
-which defines what differs: the checks, the model and objective, and the result.
+Every command that trains with gradient steps uses it. Each kind of run is a subclass with its own
+checks, model, objective and result.
 """
 
 from abc import ABC, abstractmethod
@@ -150,7 +150,7 @@ class Run(ABC, Generic[Resolved, Result]):
 
     @abstractmethod
     def build(self, resolved: Resolved, machine: Machine) -> BuiltRun:
-        """Build the model, new or from the checkpoint, and everything that trains it."""
+        """Build the model, new or from the checkpoint, and collect what the trainer needs."""
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """Load the checkpoint to resume from; None if the run begins.
@@ -184,9 +184,11 @@ class Run(ABC, Generic[Resolved, Result]):
         draw_curves(entries, self.folder.curves_path, self.folder.read_run())
 
     def state_before_result(self) -> str:
-        """Describe where a stop after the last step ends the run; empty if the run continues.
+        """Say how the run ends if the user asked to stop in its last step; empty to build the
+        result.
 
-        A run with further metrics is one of several, so a stop ends it even if it is complete.
+        A run with `measure` is one of several: a stop must end them all, although this one is
+        complete.
         """
         return "" if self.measure is None else "trained, then stopped"
 

@@ -1,4 +1,4 @@
-"""Resolved settings as the training loop reads them, and the check that a resumed run has the same.
+"""The resolved settings that the training loop reads, and their check when a run is resumed.
 
 Fields that do not change the result are marked `FREE`; all others must be the same.
 """
@@ -113,8 +113,10 @@ def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]
     '--weight-decay was 0.1, is now not set'
     """
     parents = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
-    key = next((key for key in parents if key in CHANGED), None)
-    template = f"{option(name)} was {{was}}, is now {{now}}" if key is None else CHANGED[key]
+    key = next((key for key in parents if key in CHANGE_MESSAGES), None)
+    template = (
+        f"{option(name)} was {{was}}, is now {{now}}" if key is None else CHANGE_MESSAGES[key]
+    )
     return template.format(was=_shown(before, name), now=_shown(now, name))
 
 
@@ -132,7 +134,7 @@ OTHER_PLAN = (
 )
 CONSEQUENCES = (OTHER_SHAPE, OTHER_PLAN)
 """Differences that follow from others; they are named only if there are no others."""
-CHANGED = {
+CHANGE_MESSAGES = {
     "corpus_sha256": "the corpus has changed",
     "tokenizer": "the corpus has another tokenizer",
     "word_list_sha256": f"the words of {option('word_list')} have changed",

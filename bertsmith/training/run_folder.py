@@ -60,7 +60,7 @@ PROCESSES = "processes"
 COMPUTE_CHOICES = "compute_choices"
 """Key in `run.json`: the choices by which a run computes on a CPU."""
 
-OF_MODELS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
+MODEL_SUBFOLDERS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
 """Folders inside a model folder."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock)")
 """Names of locks and of leftovers of a killed run; a folder with only these counts as empty."""
@@ -97,11 +97,11 @@ CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
 }
 """Checks of the values of `compute_choices`, by name."""
 
-NEEDED = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
+NEEDED_FACTS = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
 """Facts that every run needs at its end, for the model card."""
-NEEDED_OF_SYSTEMS = ("settings", "config.model")
+NEEDED_FACTS_OF_SYSTEMS = ("settings", "config.model")
 """Facts that a run of a system beside BERT needs, whose sizes have other names."""
-NEEDED_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
+NEEDED_FACTS_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
 
 
 class RunFacts(dict[str, Any]):
@@ -124,11 +124,11 @@ class RunFacts(dict[str, Any]):
         Raises:
             CheckpointError: one is missing; names it.
         """
-        needed: tuple[str, ...] = NEEDED if kind != "series of runs" else ("series", "kind")
+        needed: tuple[str, ...] = NEEDED_FACTS if kind != "series of runs" else ("series", "kind")
         if "system" in self.get("config", {}):
-            needed = NEEDED_OF_SYSTEMS
+            needed = NEEDED_FACTS_OF_SYSTEMS
         if kind == "pre-training":
-            needed += NEEDED_IN_PRETRAINING
+            needed += NEEDED_FACTS_IN_PRETRAINING
         if kind == "pre-training" and self["settings"].get("from"):
             needed += ("source",)
         for name in needed:
@@ -371,7 +371,11 @@ class RunFolder:
             target = self._aside_dir / path.relative_to(self.path)
             target.parent.mkdir(exist_ok=True)
             path.replace(target)
-        for directory in (self.checkpoints_dir, self.runs_dir, *map(self.path.joinpath, OF_MODELS)):
+        for directory in (
+            self.checkpoints_dir,
+            self.runs_dir,
+            *map(self.path.joinpath, MODEL_SUBFOLDERS),
+        ):
             with contextlib.suppress(OSError):  # it is missing, or has other files
                 directory.rmdir()
         if self.earlier_dir.exists() and not _is_complete(self._aside_dir):
@@ -449,7 +453,7 @@ def machine_facts(device: torch.device) -> dict[str, Any]:
     }
 
 
-def tell_other_processor(directory: Path, run: Mapping[str, Any], device: torch.device) -> None:
+def warn_other_processor(directory: Path, run: Mapping[str, Any], device: torch.device) -> None:
     """Warn if a run continues on a processor that may round differently."""
     before = run.get("machine", {}).get(INSTRUCTIONS)
     now = f"{processor_name()}, {instructions()}"
@@ -460,7 +464,7 @@ def tell_other_processor(directory: Path, run: Mapping[str, Any], device: torch.
         )
 
 
-def tell_other_division(directory: Path, run: Mapping[str, Any], num_processes: int) -> None:
+def warn_other_division(directory: Path, run: Mapping[str, Any], num_processes: int) -> None:
     """Warn if a run continues in another number of processes, as sums then round differently."""
     before = run.get(PROCESSES)
     if isinstance(before, int) and before != num_processes:

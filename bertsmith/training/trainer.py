@@ -1,9 +1,10 @@
 """The only training loop: a model and an objective go in, a trained model folder comes out.
 
-It knows loss terms, but no tasks. A step is a function of the weights, the seed and the step's
-number: batches come from the objective by number, and dropout is seeded at every step. So a run
-that is resumed from a checkpoint gives the same result as one that was never stopped. (In a run in
-minutes the learning rate follows the clock, so the machine's speed affects the result.)
+The loop knows no tasks, only loss terms. A step is a function of the weights, the seed and the
+step's number: the objective makes the batches of a step by its number, and dropout is seeded at
+every step. So a run that is resumed from a checkpoint gives the same result as one that was never
+stopped. (In a run in minutes the learning rate follows the clock, so the machine's speed affects
+the result.)
 """
 
 import contextlib
@@ -53,8 +54,8 @@ from bertsmith.training.run_folder import (
     RunFolder,
     machine_facts,
     note_choices,
-    tell_other_division,
-    tell_other_processor,
+    warn_other_division,
+    warn_other_processor,
 )
 from bertsmith.training.workers.distributed import DistributedWorkers
 from bertsmith.training.workers.local import LocalWorkers
@@ -91,12 +92,11 @@ class Trainer:
     Call `begin` or `resume`, then `run`; or `recall` for a run that is finished.
 
     Args:
-        model: fp32, on its device; it is trained in place.
-        objective: gives batches and losses; must be picklable if `config` has several processes.
-        save: writes a model folder, for checkpoints and at the end, with the files besides weights.
-        callbacks: receive every journal entry, and may end the run.
-        resume_command: the command line that resumes an interrupted run.
-        clock: returns the seconds by which a run in minutes is measured.
+        model: fp32, on its device; it is trained in place. objective: gives batches and losses;
+        must be picklable if `config` has several processes. save: writes the model's folder; it is
+        called for each checkpoint and at the end. callbacks: receive every journal entry, and may
+        end the run. resume_command: the command line that resumes an interrupted run. clock:
+        returns the time in seconds, by which a run in minutes is measured.
         workers: compute the steps of `model`; by default processes of this machine.
         report_to: name of a tracker (`training/trackers/`) that also gets the metrics.
         is_exact: whether sums have the same order for any number of processes and ranks.
@@ -193,8 +193,8 @@ class Trainer:
             CheckpointError: run.json or the journal is damaged.
         """
         run = self._check_same()
-        tell_other_processor(self.folder.path, run, self.device)
-        tell_other_division(self.folder.path, run, self.config.num_processes)
+        warn_other_processor(self.folder.path, run, self.device)
+        warn_other_division(self.folder.path, run, self.config.num_processes)
         with self.folder.locked():  # another process that trains here needs these files
             clear_leftovers(self.folder.checkpoints_dir)
             if checkpoint is not None:
@@ -317,7 +317,7 @@ class Trainer:
             raise self._report_failure(step, figures, norm)
         # Taken at the middle of a step, the rate is not zero in the first or the last.
         optim = self.config.optim
-        progress = self.budget.middle(step, began, self._elapsed())
+        progress = self.budget.progress_at_middle(step, began, self._elapsed())
         rate = optim.peak_rate * schedule(progress, optim)
         limit = optim.max_grad_norm
         self.workers.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)

@@ -1,4 +1,4 @@
-"""What an error says that ends a run which has begun to write its folder."""
+"""Errors of writing that say where a begun run is, and how to continue it."""
 
 import contextlib
 import errno
@@ -14,10 +14,10 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 @contextlib.contextmanager
 def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
-    """Say in the block's errors of writing that a begun run is in `folder`, and how it continues.
+    """Add to errors of writing in the block where the begun run is, and how to continue it.
 
-    Without that, the same command would refuse the folder on which it had just said that nothing
-    was changed.
+    The error would otherwise say that nothing was changed, and the same command would then refuse
+    the folder.
 
     Raises:
         InputError: in place of the block's WriteError, or of its OSError of a disk.

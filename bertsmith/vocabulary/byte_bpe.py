@@ -56,7 +56,7 @@ def learn_byte_bpe(
     if vocab_size < minimum:
         raise ConfigError(
             f"{option('vocab_size')}: {vocab_size} is too small for {len(BYTE_BPE_SPECIAL_TOKENS)} "
-            f"special tokens and the {len(alphabet)} bytes. Ask for at least {minimum}."
+            f"special tokens and the {len(alphabet)} bytes. Choose at least {minimum}."
         )
     learner = MergeLearner(as_bytes(counts), alphabet, min_frequency)
     learner.grow(vocab_size - len(BYTE_BPE_SPECIAL_TOKENS))

@@ -1,7 +1,8 @@
 """Functions that count the words of texts on machines that share a folder.
 
-Workers count work units into sorted files, and merge these in groups, until few are left. So no
-process holds more than a few million words, and only paths and reports are sent over the network.
+Each worker counts work units into sorted files. Workers merge these files in groups until few are
+left. No process holds more than a few million words, and only paths and reports are sent over the
+network.
 """
 
 import shutil
@@ -39,7 +40,7 @@ class UnitCounts:
 
 @dataclass(frozen=True, slots=True)
 class UnitCounter:
-    """Counter of the words of work units, in any process that sees the folder.
+    """Counter of the words of work units; runs in any process that can write to `folder`.
 
     Documents whose hash is below `held_out_below` are held out.
     """

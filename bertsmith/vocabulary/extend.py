@@ -2,7 +2,7 @@
 
 Existing tokens keep their ids, so the tokenizer's model can be continued: only the new tokens need
 new embeddings (`bertsmith pretrain --from`). A new unigram token's probability is its share of all
-tokens in the texts' words (Kudo 2018, section 3.2), but always a little above the product of its
+tokens in the texts' words (Kudo 2018, section 3.2), but at least a little above the product of its
 parts' probabilities: otherwise no word would be cut into the new token.
 """
 
@@ -29,7 +29,7 @@ from bertsmith.vocabulary.train import TokenizerReport, count_texts
 from bertsmith.vocabulary.wordpiece import UnprefixedLearner, choose_alphabet
 
 MARGIN = 1e-6
-"""Least difference of a new token's score to its parts' sum, so that rounding does not matter."""
+"""Least excess of a new token's score over the sum of its parts' scores; above rounding errors."""
 
 
 def extend_unigram(
@@ -117,7 +117,7 @@ def extend_tokenizer(
     check_extensible(old, source)
     report = ExtensionReport(num_old=old.vocab_size)
     counts, held_out = count_texts(settings, settings.texts, old.words, report.reading)
-    tokenizer = with_new_pieces(old, counts, settings)
+    tokenizer = add_learned_tokens(old, counts, settings)
     report.added = tuple(tokenizer.vocab[old.vocab_size :])
     for name, words in (("learned from", counts), ("held out", held_out)):
         if words:
@@ -125,7 +125,10 @@ def extend_tokenizer(
     return tokenizer, report
 
 
-def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSettings) -> Tokenizer:
+def add_learned_tokens(
+    old: Tokenizer, counts: Counter[str], settings: ExtensionSettings
+) -> Tokenizer:
+    """Learn `settings.add` tokens from the counts of words, as tokenizers of this kind do."""
     least = settings.min_frequency
     if isinstance(old, ByteBpeTokenizer):
         return extend_byte_bpe(old, counts, settings.add, min_frequency=least)

@@ -1,7 +1,7 @@
 """Words as sequences of tokens, with pair counts kept under merges.
 
-The tokens of all words lie in one flat array, each linked to its neighbours, so that a merge
-touches only the places where its pair occurs, in a handful of array operations. Memory is some 30
+The tokens of all words are in one flat array, each linked to its neighbours, so a merge reads and
+writes only the entries where its pair occurs, in a handful of array operations. Memory is some 30
 bytes for each character of the distinct words, and 30 for each pair of tokens that ever were
 neighbours.
 """
@@ -18,13 +18,13 @@ CONTINUATION = "##"
 LEFT, RIGHT = 0, 1
 
 Ints = npt.NDArray[np.int64]
-Places = npt.NDArray[np.int32]
-TokenIds = Places | Ints
-"""Ids of tokens: int32 as they stand in words, int64 of a pair that is merged."""
+Indices = npt.NDArray[np.int32]
+TokenIds = Indices | Ints
+"""Ids of tokens: int32 in the array of words, int64 of a pair that is merged."""
 Cut = Callable[[str], Sequence[str]]
 """Function that splits a word into its initial tokens."""
 
-# Entries of the flat array that are no token: around words, and right tokens of merged pairs.
+# Entries of the flat array that are no token: word boundaries, and right tokens of merged pairs.
 _BOUNDARY, _ABSORBED = -1, -2
 
 
@@ -37,10 +37,10 @@ class MergeChange:
     """
 
     pair_weights: Ints
-    before: Places
+    before: Indices
     before_weights: Ints
-    after_old: Places
-    after_new: Places
+    after_old: Indices
+    after_new: Indices
     after_weights: Ints
 
 
@@ -53,20 +53,20 @@ class Segmentation:
 
     def __init__(self, words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> None:
         self._symbol, self._weight = _flatten(words, ids, cut)
-        places = np.arange(len(self._symbol), dtype=np.int32)
-        self._following = places + np.int32(1)
-        self._preceding = places - np.int32(1)
+        indices = np.arange(len(self._symbol), dtype=np.int32)
+        self._following = indices + np.int32(1)
+        self._preceding = indices - np.int32(1)
         inside = self._symbol != _BOUNDARY
-        self._places = _group(places[inside], self._symbol[inside], len(ids))
-        self.frequency = np.array([self._weight[p].sum() for p in self._places], dtype=np.int64)
+        self._indices = _group(indices[inside], self._symbol[inside], len(ids))
+        self.frequency = np.array([self._weight[p].sum() for p in self._indices], dtype=np.int64)
         self.num_pieces = int(self.frequency.sum())
 
     def add_piece(self) -> None:
         """Make room for one more token, which occurs nowhere yet."""
-        self._places.append(np.empty(0, dtype=np.int32))
-        self.frequency = grown(self.frequency, len(self._places), 0)
+        self._indices.append(np.empty(0, dtype=np.int32))
+        self.frequency = grow_array(self.frequency, len(self._indices), 0)
 
-    def neighbours(self) -> tuple[Places, Places, Ints]:
+    def neighbours(self) -> tuple[Indices, Indices, Ints]:
         """Return left token, right token (int32) and weight (int64) of all neighbours.
 
         Each is `[pairs]`.
@@ -99,17 +99,17 @@ class Segmentation:
             after_weights=weight[open_after],
         )
 
-    def _occurrences(self, left: int, right: int) -> Places:
-        """Find the places of the left tokens of a pair, without overlapping pairs."""
-        if len(self._places[left]) <= len(self._places[right]):
-            first = self._live(left)
+    def _occurrences(self, left: int, right: int) -> Indices:
+        """Find the indices of the left tokens of a pair, without overlapping pairs."""
+        if len(self._indices[left]) <= len(self._indices[right]):
+            first = self._live_indices(left)
             first = first[self._symbol[self._following[first]] == right]
         else:
-            first = self._preceding[self._live(right)]
+            first = self._preceding[self._live_indices(right)]
             first = first[self._symbol[first] == left]
         return self._every_other(first) if left == right else first
 
-    def _every_other(self, first: Places) -> Places:
+    def _every_other(self, first: Indices) -> Indices:
         """Keep every other pair of runs of overlapping pairs, from the first."""
         first = np.sort(first)
         index = np.arange(len(first))
@@ -118,15 +118,15 @@ class Segmentation:
         run_start = np.maximum.accumulate(np.where(starts, index, 0))
         return first[(index - run_start) % 2 == 0]
 
-    def _live(self, piece: int) -> Places:
-        """Return the places where `piece` still stands, and forget the others."""
-        places = self._places[piece]
-        live: Places = places[self._symbol[places] == piece]
-        self._places[piece] = live
+    def _live_indices(self, piece: int) -> Indices:
+        """Return the indices of `piece`, after dropping those where it was merged away."""
+        indices = self._indices[piece]
+        live: Indices = indices[self._symbol[indices] == piece]
+        self._indices[piece] = live
         return live
 
-    def _move(self, left: int, right: int, merged: int, first: Places, weight: int) -> None:
-        self._places[merged] = np.concatenate([self._places[merged], first])
+    def _move(self, left: int, right: int, merged: int, first: Indices, weight: int) -> None:
+        self._indices[merged] = np.concatenate([self._indices[merged], first])
         self.frequency[left] -= weight
         self.frequency[right] -= weight
         self.frequency[merged] += weight
@@ -147,7 +147,7 @@ class PairTable:
         self._slots: tuple[list[array[int]], list[array[int]]] = ([], [])
         self._slot_of_other = np.empty(0, dtype=np.int32)
 
-    def slots(self, piece: int, side: int) -> Places:
+    def slots(self, piece: int, side: int) -> Indices:
         """Return the live slots of pairs with `piece` at `side`, int32 `[slots]`."""
         slots = np.array(self._list(piece, side), dtype=np.int32)
         live = slots[self.count[slots] > 0]
@@ -166,20 +166,20 @@ class PairTable:
         self.count[slots[exists]] += weights[exists]
         self._create(piece, side, others[~exists], weights[~exists])
 
-    def _find(self, piece: int, side: int, others: TokenIds) -> Places:
+    def _find(self, piece: int, side: int, others: TokenIds) -> Indices:
         """Return the slots of pairs of `piece` with `others`, or -1."""
         slots = self.slots(piece, side)
         ends = self.ends[1 - side][slots]
         size = max(others.max(initial=-1), ends.max(initial=-1)) + 1
-        self._slot_of_other = grown(self._slot_of_other, size, -1)
+        self._slot_of_other = grow_array(self._slot_of_other, size, -1)
         self._slot_of_other[others] = -1
         self._slot_of_other[ends] = slots
         return self._slot_of_other[others]
 
     def _create(self, piece: int, side: int, others: TokenIds, weights: Ints) -> None:
         start, stop = self._num_slots, self._num_slots + len(others)
-        self.count = grown(self.count, stop, 0)
-        self.ends = [grown(ends, stop, 0) for ends in self.ends]
+        self.count = grow_array(self.count, stop, 0)
+        self.ends = [grow_array(ends, stop, 0) for ends in self.ends]
         self.count[start:stop] = weights
         self.ends[side][start:stop] = piece
         self.ends[1 - side][start:stop] = others
@@ -203,7 +203,7 @@ def characters(word: str) -> list[str]:
     return [word[0], *(CONTINUATION + character for character in word[1:])]
 
 
-def _flatten(words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> tuple[Places, Ints]:
+def _flatten(words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> tuple[Indices, Ints]:
     """Return token ids and word counts, with boundaries around each word."""
     symbol = array("i", [_BOUNDARY])
     weight = array("q", [0])
@@ -215,7 +215,7 @@ def _flatten(words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> tupl
     return np.array(symbol, dtype=np.int32), np.array(weight, dtype=np.int64)
 
 
-def _group(values: Places, keys: Places, num_keys: int) -> list[Places]:
+def _group(values: Indices, keys: Indices, num_keys: int) -> list[Indices]:
     """Split `values` by their keys 0 ... num_keys - 1, order kept."""
     order = np.argsort(keys, kind="stable")
     bounds = np.searchsorted(keys[order], np.arange(1, num_keys))
@@ -230,7 +230,7 @@ def _sum_by_key(keys: TokenIds, weights: Ints) -> tuple[TokenIds, Ints]:
     return keys[starts], np.add.reduceat(weights, starts) if len(starts) else weights
 
 
-def grown(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
+def grow_array(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
     """Return `values`, or a longer copy with at least `size` entries, in the same dtype.
 
     The length grows by doubling, and new entries are `fill`. `values` has one dimension,

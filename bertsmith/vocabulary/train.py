@@ -54,7 +54,7 @@ TOKENIZER_FILES = frozenset(
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, in the order of their ids in ALBERT."""
 
-_LINE_WORDS = 1 << 12
+WORDS_PER_LINE = 1 << 12
 
 
 def learn_with_library(
@@ -144,8 +144,8 @@ def _train(model: Any, trainer: Any, counts: Mapping[str, int]) -> Any:
 def _lines(counts: Mapping[str, int]) -> Iterator[str]:
     """Yield lines that together repeat each word as often as it was counted."""
     for word in sorted(counts):
-        lines, rest = divmod(counts[word], _LINE_WORDS)
-        for length in [_LINE_WORDS] * lines + [rest]:
+        lines, rest = divmod(counts[word], WORDS_PER_LINE)
+        for length in [WORDS_PER_LINE] * lines + [rest]:
             yield f"{word} " * length
 
 
@@ -158,7 +158,7 @@ def _count_batch(words: Words, texts: list[str]) -> Counter[str]:
     return Counter(chain.from_iterable(map(words, texts)))
 
 
-def words_of(settings: TokenizerSettings) -> Words:
+def word_splitter(settings: TokenizerSettings) -> Words:
     """Return the function that splits text into words as the trained tokenizer does."""
     if settings.kind == "byte-bpe":
         return clean_words
@@ -271,7 +271,7 @@ def train_tokenizer(
 
     with step("counting words"):
         counts, held_out = count_texts(
-            settings, texts or settings.files, words_of(settings), report, cluster=cluster
+            settings, texts or settings.files, word_splitter(settings), report, cluster=cluster
         )
     with step("learning pieces"):
         tokenizer, learned = _learn(settings, counts)
@@ -440,8 +440,8 @@ def _measure(
             f"Nothing was held out, so nothing was measured. Name a text with {option('held_out')}."
         )
         return
-    ours = "bertsmith" if settings.kind == "wordpiece" else settings.kind
-    report.stats[ours] = tokenizer_stats(tokenizer, held_out)
+    column = "bertsmith" if settings.kind == "wordpiece" else settings.kind
+    report.stats[column] = tokenizer_stats(tokenizer, held_out)
     if settings.kind != "wordpiece" or not settings.compare:
         return
     if not is_installed("tokenizers"):

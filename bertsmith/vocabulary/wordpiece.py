@@ -23,12 +23,12 @@ from bertsmith.vocabulary.segmentation import (
     LEFT,
     RIGHT,
     Cut,
+    Indices,
     Ints,
     PairTable,
-    Places,
     Segmentation,
     characters,
-    grown,
+    grow_array,
 )
 from bertsmith.vocabulary.settings import RuleName
 
@@ -41,9 +41,8 @@ Floats = npt.NDArray[np.float64]
 
 Rule = Callable[[Ints, Ints, Ints, int], Floats]
 """Score of pairs, higher is better. The arguments are the occurrences of the pairs, of their left
-and of their right tokens, and the number of all tokens. A score never falls when its left or right
-token gets rarer, or when
-the number of all tokens grows: the search relies on this."""
+and of their right tokens, and the number of all tokens. A score must not fall when the left or
+right token gets rarer or the number of all tokens grows: the search relies on this."""
 
 
 def frequency_score(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
@@ -73,7 +72,7 @@ def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
 
 
 def _shrinkage(removed: Ints, frequency: Ints) -> Floats:
-    """Compute (f - n)·log((f - n) / f), 0 where nothing is left."""
+    """Compute (f - n)·log((f - n) / f), which is 0 where f = n."""
     rest = frequency - removed
     share = np.where(rest > 0, removed / frequency, 0.0)
     return np.asarray(rest * np.log1p(-share))
@@ -159,7 +158,7 @@ def check_size(
     if vocab_size < minimum:
         raise ConfigError(
             f"{option('vocab_size')}: {vocab_size} is too small for {num_special} special tokens "
-            f"and {num_single} single characters. Ask for at least {minimum}, or lower "
+            f"and {num_single} single characters. Choose at least {minimum}, or lower "
             f"{option('character_coverage')}, which is {character_coverage}."
         )
     return minimum
@@ -281,7 +280,7 @@ class PieceLearner:
             self._ids[text] = len(self.texts)
             self.texts.append(text)
             self._segmentation.add_piece()
-            self._ceiling = grown(self._ceiling, len(self.texts), -np.inf)
+            self._ceiling = grow_array(self._ceiling, len(self.texts), -np.inf)
         return self._ids[text]
 
     def _count_pairs(self) -> None:
@@ -294,7 +293,7 @@ class PieceLearner:
         for left in distinct_lefts.tolist():
             self._raise_ceilings(left)
 
-    def _score(self, piece: int, side: int) -> tuple[Places, Floats]:
+    def _score(self, piece: int, side: int) -> tuple[Indices, Floats]:
         """Return slots and scores of the frequent enough pairs of `piece`."""
         slots = self._pairs.slots(piece, side)
         count = self._pairs.count[slots]

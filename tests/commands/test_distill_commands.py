@@ -132,7 +132,7 @@ def test_refusals(refused, corpus_dir, reader, place, tmp_path):
     assert "--cache and --folds exclude each other" in refused(*folds)
     for teacher, more, told in (
         (bare, (), f"{bare}: "),
-        (other, (), f"{other} (id 5 is 'baba', and 'good' there)"),
+        (other, (), f"{other} (id 5 is 'baba' instead of 'good')"),
         (reader, ("--objective", "replaced_token"), "--objective: found 'replaced_token'"),
     ):
         assert told in refused(*of_corpus(corpus_dir, teacher, out, "--steps", 2, *more))

@@ -24,7 +24,7 @@ from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithWarning, ConfigError
 from bertsmith.model.loading import load_model
-from bertsmith.model.reinitialize import waves
+from bertsmith.model.reinitialize import sinusoids
 from bertsmith.pretraining import micro_batch
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
@@ -279,7 +279,7 @@ def test_positions_begin_as_was_asked(corpus_dir, tmp_path):
     asked = replace(usual, model=replace(usual.model, position_initializer="sinusoidal"))
     run_pretraining(asked, tmp_path / "run")
     rows = load_model(tmp_path / "run").embeddings.position.weight
-    torch.testing.assert_close(rows / rows[0, 1], waves(*rows.shape), atol=1e-4, rtol=0)
+    torch.testing.assert_close(rows / rows[0, 1], sinusoids(*rows.shape), atol=1e-4, rtol=0)
 
 
 def start(words, stderr):

@@ -159,7 +159,7 @@ def test_refusals(refused, corpus_dir, trained, tmp_path):
 def test_the_discriminator_serves_alone(bertsmith, trained, tmp_path):
     out, task, rows = tmp_path / "out", tmp_path / "task", write_reviews(tmp_path / "rows.csv", 20)
     printed = bertsmith("compress", trained, "--num-layers", 1, "--out", out)
-    assert "left out: generator/, so the folder serves fine-tuning" in printed
+    assert "left out: generator/, so the folder can be fine-tuned" in printed
     bertsmith("finetune", "classify", "--model", trained, "--train", rows, "--eval", rows, "--out",
               task, "--steps", 1, "--max-length", 16, "--threads", 1)  # fmt: skip
     assert set(load_model(task).heads) == {"classify"}

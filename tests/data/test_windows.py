@@ -85,8 +85,8 @@ def test_a_window_says_which_tokens_it_shows(first, second, max_length, windowed
 def test_too_many_rows_are_thinned_evenly_and_counted():
     texts = [("good", None), (words(500), None), ("bad", None)]
     encoded = encode_windowed(TOKENIZER, texts, 37, Windowing())
-    assert encoded.thinned(10_000) is encoded
-    few = encoded.thinned(120)
+    assert encoded.limit_tokens(10_000) is encoded
+    few = encoded.limit_tokens(120)
     assert few.num_windows == [1, 3, 1]
     assert few.num_cut == [0, encoded.lengths[1] - 3 * 37, 0]
     all_rows = [encoded.rows.ids[row].tolist() for row in encoded.rows_of(1)]

@@ -18,7 +18,7 @@ from bertsmith.distillation.teacher_cache import stored_teacher
 from bertsmith.errors import ConfigError
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 
-TEACHING = DistillationWeights(soft_weight=0.4, soft_temperature=2.0, hidden_weight=0.7)
+WEIGHTS = DistillationWeights(soft_weight=0.4, soft_temperature=2.0, hidden_weight=0.7)
 FACTS = {"teacher": "one", "tokenizer": "its own", "max_length": NUM_POSITIONS}
 
 
@@ -62,10 +62,10 @@ class Case:
             for examples, size in ((labelled, 5), (unlabelled, 3))
         ]
 
-    def objective(self, teacher=None, teaching=TEACHING, **settings):
+    def objective(self, teacher=None, weights=WEIGHTS, **settings):
         labelled, unlabelled = self.datasets(**settings)
         teacher = teacher or self.teacher()
-        return Distillation(labelled, teacher, teaching, unlabelled=unlabelled)
+        return Distillation(labelled, teacher, weights, unlabelled=unlabelled)
 
 
 @pytest.fixture(scope="module", params=sorted(SAMPLES))
@@ -139,7 +139,7 @@ def test_a_stored_teacher_says_what_a_live_one_says(case, tmp_path):
     stored = pickle.loads(pickle.dumps(stored))  # as workers get it
     for step in (1, 3):
         for batch in case.objective(stored).micro_batches(step):
-            found, expected = stored.taught(batch), live.taught(batch)
+            found, expected = stored.outputs(batch), live.outputs(batch)
             torch.testing.assert_close(found.outputs, expected.outputs, atol=1e-5, rtol=1e-5)
             torch.testing.assert_close(found.hidden, expected.hidden, atol=2e-3, rtol=2e-3)
 
@@ -164,11 +164,11 @@ class Stopped(LiveTeacher):
         super().__init__(other.task, other.model, hidden=other.hidden)
         self.patience = patience
 
-    def taught(self, batch):
+    def outputs(self, batch):
         self.patience -= 1
         if self.patience < 0:
             raise RuntimeError("asked too often")
-        return super().taught(batch)
+        return super().outputs(batch)
 
 
 def test_a_stopped_computation_goes_on(one, tmp_path, monkeypatch):
@@ -181,11 +181,11 @@ def test_a_stopped_computation_goes_on(one, tmp_path, monkeypatch):
     assert sorted(done) == ["hidden-00000.npy", "hidden-00001.npy",
                             "outputs-00000.npy", "outputs-00001.npy"]  # fmt: skip
     stored = stored_teacher(folder, one.teacher(), texts, FACTS, said.append)
-    assert said[0] == f"asking the teacher about texts 15 to 21 of {len(texts)}"
+    assert said[0] == f"computing the teacher's outputs for texts 15 to 21 of {len(texts)}"
     assert all((folder / name).read_bytes() == content for name, content in done.items())
     for batch in one.objective(stored).labelled.micro_batches(1):
-        expected = one.teacher().taught(batch)
-        torch.testing.assert_close(stored.taught(stored.prepare(batch)).outputs, expected.outputs)
+        expected = one.teacher().outputs(batch)
+        torch.testing.assert_close(stored.outputs(stored.prepare(batch)).outputs, expected.outputs)
 
 
 def test_labels_in_the_teachers_order_keep_their_weights(one):

@@ -17,11 +17,11 @@ from bertsmith.model.shared import SharedModel
 def objective(corpus_dir, dtype=torch.float32, hidden_weight=0.2):
     pretraining = small_objective(corpus_dir, max_length=16, pairs="none", batch_size=4)
     teacher = small_model("masked_lm", seed=7, num_hidden_layers=3, initializer_range=0.3)
-    teaching = DistillationWeights(
+    weights = DistillationWeights(
         soft_weight=0.7, soft_temperature=2.0, hidden_weight=hidden_weight
     )
     reading = SharedModel(teacher.to(dtype).eval())
-    return PretrainingDistillation(pretraining, reading, teaching, "")
+    return PretrainingDistillation(pretraining, reading, weights, "")
 
 
 def new_team(task):
@@ -45,12 +45,12 @@ def test_terms_of_the_triple_loss(corpus_dir):
         assert torch.equal(terms["mlm"].sum, task.pretraining.losses(model, batch)["mlm"].sum)
         places = batch.targets["masked_positions"]
         with torch.no_grad():
-            logits, taught = (
+            logits, teacher_logits = (
                 one.heads["masked_lm"](one.encode(batch)[places], one.embeddings.word.weight) / 2
                 for one in (model, teacher)
             )
         soft = 4 * torch.nn.functional.kl_div(
-            logits.log_softmax(-1), taught.softmax(-1), reduction="sum"
+            logits.log_softmax(-1), teacher_logits.softmax(-1), reduction="sum"
         )
         torch.testing.assert_close(terms["soft"].sum.detach(), soft, rtol=1e-4, atol=1e-5)
         own = task.losses(teacher, batch)

@@ -25,7 +25,7 @@ class PlainWorkers:
         self.held_out = plan.objective.evaluation
         self.layout = Layout.of(model.parameter_specs())
         storage = Storage(self.layout.size, 1, torch.float32, buffers_of(plan.optim))
-        self.arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
+        self.arrays = storage.arrays_in(torch.zeros(storage.num_bytes, dtype=torch.uint8))
         for name, view in self.layout.views(self.arrays.weights).items():
             view.copy_(model.get_parameter(name).detach())
         use_arrays(model, self.layout, self.arrays)

@@ -114,7 +114,7 @@ def test_rows_do_not_depend_on_how_a_step_is_divided(corpus_dir, objective):
             place: (row, forward, backward)
             for batch in batches
             for place, row, forward, backward in zip(
-                batch.places,
+                batch.step_indices,
                 rows_of(batch),
                 split_targets(batch, "forward"),
                 split_targets(batch, "backward"),

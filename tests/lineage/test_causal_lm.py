@@ -89,14 +89,18 @@ def test_rows_do_not_depend_on_how_a_step_is_divided(corpus_dir, objective):
     divided = objective.micro_batches(4)
     assert [len(batches) for batches in (whole, divided)] == [1, 3]
     by_place = [
-        dict(pair for batch in batches for pair in zip(batch.places, rows_of(batch), strict=True))
+        dict(
+            pair
+            for batch in batches
+            for pair in zip(batch.step_indices, rows_of(batch), strict=True)
+        )
         for batches in (whole, divided)
     ]
     assert by_place[0] == by_place[1] and sorted(by_place[0]) == list(range(11))
     assert by_place[0] != {
         place: row
         for batch in objective.micro_batches(5)
-        for place, row in zip(batch.places, rows_of(batch), strict=True)
+        for place, row in zip(batch.step_indices, rows_of(batch), strict=True)
     }
 
 

@@ -189,11 +189,11 @@ def test_dropout_of_a_sequence_does_not_depend_on_its_batch():
     model = build_model().train()
     sequences = draw_sequences()
     with dropout_seed(3, torch.device("cpu"), (3, 1)):
-        batch = pack(sequences).placed(range(len(sequences)))
+        batch = pack(sequences).with_step_indices(range(len(sequences)))
         together = [hidden.split(batch.lengths) for hidden in model.encode(batch)]
     for row, index in enumerate(batch.order):
         with dropout_seed(3, torch.device("cpu"), (3, 1)):
-            alone = model.encode(pack([sequences[index]]).placed([index]))
+            alone = model.encode(pack([sequences[index]]).with_step_indices([index]))
         for hidden, expected in zip(together, alone, strict=True):
             torch.testing.assert_close(hidden[row], expected, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(together[0][0], model.eval().encode(pack(sequences))[0][:29])

@@ -99,11 +99,11 @@ def test_dropout_of_a_sequence_does_not_depend_on_its_batch():
     rng = np.random.default_rng(0)
     sequences = [rng.integers(0, SHAPE["vocab_size"], length) for length in (9, 30, 17)]
     with dropout_seed(3, torch.device("cpu"), (3, 1)):
-        batch = pack(sequences).placed([0, 1, 2])
+        batch = pack(sequences).with_step_indices([0, 1, 2])
         together = model.encode(batch).split(batch.lengths)
     for index, hidden in zip(batch.order, together, strict=True):
         with dropout_seed(3, torch.device("cpu"), (3, 1)):
-            alone = model.encode(pack([sequences[index]]).placed([index]))
+            alone = model.encode(pack([sequences[index]]).with_step_indices([index]))
         torch.testing.assert_close(hidden, alone, atol=1e-5, rtol=1e-5)
         assert not torch.allclose(alone, model.eval().encode(pack([sequences[index]])), atol=1e-2)
         model.train()

@@ -27,7 +27,7 @@ from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
-from bertsmith.model.weight_names import their_names
+from bertsmith.model.weight_names import hugging_face_names
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.settings.classify import ClassifySettings
@@ -87,8 +87,8 @@ def test_a_folder_of_transformers_gives_its_logits_loss_and_gradients(theirs, ou
     expected = dict(theirs.named_parameters())
     family = family_named("gpt2")
     for name, parameter in ours.named_parameters():
-        (their_name,) = their_names(name, ours.config)
-        gradient = family.turn(their_name, expected.pop(their_name).grad)
+        (their_name,) = hugging_face_names(name, ours.config)
+        gradient = family.transpose(their_name, expected.pop(their_name).grad)
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-5)
     assert not expected
 
@@ -148,11 +148,11 @@ def test_a_class_is_read_from_the_last_token_alone(ours):
         expected = hidden[last] @ ours.heads["classify"].dense.weight.T
         found = sequence_logits(ours, batch, "classify")
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-    ours.every_token = True
+    ours.computes_all_tokens = True
     try:
         every = sequence_logits(ours, batch, "classify")
     finally:
-        ours.every_token = False
+        ours.computes_all_tokens = False
     torch.testing.assert_close(every, expected, atol=1e-5, rtol=1e-5)
 
 

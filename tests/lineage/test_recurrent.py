@@ -96,11 +96,11 @@ def test_dropout_of_a_sequence_does_not_depend_on_its_batch(model):
     model.train()
     sequences = draw_sequences()
     with dropout_seed(3, torch.device("cpu"), (3, 1)):
-        batch = pack(sequences).placed(range(len(sequences)))
+        batch = pack(sequences).with_step_indices(range(len(sequences)))
         together = model.encode(batch).split(batch.lengths)
     for index, hidden in zip(batch.order, together, strict=True):
         with dropout_seed(3, torch.device("cpu"), (3, 1)):
-            alone = model.encode(pack([sequences[index]]).placed([index]))
+            alone = model.encode(pack([sequences[index]]).with_step_indices([index]))
         torch.testing.assert_close(hidden, alone, atol=1e-5, rtol=1e-5)
 
 

@@ -13,7 +13,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.lineage.encoder_decoder import EncoderDecoder
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
-from bertsmith.model.accounting import count_parameters, pretraining_model, total
+from bertsmith.model.accounting import count_parameters, pretraining_model, sum_parameters
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.pretraining.row_source import RowSource
 from bertsmith.pretraining.settings import PretrainingSettings
@@ -106,9 +106,9 @@ def test_a_count_of_parameters_has_biases_layernorms_and_pooler():
         )
     )
     encoder = {name: each for name, each in counts.items() if not name.endswith(" head")}
-    assert total(encoder) == 109_482_240  # "110M" in the paper, section 3
+    assert sum_parameters(encoder) == 109_482_240  # "110M" in the paper, section 3
     matrices = sum(each.matrices for name, each in encoder.items() if name != "pooler")
-    assert matrices == 108_770_304 == total(encoder) - 711_936
+    assert matrices == 108_770_304 == sum_parameters(encoder) - 711_936
 
 
 def test_the_transformer_of_2017_normalizes_after_each_part_of_a_layer():

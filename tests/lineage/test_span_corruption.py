@@ -60,7 +60,7 @@ def test_rows_do_not_depend_on_how_a_step_is_divided(corpus_dir):
                 place: (source.tolist(), labels.tolist())
                 for batch in objective.micro_batches(3)
                 for place, source, labels in zip(
-                    batch.places,
+                    batch.step_indices,
                     batch.source.input_ids.split(batch.source.lengths),
                     batch.labels.split(batch.target.lengths),
                     strict=True,

@@ -147,7 +147,7 @@ def test_pairs_of_a_step_do_not_depend_on_its_division_and_epochs_have_all():
     seen = []
     for step in range(1, 8):
         numbers = [
-            dict(zip(batch.places, batch.source.input_ids[::2].tolist(), strict=True))
+            dict(zip(batch.step_indices, batch.source.input_ids[::2].tolist(), strict=True))
             for objective in (whole, divided)
             for batch in objective.micro_batches(step)
         ]

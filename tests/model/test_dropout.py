@@ -75,7 +75,7 @@ def test_how_a_step_is_divided_changes_no_mask(family, head):
     def gradients(*division):
         model.zero_grad()
         for number, places in enumerate(division):
-            batch = pack([rows[place] for place in places]).placed(places)
+            batch = pack([rows[place] for place in places]).with_step_indices(places)
             with dropout_seed(number, model.device, step_key=(1, 2)):
                 encoded = model.encode_pooled(batch) if head == "classify" else model.encode(batch)
                 model.heads[head](encoded).square().sum().backward()

@@ -20,8 +20,8 @@ from bertsmith.model.families.distilbert import DistilBertConfig
 from bertsmith.model.int8 import can_prepack, can_quantize, prepack, quantize
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
-from bertsmith.model.shrinking import distilled, trim_vocabulary, truncate_layers
-from bertsmith.model.weight_names import canonical, their_names
+from bertsmith.model.shrinking import to_distilbert, trim_vocabulary, truncate_layers
+from bertsmith.model.weight_names import canonical, hugging_face_names
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.layerwise import LayerwiseOptim
 
@@ -240,23 +240,23 @@ def test_losses_and_gradients_of_pretraining(name, padded_inputs, tmp_path):
     also = {"next_sentence_label": next_labels} if is_bert else {}
     expected = theirs.train()(**inputs, labels=labels, **also).loss
     expected.backward()
-    border = ours.train().pack(inputs["input_ids"], mask, inputs.get("token_type_ids"))
-    hidden = ours.encode(border.batch)
-    packed = labels.flatten()[border.cells]
+    padded = ours.train().pack(inputs["input_ids"], mask, inputs.get("token_type_ids"))
+    hidden = ours.encode(padded.batch)
+    packed = labels.flatten()[padded.cells]
     positions = (packed != -100).nonzero()[:, 0]
     loss, _ = ours.heads["masked_lm"].loss(
         hidden[positions], ours.embeddings.word.weight, packed[positions]
     )
     loss = loss / len(positions)
     if is_bert:
-        logits = border.reorder(ours.heads["next_sentence"](ours.pool(hidden, border.batch)))
+        logits = padded.reorder(ours.heads["next_sentence"](ours.pool(hidden, padded.batch)))
         loss = loss + torch.nn.functional.cross_entropy(logits, next_labels)
     assert difference(loss, expected) < TOLERANCE
     loss.backward()
     family = family_named(family_of(name))
     gradients = {canonical(key, family): p.grad for key, p in theirs.named_parameters()}
     for key, parameter in ours.named_parameters():
-        parts = [gradients.pop(their) for their in their_names(key, ours.config)]
+        parts = [gradients.pop(their) for their in hugging_face_names(key, ours.config)]
         assert difference(parameter.grad, torch.cat(parts)) < TOLERANCE, key
     assert not gradients
 
@@ -311,7 +311,7 @@ def test_windows_of_a_modernbert_count_padding_between_tokens(seed, path, tmp_pa
     family = family_named("modernbert")
     theirs_by_name = {canonical(key, family): x for key, x in theirs_by_name.items()}
     for key, gradient in ours_by_name.items():
-        parts = [theirs_by_name[their] for their in their_names(key, ours.config)]
+        parts = [theirs_by_name[their] for their in hugging_face_names(key, ours.config)]
         assert difference(gradient, torch.cat(parts)) < TOLERANCE, key
 
 
@@ -530,7 +530,7 @@ def test_first_weights_of_a_modernbert_are_those_of_transformers():
     ours.config = replace(ours.config, initializer_range=0.05)
     ours.apply(ours.initialize)
     for name, found in ours.state_dict().items():
-        expected = theirs[their_names(name, ours.config)[0]]
+        expected = theirs[hugging_face_names(name, ours.config)[0]]
         assert float(found.std()) == pytest.approx(float(expected.std()), rel=0.1), name
         assert float(found.mean()) == pytest.approx(float(expected.mean()), abs=0.003), name
         largest = float(expected.abs().max())
@@ -581,8 +581,8 @@ def test_heads_that_a_family_has_not():
 def test_a_bert_without_segments_reads_the_first_as_before():
     bert, ids = build("bert", "masked_lm"), torch.randint(0, 101, (5, 23))
     with torch.no_grad():
-        expected, found = bert(ids), distilled(bert).eval()(ids)
+        expected, found = bert(ids), to_distilbert(bert).eval()(ids)
     torch.testing.assert_close(found.logits, expected.logits, atol=1e-5, rtol=1e-5)
-    assert distilled(bert).config.model_type == "distilbert"
+    assert to_distilbert(bert).config.model_type == "distilbert"
     with refuses(ConfigError, "--family distilbert", "family bert", "heads none"):
-        distilled(build("bert"))
+        to_distilbert(build("bert"))

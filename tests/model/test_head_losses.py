@@ -96,7 +96,7 @@ def test_replaced_tokens(padded_inputs, tmp_path):
     (("tag",), torch.full((7, 23), -1), InputError, [", row 0, column 0: found -1", "0 to 4"]),
     (("classify",), [1] * 7, InputError, [" a list", "torch.tensor()"]),
     ((), torch.zeros(7), ConfigError, ['heads=["classify"]']),
-    (("answer",), torch.zeros(7), ConfigError, ["'answer'", "start_positions, end_positions"]),
+    (("answer",), torch.zeros(7), ConfigError, ["'answer'", "start_positions and end_positions"]),
 ])  # fmt: skip
 def test_other_labels_are_refused(heads, labels, error, parts, small_model, padded_inputs):
     with refuses(error, "labels", *parts):

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from bertsmith.model import masked_lm_loss as lm_loss
-from bertsmith.model.masked_lm_loss import Guesses, MaskedLMLoss
+from bertsmith.model.masked_lm_loss import LogitFactors, MaskedLMLoss
 from bertsmith.model.row_maximum import ROW_BLOCK, row_maximum
 
 
@@ -73,7 +73,7 @@ def test_the_soft_loss_is_torchs_divergence(rows, count, temperature, monkeypatc
     monkeypatch.setattr(lm_loss, "CACHED_BYTES", 3 * 4 * 31)
     torch.manual_seed(0)
     student, teacher = (
-        Guesses(torch.randn(rows, width), torch.randn(31, width), torch.randn(31))
+        LogitFactors(torch.randn(rows, width), torch.randn(31, width), torch.randn(31))
         for width in (7, 11)
     )
     inputs = [x.requires_grad_() for x in (student.hidden, student.weight, student.bias)]

@@ -14,8 +14,8 @@ from bertsmith.model.reinitialize import (
     initialize_sinusoidal,
     reset_queries,
     set_positions,
+    sinusoids,
     start_masked_lm_head,
-    waves,
 )
 from bertsmith.model.vocabulary_subset import VocabularySubset
 
@@ -89,7 +89,7 @@ def test_a_new_head_passes_vectors_on_and_guesses_by_frequency(small_model, acti
 
 
 def test_a_distance_between_positions_is_the_same_rotation_everywhere():
-    rows = waves(200, 64).double()
+    rows = sinusoids(200, 64).double()
     products = rows @ rows.T
     for distance in (0, 1, 7, 50):
         found = products.diagonal(distance)
@@ -109,7 +109,7 @@ def test_only_positions_become_waves_from_the_first_that_is_used(small_model):
     initialize_sinusoidal(model)
     after = model.embeddings.position.weight
     assert torch.equal(after[:2], before[:2])
-    torch.testing.assert_close(after[2:] / after[2, 1], waves(27, 32))
+    torch.testing.assert_close(after[2:] / after[2, 1], sinusoids(27, 32))
 
 
 def test_after_a_reset_only_the_last_layer_reads_evenly(small_model, padded_inputs):
@@ -135,10 +135,10 @@ def test_a_model_of_the_used_words_is_the_same_and_whole_again_when_widened(smal
     model.config = replace(model.config, pad_token_id=52)
     before, expected = copied(model)["embeddings.word.weight"], model.encode(pack(rows))
     used = VocabularySubset.of(model, rows)
-    used.narrow(model)
+    used.shrink(model)
     narrow = model.embeddings.word
     assert (len(narrow.weight), narrow.padding_idx) == (5, 4)
-    found = model.encode(pack([used.numbers[row] for row in rows]))
+    found = model.encode(pack([used.new_ids[row] for row in rows]))
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     with torch.no_grad():
         narrow.weight += 1.0

@@ -77,7 +77,7 @@ def test_what_differs_is_named():
     old = tiny_tokenizer()
     assert first_difference(old, changed(strip_accents=True)) is None  # lowering does it anyway
     cased = changed(lowercase=False, strip_accents=True)
-    assert first_difference(old, cased) == "lowercase is False, and True there"
+    assert first_difference(old, cased) == "lowercase is False instead of True"
 
 
 def test_added_tokens_become_pieces_only_where_no_word_is_like_them():

@@ -225,7 +225,7 @@ def rows_by_place(*batches):
         lengths = list(batch.lengths)
         tensors = (batch.input_ids, batch.token_type_ids, labels)
         columns = zip(*(tensor.split(lengths) for tensor in tensors), strict=True)
-        for place, row in zip(batch.places, columns, strict=True):
+        for place, row in zip(batch.step_indices, columns, strict=True):
             rows[place] = [values.tolist() for values in row]
     return rows
 

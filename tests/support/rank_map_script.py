@@ -34,5 +34,5 @@ if __name__ == "__main__":
             list(map_on_ranks(ranks, fail_on_rank_1, range(5), "fp32"))
         except InputError as error:
             print(json.dumps({"results": results, "error": error.message}))
-        ranks.tell(("end", 0))
+        ranks.broadcast(("end", 0))
     ranks.close()

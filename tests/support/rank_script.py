@@ -75,7 +75,7 @@ if __name__ == "__main__":
     ranks = RankGroup(launch)
     if ranks.rank == 0:
         print(json.dumps(results_of(sys.argv[1], ranks)))
-        ranks.tell(("end", 0))
+        ranks.broadcast(("end", 0))
     else:
         serve_rank(ranks)
     ranks.close()

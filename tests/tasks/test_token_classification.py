@@ -178,7 +178,7 @@ def test_unusual_training_sentences_are_told():
     assert notes_on([TaggedSentence(("good", "film"), ("A", "B"))]) == ""
 
 
-@pytest.mark.parametrize(("words", "is_told"), [
+@pytest.mark.parametrize(("words", "is_reported"), [
     ([*"中国1998年"], True),
     ([*"abc"], True),
     ([*"中国9年,B"], False),
@@ -187,13 +187,13 @@ def test_unusual_training_sentences_are_told():
     ([*"中国ab" * 50, "cd"], True),
     ([*"中国" * 50, "1998"], False),
 ])  # fmt: skip
-def test_characters_that_new_text_would_join_to_words_are_told(words, is_told):
+def test_characters_that_new_text_would_join_to_words_are_told(words, is_reported):
     labels = ("A", *"B" * (len(words) - 1))
     notes = as_flags(
         notes_on([TaggedSentence(("国",), ("A",)), TaggedSentence(tuple(words), labels)])
     )
-    assert ("single characters" in notes and "--split characters" in notes) == is_told
-    assert bool(notes) == is_told
+    assert ("single characters" in notes and "--split characters" in notes) == is_reported
+    assert bool(notes) == is_reported
 
 
 def test_characters_that_are_split_alike_need_no_remark():

@@ -25,7 +25,7 @@ TWICE = sentencepiece_file([*SENTENCEPIECES, SENTENCEPIECES[-1]])
     ("byte-bpe", "merges.txt", b"#version: 0.2\nt h\nx\n", ["merges.txt:3:", "found 'x'"]),
     ("byte-bpe", "merges.txt", "Ġ t\nqqq z\n".encode(), ["merges.txt:", "2 merges", "'Ġand'"]),
     ("byte-bpe", "vocab.json", b'{"a": 0}', ["vocab.json:", "255 of the 256 bytes", "0x00"]),
-    ("byte-bpe", "vocab.json", b'{"a": 0, "b": 0}', ["vocab.json:", "id 1", "'b' with id 0"]),
+    ("byte-bpe", "vocab.json", b'{"a": 0, "b": 0}', ["vocab.json:", "'b' has id 0"]),
     ("byte-bpe", "vocab.json", b'{"a": ', ["vocab.json:", "not valid JSON"]),
     ("byte-bpe", "vocab.json", None, ["vocab.json:", "merges.txt"]),
     ("unigram", "spiece.model", b"", ["spiece.model:"]),

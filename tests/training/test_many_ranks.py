@@ -29,9 +29,12 @@ def test_ranks_share_a_step_and_the_weights_without_a_gap(num_ranks, num_members
     parts = []
     for plan in plans(num_ranks, num_members):
         members = range(num_members)
-        shares = [list(range(plan.turn(member), number, plan.all_members)) for member in members]
+        shares = [
+            list(range(plan.first_micro_batch(member), number, plan.all_members))
+            for member in members
+        ]
         dealt.append(in_order(shares))
-        parts += [plan.part(member) for member in members]
+        parts += [plan.weight_range(member) for member in members]
     assert in_order(dealt) == list(range(number))
     assert parts == list(range(num_ranks * num_members))
     layout = Layout.of(small_model().parameter_specs(), num_ranks)
@@ -48,7 +51,7 @@ def test_the_rows_of_64_ranks_are_those_of_one(corpus_dir):
     rows, tokens = Counter(), []
     for plan in plans(64, 1):
         alone = small_objective(corpus_dir, batch_size=2 * 64, micro_batch_size=2)
-        mine = range(plan.turn(0), task.num_micro_batches(3), plan.all_members)
+        mine = range(plan.first_micro_batch(0), task.num_micro_batches(3), plan.all_members)
         batches = [alone.micro_batch(3, index) for index in mine]
         tokens.append(sum(batch.num_tokens for batch in batches))
         for batch in batches:

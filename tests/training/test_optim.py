@@ -15,7 +15,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families.modernbert import ModernBertConfig
 from bertsmith.model.trainable import TrainableModel
-from bertsmith.model.weight_names import their_names
+from bertsmith.model.weight_names import hugging_face_names
 from bertsmith.training import optim
 from bertsmith.training.flat_parameters import CHUNK, GradientCollector, Layout, Storage
 from bertsmith.training.layerwise import LayerwiseOptim
@@ -32,7 +32,7 @@ def model():
 def arrays_of(bert, dtype=torch.float32, num_parts=2):
     layout = Layout.of(bert.parameter_specs())
     storage = Storage(layout.size, num_parts, dtype, buffers_of(OptimSettings()))
-    arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
+    arrays = storage.arrays_in(torch.zeros(storage.num_bytes, dtype=torch.uint8))
     views = layout.views(arrays.weights)
     for name, parameter in bert.named_parameters():
         views[name].copy_(parameter.detach())
@@ -40,7 +40,7 @@ def arrays_of(bert, dtype=torch.float32, num_parts=2):
 
 
 def is_vector(name):
-    theirs = their_names(name, small_config(**SMALL))[0]
+    theirs = hugging_face_names(name, small_config(**SMALL))[0]
     return theirs.endswith(".bias") or "LayerNorm" in theirs
 
 

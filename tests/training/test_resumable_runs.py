@@ -12,7 +12,7 @@ from bertsmith.training.run_folder import (
     INSTRUCTIONS,
     RunFolder,
     machine_facts,
-    tell_other_processor,
+    warn_other_processor,
 )
 
 RUN = {
@@ -79,8 +79,8 @@ def test_a_run_that_goes_on_with_other_instructions_says_so(tmp_path):
     run = machine_facts(device)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tell_other_processor(tmp_path, run, device)
-        tell_other_processor(tmp_path, {"machine": {}}, device)  # of an earlier version
+        warn_other_processor(tmp_path, run, device)
+        warn_other_processor(tmp_path, {"machine": {}}, device)  # of an earlier version
     run["machine"][INSTRUCTIONS] = "Another One (01234567), AVX9"
     with pytest.warns(BertsmithWarning):
-        tell_other_processor(tmp_path, run, device)
+        warn_other_processor(tmp_path, run, device)

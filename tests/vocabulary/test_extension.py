@@ -125,10 +125,10 @@ def test_other_rules_or_scores_are_no_extension():
         return UnigramTokenizer(pieces, scores, **unigram.settings())
 
     for old, new, words in (
-        (bpe, bpe_of([*bpe.merges[1:], bpe.merges[0]]), "merge 1 does not join"),
+        (bpe, bpe_of([*bpe.merges[1:], bpe.merges[0]]), "merge 1 no longer joins"),
         (bpe, bpe_of(add_prefix_space=True), "add_prefix_space is True"),
         (bpe, tiny_wordpiece(), "it is of another kind"),
         (unigram, unigram_of(pieces, [*scores[:-1], scores[-1] - 0.25]), "the score of id"),
-        (unigram, unigram_of([*pieces, "zzz"], [*scores, min(scores) - 1]), "its least score is"),
+        (unigram, unigram_of([*pieces, "zzz"], [*scores, min(scores) - 1]), "the least score is"),
     ):
         assert words in first_difference(old, new)

@@ -30,16 +30,16 @@ FAMILIES: dict[str, Family] = {
     "roberta": ROBERTA,
 }
 WITHOUT_LAYERS: dict[str, Family] = {"model2vec": STATIC_VECTORS}
-"""Models that are counted, not pre-trained."""
+"""Families without layers, whose vectors are counted in a corpus instead of pre-trained."""
 CLASSIFIERS = {
     "gpt2": "bertsmith.lineage.gpt_classifier",
     "elmo": "bertsmith.lineage.elmo_classifier",
     "recurrent": "bertsmith.lineage.recurrent_classifier",
     "t5": "bertsmith.lineage.t5_classifier",
 }
-"""Systems beside BERT that sort texts into classes: the module of each, which assigns its family to
-`FAMILY` and is imported when a folder names it. Only classifiers are read as these families; a
-system's other models have folders of their own (bertsmith/lineage)."""
+"""Systems beside BERT that classify texts: the module of each, which defines `FAMILY` and is
+imported when a folder names it. Only their classifiers are read as families; bertsmith/lineage
+reads their other models."""
 
 
 def family_named(name: str) -> Family:
@@ -73,8 +73,10 @@ def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Mod
     check_choice("head", name, HEADS)
     heads = family_named(config.model_type).heads
     check_choice(f"head of a model of the family {config.model_type}", name, heads)
-    if name in LABEL_HEADS and (num_labels is None or num_labels < 1):
+    if name not in LABEL_HEADS:
+        return heads[name](config, 1)
+    if num_labels is None or num_labels < 1:
         raise ConfigError(
             f"num_labels is {num_labels}. It must be 1 or more: the number of classes."
         )
-    return heads[name](config, num_labels or 1 if name in LABEL_HEADS else 1)
+    return heads[name](config, num_labels)

@@ -1,8 +1,8 @@
 """ALBERT (Lan et al. 2020): BERT with factorized embeddings and shared layers.
 
-Layers share all weights, attention alone, the feed-forward layer alone, or nothing. transformers
-knows only groups of layers that share everything. So the part that layers share is saved as an
-equal copy for each layer, and shared again when the model is loaded.
+Layers share all weights, only attention, only the feed-forward layer, or nothing. transformers
+knows only groups of layers that share everything. So a part that layers share is saved as an equal
+copy for each layer, and shared again when the model is loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ SHARED_PARTS = {
     "attention": ("attention", "attention_norm"),
     "feed_forward": ("feed_forward", "feed_forward_norm"),
 }
-"""Modules of a layer that are shared together, by the part's name."""
+"""The parts of a layer that can be shared, each with its modules."""
 
 
 @dataclass(unsafe_hash=True)

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019), and the parts of its table that other families share."""
+"""BERT (Devlin et al. 2019), and the parts of its `Family` that other families share."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,7 @@ TWO_LAYER_NAMES = {
 
 
 def encoder_names(prefix: str) -> dict[str, tuple[str, ...]]:
-    """Map our modules to the names in transformers' encoders newer than its BERT."""
+    """Map our modules to the names in encoders of transformers that are built as its BERT."""
     layer = f"{prefix}.encoder.layer.{{i}}"
     return {
         "embeddings.word": (f"{prefix}.embeddings.word_embeddings",),
@@ -57,9 +57,11 @@ ABSENT_SIZES = {
     "num_attention_heads": 12,
     "intermediate_size": 3072,
 }
+"""Sizes that transformers assumes where config.json omits them."""
 
 ABSOLUTE = {"position_embedding_type": "absolute"}
 ENCODER_ONLY = {**ABSOLUTE, "is_decoder": False, "add_cross_attention": False}
+"""Values of config.json that an encoder with absolute positions must have, if they are there."""
 
 BERT = Family(
     config=BertConfig,

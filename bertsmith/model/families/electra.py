@@ -1,7 +1,7 @@
 """ELECTRA (Clark et al. 2020): a discriminator that detects replaced tokens.
 
-The encoder is BERT's without pooler, in small models with embeddings narrower than the layers. The
-generator that replaces tokens is a model of this family too, with a masked-LM head.
+The encoder is BERT's without a pooler; in small models the embeddings are narrower than the layers.
+The generator that replaces tokens is a model of this family with a masked-LM head.
 """
 
 from dataclasses import dataclass

@@ -35,8 +35,8 @@ PUBLISHED = {
     "base": {"num_hidden_layers": 22, "hidden_size": 768},
     "large": {"num_hidden_layers": 28, "hidden_size": 1024, "intermediate_size": 2624},
 }
-"""Sizes of Ettin's encoders (Weller et al. 2025), mini to large, of 17 to 400 million parameters;
-base and large are also ModernBERT's. tiny is ours."""
+"""Sizes mini to large are those of Ettin's encoders (Weller et al. 2025), with 17 to 400 million
+parameters; base and large are also ModernBERT's. tiny is our own."""
 
 LAYER_TYPES = ("full_attention", "sliding_attention")
 

@@ -1,4 +1,4 @@
-"""Static vectors: a vector for each token, whatever stands around it, and no layers.
+"""Static vectors: one vector for each token, which does not depend on the context; no layers.
 
 The folder is one that model2vec and sentence-transformers read, too: the vector of a text is the
 mean over its tokens. Special tokens have the vector 0, since those libraries leave them out.

@@ -1,4 +1,4 @@
-"""Files of weights to named tensors: a format is a file here and an entry of `READERS`."""
+"""Readers of weight files: a format is a file here and an entry of `READERS`."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Receivers of a run's metrics: TensorBoard's events always, and a service that the user chose.
+"""Trackers receive a run's metrics: TensorBoard always, and a service that the user chose.
 
-Each service has a file here, which is found by its name.
+The service NAME has a file NAME_tracker.py here with a function begin_NAME.
 """

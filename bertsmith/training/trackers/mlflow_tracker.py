@@ -66,11 +66,11 @@ class MlflowTracker(Tracker):
     def close(self, *, failed: bool) -> None:
         self._send(self._client.set_terminated, status="FAILED" if failed else "FINISHED")
 
-    def _send(self, send: Callable[..., object], **what: Any) -> None:
+    def _send(self, send: Callable[..., object], **arguments: Any) -> None:
         from mlflow.exceptions import MlflowException
 
         try:
-            send(self._run, **what)
+            send(self._run, **arguments)
         except (MlflowException, OSError) as error:
             warn_once(
                 f"mlflow: a metric was not stored ({str(error).partition(chr(10))[0]}). "

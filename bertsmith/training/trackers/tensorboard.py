@@ -1,7 +1,7 @@
 """Write journal entries as TensorBoard events, beside the journal.
 
-They are written by the main thread: tensorboardX's usual writer passes them to another thread, and
-if a full disk ends that one, the training loop waits for ever.
+The main thread writes them: tensorboardX's own writer uses another thread, and if a full disk ends
+that thread, the training loop waits for ever.
 """
 
 import socket

@@ -26,10 +26,11 @@ class CollectiveExchange:
         first, end = layout.divide(plan.num_ranks)[plan.rank]
         self._own = slice(first, end)
         parts = parts_of_parameters(layout, plan.all_members, plan.optim)
-        self._wholes = [
+        self._whole_parameters = [
             (slice(slot.first, slot.end), part // plan.num_members) for slot, part in parts.items()
         ]
-        """Ranges of parameters that one rank updates as a whole, each with that rank."""
+        """Ranges of the parameters that one rank updates as a whole, each with the number of that
+        rank."""
 
     def reduce(self, gradients: Tensor) -> None:
         total = gradients[0]
@@ -37,7 +38,7 @@ class CollectiveExchange:
             self._sum_in_order(gradients)
         else:
             reduce_scatter(total[self._own], total, group=self._group)
-        if self._wholes:  # they may cross the bounds of ranges
+        if self._whole_parameters:  # they may cross the bounds of ranges
             self._gather(total)
 
     def _sum_in_order(self, gradients: Tensor) -> None:
@@ -54,20 +55,22 @@ class CollectiveExchange:
                     total += by_rank[rank]
 
     def publish(self, array: Tensor) -> None:
-        if not self._wholes:
+        if not self._whole_parameters:
             self._gather(array)
             return
         # Added as integers to zeros, so that every bit of the numbers is kept.
-        bits = torch.cat([array[place].view(torch.int32) for place, _ in self._wholes])
-        ends = torch.tensor([place.stop - place.start for place, _ in self._wholes]).cumsum(0)
+        bits = torch.cat([array[span].view(torch.int32) for span, _ in self._whole_parameters])
+        ends = torch.tensor([span.stop - span.start for span, _ in self._whole_parameters]).cumsum(
+            0
+        )
         pieces = bits.tensor_split(ends[:-1].tolist())
-        for piece, (_, rank) in zip(pieces, self._wholes, strict=True):
+        for piece, (_, rank) in zip(pieces, self._whole_parameters, strict=True):
             if rank != self._plan.rank:
                 piece.zero_()
         dist.all_reduce(bits, group=self._group)
         self._gather(array)
-        for piece, (place, _) in zip(pieces, self._wholes, strict=True):
-            array[place].copy_(piece.view(torch.float32))
+        for piece, (span, _) in zip(pieces, self._whole_parameters, strict=True):
+            array[span].copy_(piece.view(torch.float32))
 
     def _gather(self, array: Tensor) -> None:
         all_gather(array, array[self._own], group=self._group)

@@ -102,13 +102,13 @@ class DistributedWorkers:
             self.plan.objective.evaluation,
         )
         # Pickled here, so that a rank that cannot unpickle it can report that.
-        self.ranks.tell(("train", pickle.dumps(run)))
+        self.ranks.broadcast(("train", pickle.dumps(run)))
         try:
             self._answers(None)
         except BertsmithError:  # a rank cannot take part, so the others must not wait
-            self.ranks.tell((END_RUN,))
+            self.ranks.broadcast((END_RUN,))
             raise
-        self.ranks.tell((BEGIN_RUN,))
+        self.ranks.broadcast((BEGIN_RUN,))
         self.local.exchange = new_exchange(self.ranks, self.local, device)
         self.local.__enter__()
         self.local.share_state()
@@ -157,7 +157,7 @@ class DistributedWorkers:
 
     def _ask(self, name: str, *arguments: object) -> list[Any]:
         """Call a method of the local workers on every rank; return their answers, by rank."""
-        self.ranks.tell((name, *arguments))
+        self.ranks.broadcast((name, *arguments))
         try:
             own = getattr(self.local, name)(*arguments)
         except Exception:
@@ -175,7 +175,7 @@ class DistributedWorkers:
         traceback: TracebackType | None,
     ) -> None:
         with contextlib.suppress(TrainingError):  # the others may have ended
-            self.ranks.tell((END_RUN,))
+            self.ranks.broadcast((END_RUN,))
         self.local.__exit__(kind, error, traceback)
 
 
@@ -205,7 +205,7 @@ def serve_rank(ranks: RankGroup) -> int:
     """Compute what rank 0 asks for until it ends; return its exit code."""
     mapped = MappedFunction(ranks)
     while True:
-        name, *arguments = ranks.hear()
+        name, *arguments = ranks.receive()
         if name == "end":
             code: int = arguments[0]
             return code
@@ -225,7 +225,7 @@ def _serve_run(ranks: RankGroup, pickled: bytes) -> None:
         ranks.gather((sendable(error), None))
         return
     ranks.gather((None, None))
-    if ranks.hear()[0] != BEGIN_RUN:
+    if ranks.receive()[0] != BEGIN_RUN:
         return
     workers.exchange = new_exchange(ranks, workers, workers.model.device)
     with workers:
@@ -265,7 +265,7 @@ def _join(ranks: RankGroup, pickled: bytes) -> LocalWorkers:
 
 
 def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:
-    while (message := ranks.hear())[0] != END_RUN:
+    while (message := ranks.receive())[0] != END_RUN:
         yield message
 
 

@@ -100,7 +100,7 @@ class LocalWorkers:
             memory = torch.frombuffer(mmap.mmap(-1, num_bytes), dtype=torch.uint8)
         else:
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
-        self.arrays = self._storage.place(memory)
+        self.arrays = self._storage.arrays_in(memory)
         views = self.layout.views(self.arrays.weights)
         for name, parameter in model.named_parameters():
             views[name].copy_(parameter.data)
@@ -332,13 +332,13 @@ class _Worker:
     def __init__(self, number: int, members: range, job: bytes) -> None:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
-        self.connection, theirs = spawn.Pipe()
+        self.connection, worker_end = spawn.Pipe()
         self.process = spawn.Process(
-            target=_work, args=(members, theirs), name=f"bertsmith-{number}", daemon=True
+            target=_work, args=(members, worker_end), name=f"bertsmith-{number}", daemon=True
         )
         with signals_held_back(), without_script():
             self.process.start()
-        theirs.close()
+        worker_end.close()
         # A pipe buffers little, and the worker reads only after importing torch: a thread sends
         # meanwhile.
         self._sender = threading.Thread(target=self._send_job, args=(job,), daemon=True)
@@ -421,7 +421,7 @@ def _join(indices: range, job: bytes) -> list[Member]:
     setup, plan, skeleton = pickle.loads(job)
     keep_computing_as(setup.choices)
     layout, storage = setup.layout, setup.storage
-    arrays = storage.place(map_file(setup.shared_path, storage.num_bytes))
+    arrays = storage.arrays_in(map_file(setup.shared_path, storage.num_bytes))
     model = skeleton.to_empty(device="cpu")
     use_arrays(model, layout, arrays)
     collector = GradientCollector(model, layout)

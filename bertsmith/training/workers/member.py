@@ -25,7 +25,7 @@ from bertsmith.training.workers.protocol import BatchSize, Figures
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings that the members of a rank (a machine, or a GPU) share.
+    """The settings that the members of one rank (a machine, or a GPU) share.
 
     There are `num_members` on each of `num_ranks` ranks. Micro-batches are dealt first to the first
     member of each rank, then to the second, so that all ranks are busy even if they are few. Ranges
@@ -47,11 +47,11 @@ class Plan:
         """The number of members on all ranks."""
         return self.num_members * self.num_ranks
 
-    def turn(self, index: int) -> int:
-        """Return the turn, from 0, of this rank's member `index` when micro-batches are dealt."""
+    def first_micro_batch(self, index: int) -> int:
+        """Return the number, from 0, of the first micro-batch of this rank's member `index`."""
         return self.rank + index * self.num_ranks
 
-    def part(self, index: int) -> int:
+    def weight_range(self, index: int) -> int:
         """Return which of `all_members` ranges of weights this rank's member `index` updates."""
         return self.rank * self.num_members + index
 
@@ -82,7 +82,9 @@ class Member:
         self._arrays = arrays
         self._gradients = arrays.gradients
         self._collector = collector
-        self._updater = RangeUpdater(arrays, layout, plan.part(index), plan.all_members, plan.optim)
+        self._updater = RangeUpdater(
+            arrays, layout, plan.weight_range(index), plan.all_members, plan.optim
+        )
         first, end = layout.divide(plan.num_members)[index]
         self._summed = slice(first, end)
         self._prefetcher: Prefetcher[_Share] | None = None
@@ -101,8 +103,8 @@ class Member:
     def compute(self, step: int, counts: Mapping[str, int]) -> list[dict[str, LossTerm]]:
         """Compute gradients and loss terms of the micro-batches that `prepare` made.
 
-        The gradients are of the whole step's loss, so `counts` has the predictions of all its
-        micro-batches by loss term.
+        The gradients are those of the loss of the whole step, so `counts` are the predictions of
+        all its micro-batches by loss term.
         """
         share = self._share
         plan = self.plan
@@ -115,8 +117,8 @@ class Member:
         device = self._gradients.device
         all_terms = []
         for number, batch in enumerate(share.batches):
-            turn = plan.turn(self.index) + number * plan.all_members
-            seed = step_seed(plan.seed, step, turn)
+            micro_batch = plan.first_micro_batch(self.index) + number * plan.all_members
+            seed = step_seed(plan.seed, step, micro_batch)
             with dropout_seed(seed, device, step_key=(plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
             parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
@@ -132,8 +134,8 @@ class Member:
     def _make(self, step: int) -> "_Share":
         objective = self.plan.objective
         number = objective.num_micro_batches(step)
-        mine = range(self.plan.turn(self.index), number, self.plan.all_members)
-        batches = [objective.micro_batch(step, index) for index in mine]
+        indices = range(self.plan.first_micro_batch(self.index), number, self.plan.all_members)
+        batches = [objective.micro_batch(step, index) for index in indices]
         sizes = [BatchSize(batch.num_tokens, objective.counts(batch)) for batch in batches]
         return _Share(number, batches, sizes)
 
@@ -176,6 +178,6 @@ def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     ]
 
 
-def step_seed(seed: int, step: int, part: int) -> int:
+def step_seed(seed: int, step: int, micro_batch: int) -> int:
     """Derive an independent dropout seed for one micro-batch."""
-    return int(np.random.SeedSequence([seed, step, part]).generate_state(1, np.uint64)[0])
+    return int(np.random.SeedSequence([seed, step, micro_batch]).generate_state(1, np.uint64)[0])

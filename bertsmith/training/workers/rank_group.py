@@ -96,7 +96,7 @@ class RankGroup:
         )
         return group
 
-    def tell(self, message: object) -> None:
+    def broadcast(self, message: object) -> None:
         """Send a message from rank 0 to all others.
 
         Raises:
@@ -105,7 +105,7 @@ class RankGroup:
         with self._in_step():
             dist.broadcast_object_list([message], src=0, group=self._messages)
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """Wait for the next message from rank 0.
 
         Raises:
@@ -215,8 +215,9 @@ class Watch:
                         beats[rank] = beat
                         heard_at[rank] = time.monotonic()
             except (dist.DistError, RuntimeError):
-                # Who started the store, rank 0 or torchrun, has ended. The next message raises an
-                # error, which ends this rank; but gloo has been seen to wait for it for ever.
+                # The process that holds the store, rank 0 or torchrun, has ended. The next message
+                # raises an error, which ends this rank; but gloo has been seen to wait for ever
+                # instead.
                 if not self._stopped.wait(self._group.silence_seconds):
                     self._end("Rank 0 or its launcher has ended")
                 return

@@ -41,9 +41,9 @@ def map_on_ranks(
     """
     iterator = iter(items)
     choices = compute_choices(precision, attention_paths())
-    ranks.tell((MAP, pickle.dumps((function, choices))))
+    ranks.broadcast((MAP, pickle.dumps((function, choices))))
     while portion := list(islice(iterator, ranks.num_ranks)):
-        ranks.tell((NEXT_ITEMS,))
+        ranks.broadcast((NEXT_ITEMS,))
         missing = ranks.num_ranks - len(portion)
         ranks.scatter([*((item,) for item in portion), *[None] * missing])
         yield from _answers(ranks, function, portion)
