@@ -100,7 +100,8 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
     except BertsmithError as error:
         if debug:
             raise
-        message = as_flags_of(find_command(args), error.message)
+        command = find_command(args)
+        message = as_flags_of(command, error.of_command(command or "").message)
         _print_error(message)
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:

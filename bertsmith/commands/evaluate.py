@@ -21,12 +21,12 @@ from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError
+from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.minimal_pairs import load_pair_scorer
 from bertsmith.evaluation.page import ErrorSurvey, write_evaluation_page
 from bertsmith.evaluation.stored_majority import StoredMajority
-from bertsmith.model.config_file import OtherSystemError
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.baseline import Baseline
@@ -41,8 +41,8 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
     prog = " ".join(line[:2])
     try:
         settings, folder = parse_for_folder(Settings, words, prog)
-    except OtherSystemError as other:
-        evaluate_system(other.model_type, words, prog)
+    except ModelKindError as other:
+        evaluate_system(other.kind.model_type, words, prog)
         return
     check_flags(settings)
     model = folder or settings.model

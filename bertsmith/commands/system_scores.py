@@ -31,7 +31,7 @@ def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
     """Score the model that a command line names, a system beside BERT.
 
     Args:
-        model_type: one of `OTHER_SYSTEMS`.
+        model_type: one of `SYSTEM_KINDS`.
         words: the words of the command line after `prog`, the name of the command.
     """
     columns: type[Any] = Columns if model_type in SCORED_BY_PAIRS else TranslationColumns

@@ -33,6 +33,10 @@ class BertsmithError(Exception):
     def __str__(self) -> str:
         return as_arguments(self.message)
 
+    def of_command(self, command: str) -> "BertsmithError":
+        """Return the error as that of a command, which some messages name."""
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """Return the error as fields of JSON, for programs."""
         return {

@@ -11,9 +11,11 @@ from bertsmith.data.columns import Columns
 from bertsmith.data.reader import check_limit
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.errors import CheckpointError, InputError
+from bertsmith.errors import InputError
+from bertsmith.errors.model_kinds import PAIR_EVALUATION, ModelKindError
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
+from bertsmith.model.config_file import model_kind
 from bertsmith.model.electra_pair import suggest_masked_lm_folder
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.counts import count_noun, line_with_count
@@ -93,13 +95,9 @@ def load_pair_scorer(
     """
     folder = path if isinstance(path, ModelFolder) else read_folder(path)
     if "masked_lm" not in folder.heads:
-        head_names = ", ".join(f"'{head}'" for head in folder.heads) or "none"
-        if "replaced_token" in folder.heads:
-            head_names = "an ELECTRA discriminator's, 'replaced_token'"
-        raise CheckpointError(
-            f"{folder.path}: head found: {head_names}; sentences are scored by a masked-LM head. "
-            f"{suggest_masked_lm_folder(folder.path)}"
-        )
+        advice = suggest_masked_lm_folder(folder.path)
+        kind = model_kind(folder.settings)
+        raise ModelKindError(folder.path, kind, PAIR_EVALUATION, advice)
     return Predictor.load(
         folder, MinimalPairs, device=device, precision=precision, max_length=max_length
     )

@@ -61,7 +61,8 @@ def view_corpus(
     model, tokenizer = predictor.model, predictor.tokenizer
     config = model.config
     total = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
-    pooling = TextVectors.restore(predictor.loaded).pooling
+    loaded = predictor.loaded
+    pooling = TextVectors.restore(loaded).pooling if loaded.folder.is_encoder else "mean"
     vectors = np.empty((len(rows), config.hidden_size), np.float32)
     label_head = None if has_labels else _label_head(predictor)
     predicted = np.zeros(len(rows), dtype=np.int64)

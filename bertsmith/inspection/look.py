@@ -8,10 +8,10 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.inspection.look_result import Look
-from bertsmith.inspection.system_look import check_can_be_shown, look_at_system, read_by_system
+from bertsmith.inspection.system_look import READERS, look_at_system, read_by_system
 from bertsmith.inspection.text_look import CorpusRequest, load_for_look, look_at_text
-from bertsmith.model.config_file import OtherSystemError
 from bertsmith.system.bounds import check_choice
 from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tasks.auto import FolderPath
@@ -78,19 +78,20 @@ def look(
         _check_needs_no_data(columns, num_texts)
     try:
         predictor = load_for_look(model, device, length)
-    except OtherSystemError as other:
-        check_can_be_shown(Path(model), other.model_type)
+    except ModelKindError as other:
+        if other.kind.model_type not in READERS:
+            raise other.of_command("look") from None
         if data is not None:
             raise ConfigError(
                 f"{option('data')}: only encoders such as BERT have it, and the model_type of this "
-                f"model is '{other.model_type}'. Leave it out."
+                f"model is '{other.kind.model_type}'. Leave it out."
             ) from None
         read = read_by_system(
-            Path(model), other.model_type, text, pairs, max_length=length, device=device
+            Path(model), other.kind.model_type, text, pairs, max_length=length, device=device
         )
         return look_at_system(
             Path(model),
-            other.model_type,
+            other.kind.model_type,
             read,
             checkpoints=checkpoints,
             without=heads,

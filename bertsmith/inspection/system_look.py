@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertsmith.errors import CheckpointError, ConfigError, InputError, option
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.inspection.decisions import Decision
 from bertsmith.inspection.explanations import count_affordable, count_points
 from bertsmith.inspection.head_statistics import StatisticsSum
@@ -105,20 +105,6 @@ class SystemLook(Look):
     @property
     def attributions(self) -> Sequence[Attribution | None]:
         return self._attributions
-
-
-def check_can_be_shown(path: Path, model_type: str) -> None:
-    """Check that `look` can show this system.
-
-    Raises:
-        CheckpointError: there is none.
-    """
-    if model_type not in READERS:
-        raise CheckpointError(
-            f"{path}: its model_type is '{model_type}', and 'bertsmith look' shows the attention "
-            "of encoders such as BERT, of GPT-2, of the Transformer of 2017 and of T5. Give a "
-            "folder of one of these."
-        )
 
 
 def read_by_system(

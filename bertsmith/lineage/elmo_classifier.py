@@ -60,7 +60,6 @@ class ElmoClassifierConfig(BertConfig):
     has_position_embedding: ClassVar[bool] = False
     poolings: ClassVar[tuple[str, ...]] = ("max",)
     is_recurrent: ClassVar[bool] = True
-    has_text_vectors: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

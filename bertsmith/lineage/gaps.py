@@ -70,7 +70,7 @@ def _gap_logits(model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
     if isinstance(model, BertModel):
         return _masked_logits(model, tokenizer, gaps)
     if isinstance(model, T5):
-        return _span_logits(model, gaps)
+        return _span_logits(model, tokenizer, gaps)
     if isinstance(model, Elmo):
         return _two_way_logits(model, tokenizer, gaps)
     assert isinstance(model, Gpt | RecurrentLanguageModel)
@@ -125,8 +125,14 @@ def _places_of_gaps(batch: Batch, gaps: Sequence[Gap]) -> Tensor:
     return starts + torch.tensor([1 + len(gaps[index].before) for index in batch.order])
 
 
-def _span_logits(model: T5, gaps: Sequence[Gap]) -> Tensor:
+def _span_logits(model: T5, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
     """Predict the token that follows the first sentinel in the target, from both sides."""
+    if model.vocab_size <= tokenizer.vocab_size:
+        raise ConfigError(
+            f"The T5 has {model.vocab_size:,} tokens and its tokenizer {tokenizer.vocab_size:,}, "
+            "so it has no sentinels after them and cannot fill gaps. Take a T5 of "
+            "'bertsmith pretrain t5'."
+        )
     sentinel = model.vocab_size - 1
     sources = [[*gap.before, sentinel, *gap.after, model.end_id] for gap in gaps]
     # The token after the sentinel is predicted, not read.

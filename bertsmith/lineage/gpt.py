@@ -170,7 +170,7 @@ class Gpt(TrainableModel):
         """
         new = cache.read(lengths)
         positions = torch.from_numpy(new.columns).to(input_ids.device)
-        return self._encode(input_ids, positions, cache.views)
+        return self._encode(input_ids, positions, cache.views_for(len(self.layers)))
 
     def _encode(
         self, input_ids: Tensor, position_ids: Tensor, views: Sequence[AttentionView]

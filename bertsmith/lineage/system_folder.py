@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.config_file import CONFIG_FILE, OTHER_SYSTEMS
+from bertsmith.errors.model_kinds import SYSTEM_KINDS, ModelKindError
+from bertsmith.model.config_file import CONFIG_FILE, model_kind
 from bertsmith.model.families import FAMILIES, WITHOUT_LAYERS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
@@ -23,8 +24,6 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import check_sums, recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-CLASSIFIER = "ForSequenceClassification"
-"""End of the names of transformers' classes that classify texts."""
 ModelT = TypeVar("ModelT", bound=TrainableModel)
 
 
@@ -181,23 +180,13 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
     """Refuse a config.json of another model than that of the map.
 
     Raises:
-        CheckpointError: an entry differs; the message names it, or the command for this model.
+        CheckpointError: an entry differs; a `ModelKindError` if it is of another kind.
     """
     stored = settings.get("model_type")
-    if stored != folder_map.fixed["model_type"]:
-        if stored in {*FAMILIES, *WITHOUT_LAYERS}:
-            raise CheckpointError(
-                f"{file}: a model of the family {stored}, which reads whole texts and cannot "
-                "write. Use 'bertsmith fill' for hidden words, or train a system that writes, such "
-                "as 'bertsmith pretrain gpt'."
-            )
-        if stored in OTHER_SYSTEMS:
-            raise CheckpointError(f"{file}: {OTHER_SYSTEMS[stored]}")
-    if any(str(each).endswith(CLASSIFIER) for each in settings.get("architectures") or ()):
-        raise CheckpointError(
-            f"{file}: a classifier of texts, which continues and scores none. Use 'bertsmith "
-            "predict' for it, or name the model from which it was fine-tuned."
-        )
+    if stored in {*FAMILIES, *WITHOUT_LAYERS, *SYSTEM_KINDS}:
+        kind = model_kind(settings)
+        if kind.model_type != folder_map.fixed["model_type"]:
+            raise ModelKindError(file, kind)
     for key, allowed in folder_map.fixed.items():
         if settings.get(key, allowed) != allowed:
             raise CheckpointError(

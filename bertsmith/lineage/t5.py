@@ -349,7 +349,7 @@ class T5(EncoderDecoder):
         target.bias = self._bias(self.decoder_bias, both_sides=False)
         hidden = self._embed(input_ids)
         source_view = source.view(lengths)
-        layers = zip(self.decoder, target.views, source.layers, strict=True)
+        layers = zip(self.decoder, target.views_for(len(self.decoder)), source.layers, strict=True)
         for layer, view, kept in layers:
             hidden = layer(hidden, view, kept, source_view)
         return self._finish(hidden, self.decoder_norm, len(input_ids))

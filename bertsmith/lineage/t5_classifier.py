@@ -52,7 +52,6 @@ class T5ClassifierConfig(BertConfig):
     sizes: ClassVar[tuple[str, ...]] = ("vocab_size", "hidden_size", "num_hidden_layers")
     has_pooler: ClassVar[bool] = False
     has_position_embedding: ClassVar[bool] = False
-    has_text_vectors: ClassVar[bool] = False
     poolings: ClassVar[tuple[str, ...]] = ("none",)
     writes_labels: ClassVar[bool] = True
 

@@ -229,7 +229,7 @@ class Transformer(EncoderDecoder):
         positions = torch.from_numpy(target.read(lengths).columns).to(input_ids.device)
         hidden = self._embed(input_ids, positions)
         source_view = source.view(lengths)
-        layers = zip(self.decoder, target.views, source.layers, strict=True)
+        layers = zip(self.decoder, target.views_for(len(self.decoder)), source.layers, strict=True)
         for layer, view, kept in layers:
             hidden = layer(hidden, view, kept, source_view)
         return hidden[: len(input_ids)]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import send
+from bertsmith.errors import ConfigError
 from bertsmith.model import dense_attention
 from bertsmith.model.attention import RecordWeights
 from bertsmith.model.attention_pattern import CAUSAL
@@ -15,6 +16,7 @@ from bertsmith.model.block_cuts import padded_length
 from bertsmith.model.blocks import Block, BlockBias
 from bertsmith.model.cells import Cells, gather
 from bertsmith.model.shape_buckets import fill_up
+from bertsmith.system.counts import count_noun
 
 
 class NewTokens:
@@ -76,6 +78,19 @@ class KeyValueCache:
         self.new = NewTokens(self.lengths, lengths, self.device)
         self.lengths = self.new.totals
         return self.new
+
+    def views_for(self, num_layers: int) -> list["CachedView"]:
+        """Return a view for each layer of a model.
+
+        Raises:
+            ConfigError: the cache was made for a model with another number of layers.
+        """
+        if len(self.views) != num_layers:
+            raise ConfigError(
+                f"The cache has {count_noun(len(self.views), 'layer')}, the model {num_layers}: it "
+                "is that of another model. Make a new cache for each model."
+            )
+        return self.views
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep only these sequences, in this order."""
@@ -204,8 +219,17 @@ def _store(stored: Tensor | None, heads: Tensor, new: NewTokens) -> Tensor:
 
     Returns:
         The array, a longer one if it was too short.
+
+    Raises:
+        ConfigError: the keys or values that were stored are those of another model.
     """
     num_sequences, length = len(new.lengths), new.block.keys.length
+    if stored is not None and stored.shape[1::2] != heads.shape[1:]:
+        raise ConfigError(
+            f"The cache has {stored.shape[1]} heads of {stored.shape[3]} numbers, the model "
+            f"{heads.shape[1]} of {heads.shape[2]}: it is that of another model. Make a new cache "
+            "for each model."
+        )
     if stored is None or stored.shape[2] < length:
         longer = heads.new_zeros(num_sequences, heads.shape[1], length, heads.shape[2])
         if stored is not None:

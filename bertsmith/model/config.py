@@ -54,8 +54,6 @@ class BertConfig:
     """Heads that read the first token's vector directly, without the pooler."""
     poolings: ClassVar[tuple[str, ...]] = ("first_token", "mean")
     """Allowed values of `pooling`."""
-    has_text_vectors: ClassVar[bool] = True
-    """Whether a text can be given one vector of `hidden_size` numbers, pooled from its tokens'."""
     writes_labels: ClassVar[bool] = False
     """Whether the model writes the name of a class token by token, and so has no weights for
     classes."""

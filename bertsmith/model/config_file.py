@@ -5,11 +5,21 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from torch import nn
 
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors.model_kinds import (
+    CLASSIFIER_KINDS,
+    ENCODER,
+    FINE_TUNED,
+    MASKED_LANGUAGE_MODEL,
+    SYSTEM_KINDS,
+    VECTOR_TABLE,
+    ModelKind,
+    ModelKindError,
+)
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import CLASSIFIERS, FAMILIES, WITHOUT_LAYERS, family_named
@@ -86,46 +96,26 @@ def num_labels(settings: Mapping[str, Any]) -> int:
     return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
 
 
-OTHER_SYSTEMS = {
-    "gpt2": "a GPT, which reads from left to right and continues texts. Use 'bertsmith generate', "
-    "or 'bertsmith finetune classify' to teach it classes; for hidden words, vectors and other "
-    "tasks choose a BERT or another encoder.",
-    "recurrent": "an LSTM or GRU, which reads from left to right and continues texts. Use "
-    "'bertsmith generate', or 'bertsmith finetune classify' to teach it classes; for hidden words, "
-    "vectors and other tasks choose a BERT or another encoder.",
-    "elmo": "an ELMo, two language models from the left and from the right. Use 'bertsmith "
-    "evaluate --minimal-pairs', or 'bertsmith finetune classify' to teach it classes; for hidden "
-    "words, vectors and other tasks choose a BERT or another encoder, to continue texts a GPT or "
-    "LSTM.",
-    "t5": "a T5, which writes one text from another. Teach it classes with 'bertsmith finetune "
-    "classify', numbers with 'bertsmith finetune regress', or any task as text to text with "
-    "'bertsmith finetune translate', then use 'bertsmith translate'; for hidden words, vectors and "
-    "other tasks choose a BERT or another encoder.",
-    "marian": "a Transformer that writes one text from another. Use 'bertsmith translate'; for "
-    "hidden words, vectors and tasks choose a BERT or another encoder.",
-}
-"""Models that are not encoders, by their `model_type`: what each is, and the commands that use it.
-"""
-
-
-class OtherSystemError(CheckpointError):
-    """A folder holds one of `OTHER_SYSTEMS`, where an encoder was asked for."""
-
-    def __init__(self, message: str, model_type: str) -> None:
-        super().__init__(message, model_type)  # both, so that it can be pickled
-
-    @property
-    def model_type(self) -> str:
-        return str(self.args[1])
-
-
-def refuse_system(file: Path, model_type: str) -> NoReturn:
-    """Refuse one of `OTHER_SYSTEMS`; `file` is its config.json.
+def model_kind(settings: Mapping[str, Any]) -> ModelKind:
+    """Return the kind of a model by its config.json.
 
     Raises:
-        OtherSystemError: names the commands for it.
+        ConfigError: we have no such family.
     """
-    raise OtherSystemError(f"{file}: {OTHER_SYSTEMS[model_type]}", model_type)
+    name = settings.get("model_type") or BERT.name
+    if name in SYSTEM_KINDS:
+        is_classifier = name in CLASSIFIERS and _is_classifier(settings)
+        return (CLASSIFIER_KINDS if is_classifier else SYSTEM_KINDS)[name]
+    if task_head(settings) is not None:
+        return FINE_TUNED
+    if name in WITHOUT_LAYERS:
+        return VECTOR_TABLE
+    stored = settings.get("architectures") or ()
+    architectures = family_of(settings).architectures
+    has_masked_lm = any(
+        "masked_lm" in heads for heads, name in architectures.items() if name in stored
+    )
+    return MASKED_LANGUAGE_MODEL if has_masked_lm else ENCODER
 
 
 def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, Any]:
@@ -134,8 +124,8 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
     A system beside BERT is read if it is a classifier, or with `to_classify` if it can become one.
 
     Raises:
-        CheckpointError: it is missing, not JSON, or describes a model of no family of ours; an
-            `OtherSystemError` if it is that of a system beside BERT.
+        CheckpointError: it is missing, not JSON, or describes a model of no family of ours; a
+            `ModelKindError` if it is that of a system beside BERT.
     """
     file = files.path(CONFIG_FILE)
     try:
@@ -149,10 +139,10 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
     name = settings.get("model_type") or BERT.name
     if (
         isinstance(name, str)
-        and name in OTHER_SYSTEMS
+        and name in SYSTEM_KINDS
         and not (name in CLASSIFIERS and (to_classify or _is_classifier(settings)))
     ):
-        refuse_system(file, name)
+        raise ModelKindError(file, SYSTEM_KINDS[name])
     if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS, *CLASSIFIERS}:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, warn_once
+from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.config_file import (
     CONFIG_FILE,
@@ -21,10 +22,10 @@ from bertsmith.model.config_file import (
     TASK_SETTINGS,
     build_config,
     family_of,
+    model_kind,
     num_labels,
     problem_type,
     read_config,
-    refuse_system,
     task_head,
 )
 from bertsmith.model.families import CLASSIFIERS
@@ -225,14 +226,19 @@ class ModelFolder:
                 break
         return {number: labels[number] for number in numbers}
 
+    @property
+    def is_encoder(self) -> bool:
+        """Whether the model is a BERT or a relative, not a classifier of another system."""
+        return self.family.name not in CLASSIFIERS
+
     def check_encoder(self) -> None:
         """Refuse a system beside BERT, for uses that need an encoder.
 
         Raises:
-            OtherSystemError: names the commands for it.
+            ModelKindError: names the commands for it.
         """
-        if self.family.name in CLASSIFIERS:
-            refuse_system(self.files.path(CONFIG_FILE), self.family.name)
+        if not self.is_encoder:
+            raise ModelKindError(self.files.path(CONFIG_FILE), model_kind(self.settings))
 
     def check_classifier(self, kind: str | None) -> None:
         """Refuse a sequence classifier of another kind than `kind`; None accepts any that we have.

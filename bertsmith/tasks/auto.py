@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from bertsmith.errors import CheckpointError
+from bertsmith.errors.model_kinds import ModelKindError
+from bertsmith.model.config_file import model_kind
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.averaged_classification import AveragedClassify
@@ -152,10 +154,7 @@ def load_with_gradients(
     """
     folder = read_folder(Path(path))
     if folder.config.is_recurrent:
-        raise CheckpointError(
-            f"{folder.path}: an LSTM, GRU or ELMo has no attention to look at. Use 'bertsmith "
-            "predict' for what it answers, and 'bertsmith evaluate --errors' for where it errs."
-        )
+        raise ModelKindError(folder.path, model_kind(folder.settings), "look")
     if folder.config.writes_labels:  # shown as a system that writes
         folder.check_encoder()
     kind = task_of_folder(folder)

@@ -21,9 +21,10 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
+from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.bert import BertModel
-from bertsmith.model.config_file import PROBLEM_TYPES
+from bertsmith.model.config_file import PROBLEM_TYPES, model_kind
 from bertsmith.model.electra_pair import suggest_masked_lm_folder
 from bertsmith.model.int8 import can_quantize, prepack, quantize, slower_note
 from bertsmith.model.load_report import list_weights
@@ -59,7 +60,6 @@ MISSING_HEAD = {
     "tag": TRAIN_ONE.format(kind="token classification", task="tag"),
     "answer": TRAIN_ONE.format(kind="question answering", task="answer"),
     "choose": TRAIN_ONE.format(kind="multiple choice", task="choose"),
-    "masked_lm": "the model has no masked-LM head, so it cannot fill in words.",
 }
 
 
@@ -137,8 +137,10 @@ def load_for_inference(
     if heads and not any(head in model.heads for head in heads):
         if heads[0] in PROBLEM_TYPES:
             folder.check_classifier(heads[0])
-        more = f" {suggest_masked_lm_folder(path)}" if heads[0] == "masked_lm" else ""
-        raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}{more}")
+        if heads[0] == "masked_lm":
+            advice = suggest_masked_lm_folder(path)
+            raise ModelKindError(path, model_kind(folder.settings), "fill", advice)
+        raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}")
     if model.load_report is not None and (missing := model.load_report.missing):
         raise CheckpointError(
             f"{path}: {len(missing)} weights that predictions need are missing: "
@@ -171,7 +173,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         attention_paths()
     if name == "int8":
         if model.config.is_recurrent or model.config.writes_labels:
-            name = "a T5" if model.config.writes_labels else "an LSTM or GRU"
+            name = "a T5" if model.config.writes_labels else "an LSTM, GRU or ELMo"
             raise ConfigError(
                 f"precision: int8 is not computed by {name}; allowed are auto, fp32 and bf16."
             )

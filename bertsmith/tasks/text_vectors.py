@@ -80,8 +80,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
             CheckpointError: the model has no pooler or gives no vectors, or the folder names
                 something unsupported.
         """
-        if not loaded.model.config.has_text_vectors:
-            loaded.folder.check_encoder()
+        loaded.folder.check_encoder()
         if pooling == "pooler" and loaded.model.pooler is None:
             raise CheckpointError(
                 f"{loaded.folder.path}: the model has no pooler. Use {option('pooling', 'mean')}."

@@ -149,6 +149,6 @@ def test_other_heads_are_refused_and_a_generator_is_named(tmp_path, file, bertsm
     save_tiny_of(model, "electra", heads=("replaced_token",))
     save_tiny_of(model / "generator", "electra")
     words = ("--minimal-pairs", file, *FP32)
-    assert "'classify'" in refused("evaluate", other, *words)
+    assert "a fine-tuned encoder" in refused("evaluate", other, *words)
     assert str(model / "generator") in refused("evaluate", model, *words)
     assert bertsmith("evaluate", model / "generator", *words)

@@ -14,6 +14,7 @@ from tiny_runs import FP32
 from tiny_tokenizers import tiny_wordpiece
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors.model_kinds import SYSTEM_KINDS
 from bertsmith.inspection.look import look
 from bertsmith.inspection.saliency import TOLERANCE, integrate_in_parts
 from bertsmith.inspection.system_look import READERS, read_by_system
@@ -25,7 +26,6 @@ from bertsmith.lineage.text_generation import TextGenerator
 from bertsmith.lineage.text_writing import TextWriter
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
 from bertsmith.lineage.transformer_folder import load_transformer, save_transformer
-from bertsmith.model.config_file import OTHER_SYSTEMS
 
 TEXT = "the river runs to the sea"
 
@@ -333,10 +333,10 @@ def test_wrong_requests_of_systems_are_refused(case, name, request):
         look(request.getfixturevalue(name), text, **more)
 
 
-@pytest.mark.parametrize("name", sorted(OTHER_SYSTEMS.keys() - READERS.keys()))
+@pytest.mark.parametrize("name", sorted(SYSTEM_KINDS.keys() - READERS.keys()))
 def test_systems_that_cannot_be_looked_into_are_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
-    with refuses(CheckpointError, f"'{name}'", "attention"):
+    with refuses(CheckpointError, "'bertsmith look' is for", SYSTEM_KINDS[name].noun):
         look(tmp_path, TEXT)
 
 

@@ -151,8 +151,8 @@ def test_of_a_frozen_elmo_the_mix_alone_learns(frozen, language_models, bertsmit
 
 
 def test_other_commands_refuse_the_classifier(frozen, refused):
-    assert "no attention" in refused("look", frozen.out, "a film", "--out", "a.html")
-    assert "an ELMo" in refused("generate", frozen.out, "a film")
+    assert "an ELMo classifier" in refused("look", frozen.out, "a film", "--out", "a.html")
+    assert "an ELMo classifier" in refused("generate", frozen.out, "a film")
 
 
 def test_no_vectors_of_texts_are_written(frozen, refused, tmp_path):

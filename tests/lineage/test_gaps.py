@@ -154,3 +154,10 @@ def test_which_sides_a_system_sees(systems, tokenizer, name, sees_the_right):
 def test_a_model_that_predicts_no_tokens_is_refused(tokenizer):
     with refuses(ConfigError, "predicts no tokens"):
         log_probs(tiny_model("next_sentence"), tokenizer, [Gap((5,), (6,))])
+
+
+def test_a_t5_without_sentinels_is_refused(tokenizer):
+    size = tokenizer.vocab_size
+    model = T5(T5Config(vocab_size=size, d_model=36, d_kv=12, d_ff=72, num_layers=1, num_heads=3))
+    with refuses(ConfigError, f"{size} tokens", "no sentinels", "pretrain t5"):
+        log_probs(model, tokenizer, [Gap((5,), (6,))])

@@ -7,9 +7,11 @@ import transformers
 from refusals import refuses
 from tiny_gpt import SHAPE, build_theirs
 
-from bertsmith.errors import InputError, SettingError
+from bertsmith.errors import ConfigError, InputError, SettingError
 from bertsmith.lineage.generation import Sampling, draw, generate, limit
+from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt
+from bertsmith.model.cached_view import KeyValueCache
 
 EOS = SHAPE["eos_token_id"]
 
@@ -127,3 +129,17 @@ def test_prompts_that_cannot_be_continued_are_refused(pair):
 def test_settings_out_of_range_are_refused(setting, value):
     with refuses(SettingError, setting.replace("_", "-"), str(value)):
         Sampling(**{setting: value})
+
+
+@pytest.mark.parametrize("changes, parts", [
+    ({"n_layer": 3}, ["2 layers", "the model 3"]),
+    ({"n_head": 4}, ["3 heads of 12 numbers", "the model 4 of 9"]),
+])  # fmt: skip
+def test_a_cache_of_another_model_is_refused(pair, changes, parts):
+    shape = {"vocab_size": 101, "n_embd": 36, "n_layer": 2, "n_head": 3, "n_positions": 140}
+    other = Gpt(GptConfig(**shape | changes)).eval()
+    cache = KeyValueCache(2, 1, torch.device("cpu"))
+    with torch.no_grad():
+        pair[0].encode_new(torch.tensor([5, 7]), (2,), cache)
+        with refuses(ConfigError, *parts, "another model"):
+            other.encode_new(torch.tensor([5]), (1,), cache)

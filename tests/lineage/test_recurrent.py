@@ -195,4 +195,4 @@ def test_the_lines_train_and_continue(corpus_dir, tmp_path, bertsmith, refused):
     assert "library_name: bertsmith" in card and "transformers opens" not in card
     line = ("generate", out, "", "--device", "cpu", "--max-new-tokens", "4", "--json")
     assert json.loads(bertsmith(*line))["num_tokens"] <= 4
-    assert "'bertsmith generate'" in refused("fill", out, "a [MASK]")
+    assert "commands are generate" in refused("fill", out, "a [MASK]")

@@ -188,11 +188,11 @@ def test_a_new_one_learns_and_every_command_opens_the_folder(trained, settings, 
     card = (trained.out / "README.md").read_text(encoding="utf-8")
     assert "library_name: bertsmith" in card and "from random weights" in card
     assert "transformers opens" not in card
-    assert "no attention" in refused("look", trained.out, "a film", "--out", "a.html")
-    assert "'bertsmith predict'" in refused("generate", trained.out, "a film")
+    assert "commands are predict" in refused("look", trained.out, "a film", "--out", "a.html")
+    assert "commands are predict" in refused("generate", trained.out, "a film")
     data = ("--train", settings.train, "--eval", settings.eval, "--out", "b")
     line = ("finetune", "classify", "--teacher", trained.out, *data)
-    assert "'bertsmith generate'" in refused(*line)
+    assert "an encoder such as BERT is needed here" in refused(*line)
     assert "--teacher" in refused(*line, "--model", settings.model, "--cell", "gru")
 
 

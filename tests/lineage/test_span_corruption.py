@@ -112,7 +112,7 @@ def test_the_lines_train_and_teach_it_a_task(corpus_dir, tmp_path, bertsmith, re
     )  # fmt: skip
     assert "missing spans" in printed and f"finetune translate --model {t5}" in printed
     assert "text2text-generation" in (t5 / "README.md").read_text(encoding="utf-8")
-    assert "'bertsmith translate'" in refused("predict", t5, "a text")
+    assert "commands are translate" in refused("predict", t5, "a text")
     words = load_vocabulary(corpus_dir)
     rows = [f"{a} {b},{b}" for a, b in itertools.pairwise(words)]
     table.write_text("source,target\n" + "\n".join(rows) + "\n", encoding="utf-8")

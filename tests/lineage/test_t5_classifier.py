@@ -277,12 +277,12 @@ def test_what_it_cannot_do_is_said_in_one_line(settings, trained, refused, tmp_p
     for folder in (model, trained.out):
         assert "finetune regress" in refused("finetune", "tag", "--model", folder, *line)
     for head in ("linear", "contrastive"):
-        assert "'bertsmith translate'" in refused(*classify, "--head", head)
+        assert "this is a T5." in refused(*classify, "--head", head)
     assert "finetune classify" in refused("predict", model, "a film")
     assert "int8" in refused("predict", trained.out, "a film", "--precision", "int8")
-    assert "'bertsmith translate'" in refused(
+    assert "this is a fine-tuned T5" in refused(
         "embed", trained.out, settings.train, "--out", tmp_path / "vectors.npy"
     )
-    assert "masked-LM head" in refused("fill", trained.out, "a [MASK]")
-    assert "'bertsmith translate'" in refused("generate", trained.out, "a film")
+    assert "masked language model" in refused("fill", trained.out, "a [MASK]")
+    assert "this is a fine-tuned T5" in refused("generate", trained.out, "a film")
     assert not out.exists()

@@ -96,7 +96,7 @@ def test_by_default_a_text_is_continued_as_far_as_the_model_reads(folder, bertsm
 def test_a_model_that_cannot_continue_a_text_names_its_command(refused, tmp_path):
     for kind in ("bert", "model2vec"):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}), encoding="utf-8")
-        assert "'bertsmith fill'" in refused("generate", tmp_path, "the river")
+        assert "Its commands are embed" in refused("generate", tmp_path, "the river")
 
 
 def test_minimal_pairs_are_scored_by_the_tokens_before(folder, bertsmith, refused, tmp_path):

@@ -169,7 +169,7 @@ def test_new_heads_on_an_encoder_without_pooler(small_model, tmp_path):
 
 @pytest.mark.parametrize(("changes", "parts"), [
     ({"model_type": "xlnet"}, [".json: model_type is 'xlnet'", " bert, "]),
-    ({"model_type": "gpt2"}, [".json: a GPT", "bertsmith generate"]),
+    ({"model_type": "gpt2"}, [".json: this is a GPT", "commands are generate"]),
     ({"position_embedding_type": "relative_key_query"}, ["'relative_key_query'", "'absolute'"]),
     ({"hidden_size": "33"}, [".json: hidden_size is '33'"]),
     ({"hidden_size": 39}, ["word_embeddings", "[101, 33]", "[101, 39]"]),

@@ -91,7 +91,7 @@ def test_added_tokens_become_pieces_only_where_no_word_is_like_them():
 
 
 @pytest.mark.parametrize("family, pooling, noun", [
-    ("gpt2", "last_token", "a GPT"), ("recurrent", "max", "an LSTM or GRU"),
+    ("gpt2", "last_token", "a GPT"), ("recurrent", "max", "an LSTM (or GRU)"),
 ])  # fmt: skip
 def test_a_classifier_of_another_system_is_not_pretrained(tmp_path, family, pooling, noun):
     shape = {"pooling": pooling, "type_vocab_size": 0}
