@@ -12,7 +12,7 @@ from torch_threads import threads
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
-from benchmarks import few_labels, gpu, quality  # noqa: E402
+from benchmarks import few_labels, gpu, lineage, quality  # noqa: E402
 from benchmarks.serving import __main__ as serving  # noqa: E402
 from benchmarks.speed import readme, time_to_quality  # noqa: E402
 from benchmarks.speed.contest import Claim, Contender, Contest, run  # noqa: E402
@@ -205,6 +205,43 @@ def test_the_page_of_few_labels_says_how_far_auto_stays_behind():
         "| films | 16 | m | linear 2 | 55.0 ± 7.1 | fine-tuned | 4.0 |",
         "| films | 16 | n | linear 1 | 50.0 | linear head | 0.0 |",
     ]
+
+
+def test_the_page_of_the_lineage_has_the_tables_of_each_corpus(tmp_path):
+    scores = {
+        "gap_bits_per_byte": ("bits", {"bert": [1.5, 1.7], "gpt": [2.0, 2.2]}, True),
+        "gap_accuracy": ("right", {"bert": [0.5, 0.5], "gpt": [0.25, 0.25]}, True),
+        "one_segment_loss": ("masked LM", {"bert": [3.0, 3.0], "gpt": [None, None]}, True),
+        "SST-2": ("SST-2: accuracy", {"bert": [0.75, 0.77], "gpt": [0.74, 0.76]}, False),
+        "names": ("names: F1", {"bert": [0.5, 0.5], "gpt": [None, None]}, False),
+    }
+    figures = {
+        key: {
+            "title": title,
+            "recipes": {name: {"values": values} for name, values in recipes.items()},
+            "differences": {"gpt": {"is_larger_than_noise": is_clear}},
+        }
+        for key, (title, recipes, is_clear) in scores.items()
+    }
+    cost = {"parameters": 1234, "steps": 9, "tokens": 6e6, "minutes": 2.0}
+    recipes = {"bert": {"cost": {**cost, "peak_memory_bytes": 5e8}}, "gpt": {"cost": cost}}
+    guess = [[{"token": "plot", "percent": 12.3}, {"token": "end", "percent": 4.0}]] * 7
+    report = {
+        "recipes": recipes,
+        "figures": figures,
+        "equal": {"budget of each run": "2 minutes", "seeds": "2 (0 to 1)",
+                  "corpus": "dir: 9 documents", "common held-out rows": "64 of 64 tokens"},
+        "runs": [{"recipe": "bert", "seed": 0, "guesses": guess}, {"recipe": "bert", "seed": 1}],
+        "errors": ["gpt, seed 1: names failed: no memory"],
+    }  # fmt: skip
+    (tmp_path / "comparison.json").write_text(json.dumps(report), encoding="utf-8")
+    found = lineage.take_report(tmp_path / "comparison.json")
+    text = "\n".join(lineage.page({"reviews": found}))
+    assert "## Reviews" in text and "Corpus: 9 documents." in text
+    assert "| bert | 1,234 | 6.00 | 50,000 | 500 | 1.600 ± 0.141 | 50.0 ± 0.0 |" in text
+    assert "| gpt | 1,234 | 6.00 | 50,000 | – | 2.100 ± 0.141 | 25.0 ± 0.0 |" in text
+    assert "| gpt | 75.0 ± 1.4 ≈ | – |" in text and "masked LM" not in text
+    assert "plot 12, end 4" in text and "Failed: gpt, seed 1" in text
 
 
 def test_samples_of_labels_have_every_label_and_repeat_with_the_seed():
