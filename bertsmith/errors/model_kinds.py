@@ -40,7 +40,7 @@ FINE_TUNED = ModelKind(
     "a fine-tuned encoder", ("predict", "evaluate --data", "embed", "look", "serve", "finetune")
 )
 ENCODERS = (MASKED_LANGUAGE_MODEL, ENCODER, FINE_TUNED)
-VECTOR_TABLE = ModelKind("a table of static vectors", ("embed", "serve"))
+VECTOR_TABLE = ModelKind("a table of static vectors", ("embed", "serve", "finetune classify"))
 
 LANGUAGE_MODEL_COMMANDS = (PAIR_EVALUATION, "finetune classify")
 CLASSIFIER_COMMANDS = ("predict", "evaluate --data", "serve", "finetune classify")
