@@ -183,7 +183,7 @@ class EncodedExamples:
         """
         return replace(self, rows=self.rows.remap_ids(new_ids))
 
-    def owners(self) -> NDArray[np.int64]:
+    def example_of_row(self) -> NDArray[np.int64]:
         """Return the example index of each row, int64 `[rows]`."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 

@@ -65,6 +65,8 @@ class SourceRow(NamedTuple):
 
     columns: Sequence[str]
     values: Sequence[Any]
+    is_object: bool
+    """Whether it is an object such as that of a line of JSON, whose keys other rows may lack."""
 
 
 class IncompleteRowError(InputError):
@@ -237,9 +239,9 @@ class RecordReader(Reader[ExampleT]):
                 self.num_skipped += 1
                 continue
             if columns is None:
-                yield example, SourceRow(tuple(value), tuple(value.values()))
+                yield example, SourceRow(tuple(value), tuple(value.values()), is_object=True)
             else:
-                yield example, SourceRow(columns, value)
+                yield example, SourceRow(columns, value, is_object=False)
         if num_rows == self.num_skipped:
             if lacking and not self.names:
                 raise lacking

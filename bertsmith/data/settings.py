@@ -39,7 +39,10 @@ class CorpusSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardNumber:
-    """Number of a shard of a build, from 1 to `total`."""
+    """Number of the share of the texts that one job encodes (`--shard`), from 1 to `total`.
+
+    Elsewhere a shard is a file of a corpus.
+    """
 
     number: int
     total: int
@@ -54,7 +57,9 @@ class ShardNumber:
         match = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
         shard = cls(int(match[1]), int(match[2])) if match else cls(0, 0)
         if not 1 <= shard.number <= shard.total:
-            raise SettingError("shard", text, "a number and the total, from 1/16 to 16/16")
+            raise SettingError(
+                "shard", text, "a number and the total, such as 3/16 for the third of 16"
+            )
         return shard
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Write vectors to a .npy or .jsonl file as they come, whole or not at all."""
+"""Write vectors to a .npy or .jsonl file a portion at a time; it appears only when complete."""
 
 import contextlib
 import json
@@ -24,6 +24,7 @@ def vector_writer(path: Path, size: int) -> Iterator[WriteVectors]:
     """Open a writer by the path's ending; the file appears if the block succeeds.
 
     Raises:
+        ConfigError: the ending names no format.
         InputError: the disk is full or the folder cannot be written.
     """
     check_format(path)

@@ -197,7 +197,7 @@ def label_pieces(encoded: EncodedExamples, labels: Sequence[Indices]) -> list[In
     whose label is below 0.
     """
     targets = [np.full(length, IGNORE_INDEX, dtype=np.int64) for length in encoded.rows.lengths]
-    for row, owner in enumerate(encoded.owners().tolist()):
+    for row, owner in enumerate(encoded.example_of_row().tolist()):
         words, tokens = encoded.alignment[row]
         chosen = labels[owner][words]
         targets[row][tokens] = np.where(chosen < 0, IGNORE_INDEX, chosen)

@@ -35,9 +35,10 @@ from bertsmith.errors import (
     TrainingError,
     as_arguments,
 )
-from bertsmith.estimators.messages import default_verbosity, not_fitted, training_view
+from bertsmith.estimators.not_fitted import not_fitted
 from bertsmith.estimators.rows import as_source, peek, prediction_items
 from bertsmith.estimators.trained_settings import read_trained_settings
+from bertsmith.estimators.training_views import default_verbosity, training_view
 from bertsmith.finetuning.heads import function_for
 from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import hold_out

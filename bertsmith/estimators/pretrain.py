@@ -19,9 +19,9 @@ from bertsmith.data.sources import Source
 from bertsmith.data.table_rows import TableRows, check_names_file
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError, as_arguments
-from bertsmith.estimators.messages import default_verbosity, training_view
 from bertsmith.estimators.pretrain_inputs import PretrainInputs, describe_inputs
 from bertsmith.estimators.rows import plain_column
+from bertsmith.estimators.training_views import default_verbosity, training_view
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining

@@ -77,7 +77,7 @@ class _Pairing(Generic[Gold]):
         """
         seen: list[str] = []  # ids of both files so far
         for position, (row, prediction) in enumerate(zip_longest(rows, predicted), start=1):
-            gold_ids = row_ids(*row[1]) if row else {}
+            gold_ids = row_ids(row[1].columns, row[1].values) if row else {}
             if position == 1 and prediction is not None:
                 shared = gold_ids.keys() & prediction.ids.keys() - {
                     x.strip().lower() for x in taken
@@ -135,7 +135,7 @@ class _Pairing(Generic[Gold]):
     ) -> Iterator[tuple[Gold, PredictedLabel]]:
         """Yield the pairs of the rest of both files; rows with `seen` ids are already paired."""
         column = self.id_column or ""
-        gold_ids = [row_ids(*row).get(column, "") for _, row in rows]
+        gold_ids = [row_ids(row.columns, row.values).get(column, "") for _, row in rows]
         predicted_ids = [self._id_of(prediction) for prediction in predicted]
         self._check_ids([*seen, *gold_ids], [*seen, *predicted_ids])
         warn_once(

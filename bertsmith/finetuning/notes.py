@@ -1,4 +1,4 @@
-"""Remarks on a run's start, examples and scores, for its report."""
+"""Notes on a run's start, examples and scores, for its report."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ NOTES = {
         "of the eval texts are also in the training file, so these scores may be too high",
     ),
 }
-"""Remarks on counts in fields of `FineTuned`, in singular and plural."""
+"""Notes on counts in fields of `FineTuned`, in singular and plural."""
 
 CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
 NOT_SCORED = (
@@ -32,13 +32,17 @@ NOT_SCORED = (
 
 
 def notes_on(result: Mapping[str, Any]) -> list[str]:
-    """List remarks on a run's start and examples, from the fields of `FineTuned`."""
+    """List notes on a run's start, examples and scores, from the fields of `FineTuned`.
+
+    The last note says by which scores the weights were chosen. Totals of several runs have no
+    field `evaluation`, and count as scored.
+    """
     start = [result["start_note"]] if result["start_note"] else []
-    conclusion = NOT_SCORED if result.get("evaluation", CHOSEN) is None else CHOSEN
-    return [*start, *notes_on_examples(result), conclusion]
+    is_unscored = "evaluation" in result and result["evaluation"] is None
+    return [*start, *notes_on_examples(result), NOT_SCORED if is_unscored else CHOSEN]
 
 
 def notes_on_examples(result: Mapping[str, Any]) -> list[str]:
-    """List remarks on a run's examples, from the fields of its result that `NOTES` names."""
+    """List notes on a run's examples, from the fields of its result that `NOTES` names."""
     notes = [line for name, note in NOTES.items() for line in line_with_count(result[name], *note)]
     return notes + [f"of the training data, {note}" for note in result["notes"]]

@@ -1,4 +1,8 @@
-"""Decisions of a model about a shown text, and the logits that each of them comes from."""
+"""Decisions of a model about a shown text, and the logits that each of them comes from.
+
+A prediction has one or several decisions: the labels with their probabilities, the entities, the
+answers, or the words for [MASK].
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +20,14 @@ from bertsmith.inspection.shown_text import ShownText
 from bertsmith.model.bert import TOKEN_HEADS
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.linear_classification import LinearTask
+from bertsmith.tasks.marks import WRONG
 from bertsmith.tasks.predictor import LoadedDefinition
 from bertsmith.tasks.tagged_text import span_types
 from bertsmith.tasks.token_classification import Tag
 
-MOST_DECISIONS = 20
+MAX_DECISIONS = 20
 """Largest number of decisions that are listed, such as the labels of a classifier."""
-MOST_AT_LAYERS = 3
+MAX_AT_LAYERS = 3
 """Largest number of decisions that are listed for each layer."""
 LIKELY = 0.5
 """Probability from which a token of an ELECTRA counts as replaced."""
@@ -36,13 +41,14 @@ class Decision:
 
     Attributes:
         label: its name.
-        value: its probability, or the number of a regression.
+        value: its probability; the number of a regression; or the logit of a choice at a layer.
         text: the words that it is about; empty if it is about all words.
         part: the text that these words are in, 0 or 1.
         start: their first character in that text.
         end: one past their last character.
         color: the number of its color; entities of one type have the same.
         target: the logit that it comes from; None if there is no such logit.
+        row: the row of tokens whose logits it comes from; only choices have several.
     """
 
     label: str
@@ -53,6 +59,7 @@ class Decision:
     end: int = 0
     color: int = 0
     target: Target | None = None
+    row: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +77,12 @@ class TextDecisions:
 
 
 def head_of(loaded: LoadedDefinition[Any]) -> str | None:
-    """Return the name of a model's head; None for an encoder, or if the head is linear."""
+    """Return the name of a model's head.
+
+    It is None for an encoder, and for a logistic regression on frozen vectors.
+    """
     heads = loaded.model.heads
+    # No task has the head of an ELECTRA, which is shown, too.
     names = (*loaded.definition.heads, "replaced_token")
     return next((name for name in names if name in heads), None)
 
@@ -80,13 +91,13 @@ def decide(
     loaded: LoadedDefinition[Any],
     rows: Sequence[ShownText],
     without: Collection[Head] = (),
-    like: TextDecisions | None = None,
+    reference: TextDecisions | None = None,
 ) -> TextDecisions:
     """Compute layers and decisions, without the attention heads of `without`.
 
     Args:
         rows: as `read_text` returns them.
-        like: earlier decisions; labels are in the same order, and the same choice is shown.
+        reference: earlier decisions; labels are in the same order, and the same choice is shown.
     """
     model, head = loaded.model, head_of(loaded)
     computed: list[LayerOutputs] = []
@@ -96,28 +107,38 @@ def decide(
         layers = compute_layers(model, batch, without)
         computed.append(layers)
         if head is not None:
-            positions = list(range(len(row.ids)))
             if head == "masked_lm":
                 positions = np.flatnonzero(row.ids == loaded.tokenizer.mask_id).tolist()
+            else:
+                positions = list(range(len(row.ids)))
             logits.append(_logits(loaded, head, layers, batch, positions))
-    shown = 0
     if head is None:
         kind, decisions = _decide_without_head(loaded, rows[0])
     else:
         kind, decisions = _decide_by_head(loaded, head, rows, logits)
+    shown = 0
     if kind == "choices":
         best = max(range(len(rows)), key=lambda number: logits[number][0, 0])
-        shown = best if like is None else like.shown.row
+        shown = best if reference is None else reference.shown.row
+    listed = _list_decisions(kind, decisions, shown, reference)
+    return TextDecisions(kind, tuple(listed), rows[shown], computed[shown])
+
+
+def _list_decisions(
+    kind: Kind, decisions: list[Decision], shown: int, reference: TextDecisions | None
+) -> list[Decision]:
+    """List the decisions that the page shows, labels and choices in the order of `reference`."""
+    if kind not in ("labels", "choices"):
+        return decisions
+    if kind == "choices":
         # The other choices are in rows of their own, which the page does not show.
         decisions = [
-            each if each.color == shown else replace(each, target=None) for each in decisions
+            each if each.row == shown else replace(each, target=None) for each in decisions
         ]
-    if like is not None and kind in ("labels", "choices"):
-        order = {each.label: number for number, each in enumerate(like.decisions)}
+    if reference is not None:
+        order = {each.label: number for number, each in enumerate(reference.decisions)}
         decisions = sorted(decisions, key=lambda each: order.get(each.label, len(order)))
-    if kind in ("labels", "choices"):
-        decisions = decisions[:MOST_DECISIONS]
-    return TextDecisions(kind, tuple(decisions), rows[shown], computed[shown])
+    return decisions[:MAX_DECISIONS]
 
 
 def decide_at_layers(
@@ -144,7 +165,7 @@ def decide_at_layers(
         if decided.kind == "labels":
             decisions = [each for each in decisions if each.label in order]
             decisions.sort(key=lambda each: order[each.label])
-        layers.append(decisions[:MOST_AT_LAYERS])
+        layers.append(decisions[:MAX_AT_LAYERS])
     return layers
 
 
@@ -170,7 +191,8 @@ def _decide_without_head(
     (prediction,) = definition.predict(loaded.model, row.encoded, [row.example])
     probabilities = enumerate(prediction.probabilities.items())
     named = [
-        Decision(label_name(label), share, color=number) for number, (label, share) in probabilities
+        Decision(label_name(label), probability, color=number)
+        for number, (label, probability) in probabilities
     ]
     return "labels", sorted(named, key=lambda each: -each.value)
 
@@ -193,17 +215,17 @@ def _decide_by_head(
     if head == "answer":
         return "answers", _find_answers(row, prediction)
     if head == "regress":
-        return "number", [Decision("", prediction.value, target=Target(((0, 0),)))]
+        return "number", [Decision("", prediction.value, target=Target.of(0, 0))]
     if head == "choose":
-        shares = prediction.probabilities
+        choices = zip(row.example.choices, prediction.probabilities, strict=True)
         named = [
-            Decision(choice, share, color=number, target=Target(((0, 0),)))
-            for number, (choice, share) in enumerate(zip(row.example.choices, shares, strict=True))
+            Decision(choice, probability, color=number, target=Target.of(0, 0), row=number)
+            for number, (choice, probability) in enumerate(choices)
         ]
     else:
         named = [
-            Decision(label_name(label), share, color=number, target=Target(((0, number),)))
-            for number, (label, share) in enumerate(prediction.probabilities.items())
+            Decision(label_name(label), probability, color=number, target=Target.of(0, number))
+            for number, (label, probability) in enumerate(prediction.probabilities.items())
         ]
     kind: Kind = "choices" if head == "choose" else "labels"
     return kind, sorted(named, key=lambda each: -each.value)
@@ -218,26 +240,26 @@ def _fill_masks(
     places = np.flatnonzero(row.ids == tokenizer.mask_id).tolist()
     if not places:
         return []
-    shares = torch.from_numpy(logits)[:, : tokenizer.vocab_size].softmax(-1)
+    probabilities = torch.from_numpy(logits)[:, : tokenizer.vocab_size].softmax(-1)
     decisions = []
-    for place, words in zip(places, definition.likeliest(shares).tolist(), strict=True):
+    for place, words in zip(places, definition.likeliest(probabilities).tolist(), strict=True):
         piece = row.pieces[place]
-        for id_, share in words:
+        for id_, probability in words:
             word = tokenizer.decode([int(id_)]).strip()
-            target = Target(((place, int(id_)),))
+            target = Target.of(place, int(id_))
             span = piece.token, piece.part, piece.start, piece.end
-            decisions.append(Decision(word, share, *span, target=target))
+            decisions.append(Decision(word, probability, *span, target=target))
     return decisions
 
 
 def _find_replaced(row: ShownText, logits: NDArray[np.float32]) -> list[Decision]:
-    shares = torch.from_numpy(logits).flatten().sigmoid().tolist()
+    probabilities = torch.from_numpy(logits).flatten().sigmoid().tolist()
     decisions = []
-    for place, (piece, share) in enumerate(zip(row.pieces, shares, strict=True)):
-        if piece.part is not None and share >= LIKELY:
+    for place, (piece, probability) in enumerate(zip(row.pieces, probabilities, strict=True)):
+        if piece.part is not None and probability >= LIKELY:
             span = piece.token, piece.part, piece.start, piece.end
-            target = Target(((place, 0),))
-            decisions.append(Decision("replaced", share, *span, color=1, target=target))
+            target = Target.of(place, 0)
+            decisions.append(Decision("replaced", probability, *span, color=WRONG, target=target))
     return decisions
 
 
@@ -247,13 +269,13 @@ def _label_words(definition: Tag, row: ShownText, prediction: Any) -> list[Decis
     The logit of an entity is the sum of the logits of its words' labels.
     """
     offsets = row.example.offsets
-    firsts = row.encoded.alignment[0].tokens.tolist() if offsets else []
+    first_tokens = row.encoded.alignment[0].tokens.tolist() if offsets else []
     numbers = {name: number for number, name in enumerate(definition.labels)}
     if definition.scheme == "plain":
         names = list(definition.labels)
         spans = [
-            (label, offsets[word][0], offsets[word][1], share)
-            for word, (label, share) in enumerate(
+            (label, offsets[word][0], offsets[word][1], probability)
+            for word, (label, probability) in enumerate(
                 zip(prediction.label_names, prediction.label_probabilities, strict=True)
             )
         ]
@@ -264,17 +286,17 @@ def _label_words(definition: Tag, row: ShownText, prediction: Any) -> list[Decis
             for entity in prediction.entities
         ]
     decisions = []
-    for label, start, end, share in spans:
+    for label, start, end, probability in spans:
         words = [w for w, (s, e) in enumerate(offsets) if s < end and e > start]
         cells = tuple(
-            (firsts[word], numbers[prediction.label_names[word]])
+            (first_tokens[word], numbers[prediction.label_names[word]])
             for word in words
             if prediction.label_names[word] in numbers
         )
         color = names.index(label) if label in names else 0
         target = Target(cells) if cells else None
         text = row.texts[0][start:end]
-        decisions.append(Decision(label, share, text, 0, start, end, color, target))
+        decisions.append(Decision(label, probability, text, 0, start, end, color, target))
     return decisions
 
 

@@ -50,7 +50,7 @@ def look_at_steps(
             or other.labels != predictor.labels
         ):
             raise other_model(path, folder)
-        steps.append(RunStep(step_of(path), decide(other, rows, like=decided)))
+        steps.append(RunStep(step_of(path), decide(other, rows, reference=decided)))
     return steps, count
 
 

@@ -57,6 +57,11 @@ class Target:
 
     cells: tuple[tuple[int, int], ...]
 
+    @classmethod
+    def of(cls, position: int, output: int) -> "Target":
+        """Return the target of a single logit."""
+        return cls(((position, output),))
+
 
 @dataclass(frozen=True, eq=False)
 class Attribution:

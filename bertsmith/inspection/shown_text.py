@@ -18,7 +18,7 @@ from bertsmith.data.windows import cut_words
 from bertsmith.errors import InputError, option
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.fill_mask import FillMask
-from bertsmith.tasks.mask_prediction import spell_masks
+from bertsmith.tasks.mask_prediction import normalize_masks
 from bertsmith.tasks.multiple_choice import Choose
 from bertsmith.tasks.predictor import LoadedDefinition
 from bertsmith.tasks.question_answering import Answer
@@ -149,7 +149,7 @@ def _read_example(
     if isinstance(definition, Embed):
         _check_count(pair, 0, "a sentence encoder reads one text")
     if isinstance(definition, FillMask):
-        text = spell_masks(text, tokenizer.mask_token)
+        text = normalize_masks(text, tokenizer.mask_token)
     texts = (text, *pair)
     if isinstance(definition, TextTask):
         definition.example(dict(zip(("text", "pair"), texts, strict=False)))

@@ -395,7 +395,7 @@ def _decide(read: ReadSystem, outputs: SystemOutputs) -> list[Decision]:
         Decision(
             spell_token(tokenizer, id_, ""),
             float(shares[place, id_]),
-            target=Target(((place, id_),)),
+            target=Target.of(place, id_),
         )
         for place, id_ in cells
     ]

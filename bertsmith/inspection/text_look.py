@@ -164,7 +164,7 @@ def _check_is_one_model(predictor: Predictor[Any]) -> None:
     """
     definition, path = predictor.definition, predictor.loaded.folder.path
     if isinstance(definition, AveragedTask):
-        one = path / MEMBERS_FOLDER / definition.names[0]
+        one = path / MEMBERS_FOLDER / definition.folder_names[0]
         raise CheckpointError(
             f"{path}: it holds {len(definition.others) + 1} models, whose probabilities are "
             f"averaged. Look at one of them: {one}."

@@ -11,6 +11,8 @@ from typing import Any
 from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.pretraining.pair_tasks import PAIR_TASKS
 
+WITHOUT_HEAD = ("none", *(name for name in PAIR_TASKS if name not in PAIR_HEADS))
+"""Values of `--pairs` that give [CLS] no head, and so do not train its attention."""
 GUESSING = math.log(2)
 """Loss (nats) of guessing whether B follows A."""
 LEARNED = 0.95 * GUESSING
@@ -43,7 +45,7 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
             f"{GUESSING:.3f})"
         )
     pairs = mapping(config, "pretraining").get("pairs")
-    if pairs in ("none", "contrastive"):
+    if pairs in WITHOUT_HEAD:
         return f"did not train [CLS] (pairs {pairs})"
     return ""
 

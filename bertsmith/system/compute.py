@@ -63,7 +63,7 @@ def is_installed(package: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def check_scheduler(scheduler: str | None, **others: object) -> None:
+def refuse_beside_scheduler(scheduler: str | None, **others: object) -> None:
     """Refuse other options that divide the work, where a scheduler does.
 
     Raises:

@@ -67,7 +67,7 @@ def best_answers(
     as the end.
     """
     spans = _find_best_spans(logits, encoded.alignment, max_answer_length)
-    spans = _merge_windows(spans, encoded.owners())
+    spans = _merge_windows(spans, encoded.example_of_row())
     firsts = np.searchsorted(spans.owners, np.arange(len(encoded) + 1)).tolist()
     nulls = _null_scores(logits, encoded.starts)
     return [

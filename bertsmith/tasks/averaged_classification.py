@@ -25,12 +25,18 @@ from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.texts import LabelTask
 from bertsmith.tasks.written_classification import WrittenClassify
 
+SHOWN_CHARACTERS = 60
+"""Characters that a message shows of a wrong setting."""
+LEAST_PROBABILITY = float(np.finfo(np.float32).tiny)
+"""Smallest normal number of fp32. A smaller mean, such as 0, counts as this, so that its logit is
+finite."""
+
 
 @dataclass(frozen=True)
 class AveragedTask(LabelTask[PredictionT]):
     """The common base of classification by several models."""
 
-    names: tuple[str, ...] = field(default=(), kw_only=True)
+    folder_names: tuple[str, ...] = field(default=(), kw_only=True)
     """Names of the other models' folders below `members`."""
     others: tuple[BertModel, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     """The other models, loaded as the first one is."""
@@ -48,21 +54,21 @@ class AveragedTask(LabelTask[PredictionT]):
         file = loaded.folder.files.path(CONFIG_FILE)
         if not (isinstance(names, list) and all(map(_is_name, names))):
             raise CheckpointError(
-                f"{file}: {MEMBERS} is {str(names)[:60]}; allowed is a list of names of folders in "
-                f"{MEMBERS_FOLDER}. Copy the folder again."
+                f"{file}: {MEMBERS} is {str(names)[:SHOWN_CHARACTERS]}; allowed is a list of "
+                f"names of folders in {MEMBERS_FOLDER}. Copy the folder again."
             )
         others = [_load_member(loaded, name, tuple(loaded.model.heads)) for name in names]
-        return replace(super().restore(loaded), names=tuple(names), others=tuple(others))
+        return replace(super().restore(loaded), folder_names=tuple(names), others=tuple(others))
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        return super().task_settings | {MEMBERS: list(self.names)}
+        return super().task_settings | {MEMBERS: list(self.folder_names)}
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         """Compute logits of the mean probabilities, fp32 `[rows, labels]`.
 
-        Each row of a text gets the logits of the whole text, because a text is classified by the
-        mean over its rows.
+        The caller averages over a text's rows; each row gets the text's logits, so the mean changes
+        nothing.
         """
         probabilities = [
             self.probabilities(
@@ -73,7 +79,7 @@ class AveragedTask(LabelTask[PredictionT]):
         logits: NDArray[np.float32] = self.logits_of(np.mean(probabilities, axis=0)).astype(
             np.float32
         )
-        return logits[encoded.owners()]
+        return logits[encoded.example_of_row()]
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,16 +95,15 @@ class AveragedClassify(AveragedTask[ClassPrediction], Classify):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from its folder: for a multi-label head, or for models that write."""
-        if "multi_label" in loaded.model.heads:
-            return AveragedMultiLabel.restore(loaded)  # type: ignore[return-value]
-        if loaded.model.config.writes_labels and cls is AveragedClassify:
-            return AveragedWritten.restore(loaded)  # type: ignore[return-value]
+        """Restore the task from its folder, as the class that `averaged_class` picks."""
+        picked = averaged_class(loaded.model)
+        if picked is not cls:
+            return picked.restore(loaded)  # type: ignore[return-value]
         return super().restore(loaded)
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        logits: NDArray[np.float64] = np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
+        logits: NDArray[np.float64] = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
         return logits
 
 
@@ -120,8 +125,15 @@ class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
         return logits
 
 
+def averaged_class(model: BertModel) -> type[AveragedTask[Any]]:
+    """Return the class for models with the head, and of the family, of this one."""
+    if "multi_label" in model.heads:
+        return AveragedMultiLabel
+    return AveragedWritten if model.config.writes_labels else AveragedClassify
+
+
 def _is_name(value: object) -> bool:
-    """Return whether a value names a folder directly below another one."""
+    """Return whether a value is a single path component."""
     return isinstance(value, str) and value not in ("", ".", "..") and Path(value).name == value
 
 

@@ -270,7 +270,7 @@ def training_examples(
     learned = encoded
     if not task.rows_stay_together:
         learned = encoded.by_row()
-        rows = [rows[owner] for owner in encoded.owners().tolist()]
+        rows = [rows[owner] for owner in encoded.example_of_row().tolist()]
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
     return TrainingExamples(learned, path, rows, num_windowed, encoded.num_truncated, notes)
 

@@ -21,7 +21,7 @@ from bertsmith.errors import InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.tasks.inference import LoadedModel, compute_groups, pack_texts
-from bertsmith.tasks.mask_prediction import FilledMasks, Word, spell_masks
+from bertsmith.tasks.mask_prediction import FilledMasks, Word, normalize_masks
 from bertsmith.tasks.prediction import InferenceTask, single_text
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -58,7 +58,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
             InputError: there is no mask in it.
         """
         mask = self.tokenizer.mask_token
-        text = spell_masks(single_text(record), mask)
+        text = normalize_masks(single_text(record), mask)
         if mask not in text:
             raise InputError(f"text: found no {mask} in it. Write {mask} in place of a word.")
         return Example(text, row=record.get("row", 0))

@@ -93,7 +93,7 @@ class LinearTask(LabelTask[PredictionT]):
         if not len(head.ngrams):  # the vectors alone decide
             return compute_in_order(model, encoded.rows, logits_of_vectors)
         of_counts = head.ngrams.transform(encoded).multiply(head.ngram_weights)
-        logits = of_counts[encoded.owners()]
+        logits = of_counts[encoded.example_of_row()]
         if not head.vector_weights.any():  # the counted tokens alone decide
             return logits + head.bias
         return logits + compute_in_order(model, encoded.rows, logits_of_vectors)

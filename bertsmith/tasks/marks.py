@@ -9,6 +9,7 @@ from bertsmith.pages.colors import COLORS, Color
 
 RIGHT: Color = 0
 WRONG: Color = 1
+"""Color numbers of pages/colors.py for what a model got right and wrong."""
 
 
 class MarkedPart(NamedTuple):
@@ -55,37 +56,40 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
     """Cut a text into marked and other parts.
 
     Where spans overlap, the one that comes first in `spans` is marked whole. A later one is left
-    out if it has the same label; otherwise the rest of it is marked. With `around`, at most so many
-    characters of the other parts are kept beside each span.
+    out if it has the same label; otherwise its first part that is still free is marked. With
+    `around`, at most so many characters of the other parts are kept beside each span.
     """
     taken: list[Mark] = []  # sorted by their start; they do not overlap
     for span in spans:
         first = bisect_right(taken, span.start, key=attrgetter("end"))
         last = bisect_left(taken, span.end, key=attrgetter("start"))
-        start, end = span[:2]
-        for other in taken[first:last]:
-            if other.label == span.label:
-                end = start
-            elif other.start <= start:
+        overlapping = taken[first:last]
+        if any(other.label == span.label for other in overlapping):
+            continue
+        start, end = span.start, span.end
+        for other in overlapping:
+            if other.start <= start:
                 start = other.end
             else:
                 end = min(end, other.start)
         if start < end:
             insort(taken, span._replace(start=start, end=end))
+    beside = len(text) if around is None else around
+    if not taken:
+        return [MarkedPart(_shorten(text, 2 * beside, 0))] if text else []
     parts: list[MarkedPart] = []
     reached = 0
-    most = len(text) if around is None else around
     for span in taken:
-        before = most if parts else 0
-        parts.append(MarkedPart(_shorten(text[reached : span.start], before, most)))
+        after_last_span = beside if parts else 0
+        parts.append(MarkedPart(_shorten(text[reached : span.start], after_last_span, beside)))
         parts.append(MarkedPart(text[span.start : span.end], span.label, span.color))
         reached = span.end
-    parts.append(MarkedPart(_shorten(text[reached:], most if taken else 2 * most, 0)))
+    parts.append(MarkedPart(_shorten(text[reached:], beside, 0)))
     return [part for part in parts if part.text]
 
 
 def _shorten(text: str, first: int, last: int) -> str:
-    """Keep the `first` and the `last` characters of a text that has more."""
+    """Shorten a text to its first `first` and last `last` characters, if it has more."""
     if len(text) <= first + last:
         return text
     return f"{text[:first]}…{text[len(text) - last :]}"

@@ -9,10 +9,10 @@ from bertsmith.system.counts import percent
 from bertsmith.system.notebook import html_table
 
 
-def spell_masks(text: str, mask_token: str) -> str:
+def normalize_masks(text: str, mask_token: str) -> str:
     """Correct the case of masks such as [mask]; leave a text with the mask token as it is.
 
-    >>> spell_masks("a [mask] film", "[MASK]")
+    >>> normalize_masks("a [mask] film", "[MASK]")
     'a [MASK] film'
     """
     if mask_token in text:

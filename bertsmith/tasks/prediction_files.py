@@ -5,7 +5,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertsmith.data.excel_files import cell_text
 from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
@@ -18,10 +18,11 @@ from bertsmith.system.files import atomic_write
 from bertsmith.tasks.task import Task
 
 LINE = "line"
-"""Key of the number of the line that an example begins in; in files without lines, of its row."""
+"""Column with the example's line number (row number for files without lines)."""
 OTHER_LINE = "file_line"
-"""The key that is used instead if the user's table has a column `line`."""
-Pairs = Iterable[tuple[Any, Any]]
+"""The column that is used instead if the user's table has a column `line`."""
+Predicted = Iterable[tuple[Any, Any]]
+"""Examples with their predictions."""
 
 
 class PendingRows:
@@ -52,7 +53,7 @@ def endings(task: Task[Any, Any]) -> list[str]:
 
 
 def write_predictions(
-    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows | None
+    path: Path, task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows | None
 ) -> str | None:
     """Write a file of predictions in the format of its name's ending; return a note on its cells.
 
@@ -68,16 +69,17 @@ def write_predictions(
     ending = path.suffix.lower()
     if ending in TABLE_ENDINGS:
         return _write_table(path, task, pairs, source_rows)
-    lines = task.formats[ending](pairs)
     if ending == ".jsonl" and source_rows is not None:
         lines = _json_lines(task, pairs, source_rows)
+    else:
+        lines = task.formats[ending](pairs)
     with atomic_write(path, "w") as file:
         file.writelines(lines)
     return None
 
 
 def _write_table(
-    path: Path, task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows | None
+    path: Path, task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows | None
 ) -> str | None:
     first, pairs = _peek(pairs)
     if first is None:
@@ -111,44 +113,56 @@ def _own_cells(example: Any) -> dict[str, Any]:
 
 def _values(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
     """Return a row's values in the order of all columns."""
-    if len(row.columns) == len(columns) and _is_table(row):
+    if len(row.columns) == len(columns) and not row.is_object:
         return list(row.values)
     cells = dict(zip(row.columns, row.values, strict=True))
     return [cells.get(name) for name in columns]
 
 
-def _is_table(row: SourceRow) -> bool:
-    """Return whether all rows have the same columns; those of JSON objects, a tuple, may differ."""
-    return isinstance(row.columns, list)
+class _Keys(NamedTuple):
+    """Keys of the objects of a file of JSON lines."""
+
+    columns: list[str]
+    """Those of the table's columns."""
+    added: dict[str, str]
+    """Those of a prediction's fields, by field."""
+    line: str
+    """That of the line's number."""
 
 
-def _json_lines(task: Task[Any, Any], pairs: Pairs, source_rows: PendingRows) -> Iterator[str]:
+def _choose_keys(task: Task[Any, Any], prediction: Any, source_rows: PendingRows) -> _Keys:
+    """Choose the keys by the first row of the table and its prediction."""
+    if source_rows.reader.source == STANDARD_INPUT:
+        columns = unique_names(source_rows.first_row.columns)
+    else:
+        columns = list(source_columns(source_rows.reader, source_rows.first_row))
+    fields = prediction.to_json()
+    decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
+    added = {name: _unused_name(name, columns, name) for name in fields}
+    added |= added_names(columns, decisions)
+    return _Keys(columns, added, LINE if LINE not in columns else OTHER_LINE)
+
+
+def _json_lines(task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows) -> Iterator[str]:
     """Yield a JSON object for each row: its columns, its line number, and the prediction."""
-    columns: list[str] = []
-    added: dict[str, str] = {}
-    line_name = LINE
-    for number, (example, prediction) in enumerate(pairs):
+    first, pairs = _peek(pairs)
+    if first is None:
+        return
+    _, first_prediction = first
+    keys = _choose_keys(task, first_prediction, source_rows)
+    for example, prediction in pairs:
         row = source_rows.next_row()
-        fields = prediction.to_json()
-        if not number:
-            if source_rows.reader.source == STANDARD_INPUT:
-                columns = unique_names(row.columns)
-            else:
-                columns = list(source_columns(source_rows.reader, row))
-            decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
-            added = {name: _unused_name(name, columns, name) for name in fields}
-            added |= added_names(columns, decisions)
-            line_name = LINE if LINE not in columns else OTHER_LINE
-        names = columns if _is_table(row) else row.columns
+        names = row.columns if row.is_object else keys.columns
         own = dict(zip(names, row.values, strict=True))
-        if clash := own.keys() & {line_name, *added.values()}:
+        if clash := own.keys() & {keys.line, *keys.added.values()}:
             location = source_rows.reader.locate_row(example.row)
             raise InputError(
                 f"{location}: has the key '{min(clash)}', which the rows before it lack, so the "
                 "predictions already have that name. Write the input to a file, or give every row "
                 "the same keys."
             )
-        values = {line_name: example.row} | {added[name]: value for name, value in fields.items()}
+        values = {keys.line: example.row}
+        values |= {keys.added[name]: value for name, value in prediction.to_json().items()}
         yield json.dumps(own | values, ensure_ascii=False, allow_nan=False, default=cell_text)
         yield "\n"
 
@@ -183,7 +197,7 @@ def _unused_name(name: str, columns: Iterable[str], stem: str) -> str:
     return name
 
 
-def _peek(pairs: Pairs) -> tuple[tuple[Any, Any] | None, Iterator[tuple[Any, Any]]]:
+def _peek(pairs: Predicted) -> tuple[tuple[Any, Any] | None, Iterator[tuple[Any, Any]]]:
     pairs = iter(pairs)
     first = next(pairs, None)
     return first, itertools.chain([] if first is None else [first], pairs)

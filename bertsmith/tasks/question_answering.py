@@ -266,7 +266,7 @@ class Answer(Task[Question, AnswerPrediction]):
         num_moved = sum(answer.is_moved for answer in answers)
         num_empty = sum(example.is_empty for example in examples)
         sizes = labels.end_positions - labels.start_positions + 1
-        num_long = len(set(encoded.owners()[sizes > self.max_answer_length].tolist()))
+        num_long = len(set(encoded.example_of_row()[sizes > self.max_answer_length].tolist()))
         num_inside_token = sum(
             begins_or_ends_inside_token(example, offsets_of(encoded, number))
             for number, example in enumerate(examples)

@@ -111,7 +111,7 @@ def _ngrams(
     """
     ids = texts.rows.ids.flat.astype(np.int64)
     lengths = np.array(texts.rows.lengths, dtype=np.int64)
-    owners = np.repeat(texts.owners(), lengths)
+    owners = np.repeat(texts.example_of_row(), lengths)
     is_word = ~np.isin(ids, list(special_ids))
     rows = np.repeat(np.arange(len(lengths)), lengths)
     is_pair = is_word[:-1] & is_word[1:] & (rows[:-1] == rows[1:])

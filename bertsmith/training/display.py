@@ -67,12 +67,12 @@ class Display(Callback):
         self._means = RunningMeans()
         self._print(f"step {step:,} · {text}")
 
-    def spell(self, text: str) -> str:
-        """Spell the options in a note as flags; a subclass may spell them otherwise."""
+    def format_options(self, text: str) -> str:
+        """Write the options in a note as flags; a subclass may write them otherwise."""
         return as_flags(text)
 
     def _print(self, note: str) -> None:
-        self._console.print(self.spell(note), soft_wrap=True, highlight=False)
+        self._console.print(self.format_options(note), soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         held_out = is_held_out(entry)

@@ -21,7 +21,7 @@ from bertsmith.tokenization.unigram import Unigram, UnigramTokenizer
 from bertsmith.tokenization.unigram_files import ends_number_with_comma
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
-from bertsmith.vocabulary.extension import SURPLUS, check_room, learn_extension
+from bertsmith.vocabulary.extension import SURPLUS, check_num_new, learn_extension
 from bertsmith.vocabulary.pruning import count_ids, drop_least_used
 from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
@@ -56,7 +56,7 @@ def extend_unigram(
     scores = [*tokenizer.scores, *[least] * (len(old) - tokenizer.num_pieces)]
     alphabet, _ = choose_alphabet(counts, character_coverage)
     single = [character for character in alphabet if character not in set(old)]
-    check_room(num_new, len(single), character_coverage)
+    check_num_new(num_new, len(single), character_coverage)
     start = [*old, *single]
     score_of = dict(zip(start, [*scores, *[least] * len(single)], strict=True))
     model = Unigram(start, list(score_of.values()), tokenizer.unk_id)

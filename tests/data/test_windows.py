@@ -162,7 +162,7 @@ def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, v
     assert labels.num_unreachable == 0
     equal = []
     for row in np.flatnonzero(labels.start_positions):
-        asked, window = questions[encoded.owners()[row]], encoded.alignment[row]
+        asked, window = questions[encoded.example_of_row()[row]], encoded.alignment[row]
         first = labels.start_positions[row] - window.first
         last = labels.end_positions[row] - window.first
         places = window.context_offsets[window.begin :]

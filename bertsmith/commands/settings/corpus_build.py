@@ -9,7 +9,7 @@ import tyro
 from bertsmith.commands.flags import parse_settings
 from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.errors import ConfigError
-from bertsmith.system.compute import check_scheduler
+from bertsmith.system.compute import refuse_beside_scheduler
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ class Settings:
     """Dask scheduler whose workers encode, such as tcp://192.168.1.10:8786. They need bertsmith,
     and must see the texts and the folder under the same paths."""
     shard: str | None = None
-    """Encode one shard alone, such as 3/16 for the third of 16; for a job array, whose jobs see the
-    same folder. 'bertsmith corpus merge' then makes the corpus."""
+    """Encode only a share of the texts, such as 3/16 for the third of 16; for a job array, whose
+    jobs see the same folder. 'bertsmith corpus merge' then makes the corpus. The shards (files) of
+    the corpus do not depend on it."""
     overwrite: bool = False
     """Replace an earlier corpus in the folder, once the new one is complete."""
     json: bool = False
@@ -49,7 +50,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.files:
             raise ConfigError("no FILES given. Name the texts to build the corpus from.")
-        check_scheduler(self.scheduler, shard=self.shard, processes=self.processes)
+        refuse_beside_scheduler(self.scheduler, shard=self.shard, processes=self.processes)
         if self.shard is not None:
             ShardNumber.parse(self.shard)
 

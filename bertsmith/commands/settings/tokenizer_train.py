@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from bertsmith.commands.flags import parse_settings
-from bertsmith.system.compute import check_scheduler
+from bertsmith.system.compute import refuse_beside_scheduler
 from bertsmith.vocabulary.settings import TokenizerSettings
 
 
@@ -30,7 +30,7 @@ class Settings:
     """Print one JSON object instead of text."""
 
     def __post_init__(self) -> None:
-        check_scheduler(self.scheduler, processes=self.tokenizer.processes)
+        refuse_beside_scheduler(self.scheduler, processes=self.tokenizer.processes)
 
 
 parse = partial(parse_settings, Settings)

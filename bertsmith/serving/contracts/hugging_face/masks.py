@@ -16,13 +16,17 @@ from bertsmith.serving.json_body import convert
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
 from bertsmith.serving.text_field import TextField
-from bertsmith.tasks.mask_prediction import spell_masks
+from bertsmith.tasks.mask_prediction import normalize_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_PROPOSED = 4_000
-"""Largest number of tokens in a response."""
+"""Largest number of candidates in a response, so that a short request cannot ask for the whole
+vocabulary at each of many masks."""
 MAX_SPELLED = 20_000_000
-"""Largest number of characters in a response, in which each token comes with the filled text."""
+"""Largest number of characters in a response. Each candidate comes with the whole filled text, so a
+response to long texts would be far longer than the request."""
+DEFAULT_TOP_K = 5
+"""Number of candidates for each mask, as in transformers."""
 
 
 class FillParameters(Struct, forbid_unknown_fields=True, frozen=True):
@@ -44,14 +48,16 @@ async def fill_masks(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
     """Return the likeliest tokens of each mask; with several masks, a list for each."""
     body = convert(content, FillBody)
     tokenizer = call.service.tokenizer(model.name)
-    texts = [spell_masks(text, tokenizer.mask_token) for text in check_texts(body.inputs)]
-    top = min(body.parameters.top_k or 5, tokenizer.vocab_size - len(tokenizer.special_ids))
+    texts = [normalize_masks(text, tokenizer.mask_token) for text in check_texts(body.inputs)]
+    top = min(
+        body.parameters.top_k or DEFAULT_TOP_K, tokenizer.vocab_size - len(tokenizer.special_ids)
+    )
     options: dict[str, Any] = {}
     if body.parameters.targets is not None:
         ids = await run_beside_loop(_target_ids, tokenizer, body.parameters.targets)
         top = min(top, len(ids))
         options["target_ids"] = ids
-    _check_number(texts, tokenizer.mask_token, top)
+    _check_response_size(texts, tokenizer.mask_token, top)
     answers = await call.compute(
         model,
         "predict",
@@ -59,11 +65,11 @@ async def fill_masks(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
         options={"top": top, **options},
         field=TextField.of("inputs", body.inputs),
     )
-    rows = await run_beside_loop(_spell_all, tokenizer, texts, answers.raw, model.max_length)
+    rows = await run_beside_loop(_decode_all, tokenizer, texts, answers.raw, model.max_length)
     return rows[0] if isinstance(body.inputs, str) else rows
 
 
-def _check_number(texts: Sequence[str], mask: str, top: int) -> None:
+def _check_response_size(texts: Sequence[str], mask: str, top: int) -> None:
     """Check that the response has at most `MAX_PROPOSED` tokens and `MAX_SPELLED` characters.
 
     Raises:
@@ -121,23 +127,22 @@ def _target_id(tokenizer: Tokenizer, word: str) -> int:
     return id_
 
 
-def _spell_all(
+def _decode_all(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     outputs: Sequence[NDArray[np.float32]],
     max_length: int,
 ) -> list[Any]:
     rows = []
-    for text, of_text in zip(texts, outputs, strict=True):
-        masks = _spell_masks_of(
-            tokenizer, tokenizer.encode(text, max_length=max_length).ids, of_text
-        )
+    for text, candidates in zip(texts, outputs, strict=True):
+        ids = tokenizer.encode(text, max_length=max_length).ids
+        masks = _decode_candidates(tokenizer, ids, candidates)
         rows.append(masks[0] if len(masks) == 1 else masks)
     return rows
 
 
-def _spell_masks_of(
-    tokenizer: Tokenizer, ids: Sequence[int], masks: NDArray[np.float32]
+def _decode_candidates(
+    tokenizer: Tokenizer, ids: Sequence[int], candidates: NDArray[np.float32]
 ) -> list[list[dict[str, Any]]]:
     """Return the tokens for each mask of a text, each with the text in which it fills the mask.
 
@@ -146,21 +151,23 @@ def _spell_masks_of(
 
     Args:
         ids: token ids of the text, as far as the model reads it.
-        masks: ids of tokens and their probabilities, `[masks, top, 2]`.
+        candidates: ids of tokens and their probabilities, `[masks, top, 2]`.
     """
     positions = [position for position, id_ in enumerate(ids) if id_ == tokenizer.mask_id]
+    is_only_mask = len(candidates) == 1
     rows = []
-    for position, words in zip(positions, masks.tolist(), strict=True):
+    for position, of_mask in zip(positions, candidates.tolist(), strict=True):
         filled_ids = list(ids)
         row = []
-        for number, score in words:
-            filled_ids[position] = int(number)
+        for id_number, score in of_mask:
+            token_id = int(id_number)
+            filled_ids[position] = token_id
             row.append(
                 {
                     "score": score,
-                    "token": int(number),
-                    "token_str": tokenizer.decode([int(number)]),
-                    "sequence": tokenizer.decode(filled_ids, skip_special_tokens=len(masks) == 1),
+                    "token": token_id,
+                    "token_str": tokenizer.decode([token_id]),
+                    "sequence": tokenizer.decode(filled_ids, skip_special_tokens=is_only_mask),
                 }
             )
         rows.append(row)

@@ -1,4 +1,4 @@
-"""Messages of estimators: the live view of a run, its report, and the error before `fit`."""
+"""Views of a training run in Python: its live display, and its report at the end."""
 
 import os
 import sys
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from bertsmith.errors import ConfigError, NotFittedError, as_arguments
+from bertsmith.errors import ConfigError, as_arguments
 from bertsmith.system.notebook import LiveBlock, is_notebook
-from bertsmith.system.progress import LineWriter, showing_progress
+from bertsmith.system.progress import showing_progress
 from bertsmith.training.display import Display, plain_line
 from bertsmith.training.recorder import Callback, Status
 
 VERBOSE = "BERTSMITH_VERBOSE"
 """Environment variable with the default of `verbose` for all estimators."""
 BLOCK_SECONDS = 0.5
-"""Minimum number of seconds between two updates of the output of a notebook by steps."""
+"""Minimum number of seconds between two steps that are shown in a notebook."""
 
 
 def default_verbosity() -> int:
@@ -35,7 +35,7 @@ def default_verbosity() -> int:
 
 
 class TrainingView:
-    """A view of a training. This base class shows nothing."""
+    """A view of a training run. This base class shows nothing."""
 
     callbacks: tuple[Callback, ...] = ()
 
@@ -44,13 +44,13 @@ class TrainingView:
 
 
 class PythonDisplay(Display, TrainingView):
-    """The live view of a run on standard error; its messages spell options as arguments."""
+    """The live view of a run on standard error; its messages write options as arguments."""
 
     @property
     def callbacks(self) -> tuple[Callback, ...]:  # type: ignore[override]
         return (self,)
 
-    def spell(self, text: str) -> str:
+    def format_options(self, text: str) -> str:
         return as_arguments(text)
 
     def show_report(self, text: str) -> None:
@@ -110,27 +110,10 @@ def training_view(verbosity: int) -> Iterator[TrainingView]:
     if verbosity <= 0:
         yield TrainingView()
         return
-    writer: LineWriter | None = None
-    view: NotebookDisplay | PythonDisplay
     if is_notebook():
-        view = NotebookDisplay()
-        writer = view.show_progress
-        with showing_progress(details=verbosity > 1, write=writer):
-            yield view
+        block = NotebookDisplay()
+        with showing_progress(details=verbosity > 1, write=block.show_progress):
+            yield block
     else:
-        with showing_progress(details=verbosity > 1), PythonDisplay() as view:
-            yield view
-
-
-def not_fitted(name: str) -> NotFittedError:
-    """Build the error for an estimator that is not fitted.
-
-    If scikit-learn is loaded, the error is an instance of its NotFittedError as well.
-    """
-    message = (
-        f"{name} is not fitted yet. Call fit first, or load a fitted one with {name}.load(folder)."
-    )
-    kinds: tuple[type[Exception], ...] = (NotFittedError,)
-    if (sklearn_errors := sys.modules.get("sklearn.exceptions")) is not None:
-        kinds += (sklearn_errors.NotFittedError,)
-    return type("NotFittedError", kinds, {})(message)
+        with showing_progress(details=verbosity > 1), PythonDisplay() as display:
+            yield display

@@ -1,0 +1,19 @@
+"""The error of an estimator that is used before `fit`."""
+
+import sys
+
+from bertsmith.errors import NotFittedError
+
+
+def not_fitted(name: str) -> NotFittedError:
+    """Build the error for an estimator that is not fitted.
+
+    If scikit-learn is loaded, the error is an instance of its NotFittedError as well.
+    """
+    message = (
+        f"{name} is not fitted yet. Call fit first, or load a fitted one with {name}.load(folder)."
+    )
+    kinds: tuple[type[Exception], ...] = (NotFittedError,)
+    if (sklearn_errors := sys.modules.get("sklearn.exceptions")) is not None:
+        kinds += (sklearn_errors.NotFittedError,)
+    return type("NotFittedError", kinds, {})(message)
