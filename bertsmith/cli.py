@@ -5,10 +5,11 @@ import gc
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from traceback import print_exception
 from typing import Any
 
 from bertsmith._version import __version__
@@ -67,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         made_by(shlex.join([PROG, *args])),
     ):
         try:
-            run = _find_action(args)
+            with _telling_ranks(args, debug=debug):
+                run = _find_action(args)
             run()
         except HelpRequested as request:
             _print_help(request, f"{PROG} {find_command(args)}")
@@ -100,9 +102,7 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
     except BertsmithError as error:
         if debug:
             raise
-        command = find_command(args)
-        message = as_flags_of(command, error.of_command(command or "").message)
-        _print_error(message)
+        _print_error(_describe(error, args))
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
@@ -121,6 +121,33 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
     except KeyboardInterrupt:
         _print_error(f"stopped by {stopped_by()}. Earlier results are kept.")
         raise SystemExit(exit_code()) from None
+
+
+@contextmanager
+def _telling_ranks(args: list[str], *, debug: bool) -> Iterator[None]:
+    """Tell the other ranks of a launch if the line of this one is refused; they wait for it."""
+    try:
+        yield
+    except BertsmithError as error:
+        launch = None
+        with suppress(BertsmithError):  # a launch that cannot be read has no ranks to tell
+            launch = read_launch()
+        if launch is None:
+            raise
+        message = _describe(error, args)
+        if debug:
+            print_exception(error)
+        else:
+            _print_error(message)  # before the others are told, which takes seconds
+        # Imported late, as in `_run_on_ranks`.
+        import_module("bertsmith.training.workers.line_check").tell_refusal(launch, message)
+        raise SystemExit(2) from None
+
+
+def _describe(error: BertsmithError, args: list[str]) -> str:
+    """Return the message of an error, with options spelled as flags of the line's command."""
+    command = find_command(args)
+    return as_flags_of(command, error.of_command(command or "").message)
 
 
 def _remove_flag(args: list[str], *flags: str) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -205,6 +206,66 @@ def test_a_rank_that_was_started_otherwise_is_refused(corpus_dir, tmp_path, code
     assert [code for code, *_ in answers] == [2, 2], answers
     assert "rank 1 on " in answers[0][2] and part in answers[0][2]
     assert answers[1][1:] == ("", "") and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("line, part", [
+    ("--stepz 2", "There is no option --stepz"),
+    ("--steps two", "--steps: found 'two'"),
+    ("--steps 2 --corpus", "--corpus"),
+], ids=["flag", "value", "missing"])  # fmt: skip
+def test_a_mistake_in_the_line_of_another_rank_ends_all(corpus_dir, tmp_path, line, part):
+    patch = at_start_of(2, f"import sys\nsys.argv[-2:] = {line.split()}", tmp_path / "patch")
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 3, front=patch), seconds=120)
+    assert [code for code, *_ in answers] == [2, 2, 2], answers
+    assert "rank 2 on " in answers[0][2] and part in answers[0][2]
+    assert len(answers[0][2].splitlines()) == 1
+    assert [output for _, *output in answers[1:]] == [["", ""], ["", ""]]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_mistake_in_the_line_of_rank_0_alone_ends_all(corpus_dir, tmp_path):
+    patch = at_start_of(0, "import sys\nsys.argv[-2] = '--stepz'", tmp_path / "patch")
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 2, front=patch), seconds=120)
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert "--stepz" in answers[0][2] and "rank" not in answers[0][2]
+    assert len(answers[0][2].splitlines()) == 1 and answers[1][1:] == ("", "")
+
+
+def test_a_mistake_in_all_lines_is_told_once(corpus_dir, tmp_path):
+    words = command(corpus_dir, tmp_path / "run", "--stepz", 2)
+    answers = end_ranks(start_ranks(words, 2), seconds=120)
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert len(answers[0][2].splitlines()) == 1 and answers[1][1:] == ("", "")
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["new", "overwritten"])
+def test_another_corpus_is_refused_and_nothing_is_written(
+    corpus_dir, tmp_path, monkeypatch, exists
+):
+    """Each rank reads the corpus of its own current folder."""
+    for name in ("first", "second"):
+        shutil.copytree(corpus_dir, tmp_path / name / "corpus")
+    manifest = tmp_path / "second" / "corpus" / "manifest.json"
+    manifest.write_text(manifest.read_text() + "\n")
+    monkeypatch.chdir(tmp_path / "first")
+    elsewhere = f"import os\nos.chdir({str(tmp_path / 'second')!r})"
+    words = command("corpus", "run", "--steps", 2, *(["--overwrite"] if exists else []))
+    if exists:
+        out = tmp_path / "first" / "run"
+        out.mkdir()
+        (out / "run.json").write_text("{}")
+    answers = end_ranks(start_ranks(words, 2, front=at_start_of(1, elsewhere, tmp_path / "patch")))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert "rank 1 on " in answers[0][2] and "has another corpus_sha256" in answers[0][2]
+    assert answers[1][1:] == ("", "")
+    found = [
+        path.name
+        for path in (tmp_path / "first").rglob("*")
+        if path.name != "corpus" and "corpus" not in path.parts
+    ]
+    assert found == (["run", "run.json"] if exists else [])
 
 
 @pytest.mark.parametrize("words, parts", [

@@ -59,10 +59,12 @@ def start_ranks(
     ]
 
 
-def end_ranks(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+def end_ranks(
+    processes: Sequence[subprocess.Popen[str]], seconds: float = LIMIT
+) -> list[tuple[int, str, str]]:
     """Wait for all ranks; return the exit code, standard output and standard error of each."""
     try:
-        outputs = [process.communicate(timeout=LIMIT) for process in processes]
+        outputs = [process.communicate(timeout=seconds) for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bertsmith._version import __version__
-from bertsmith.errors import BertsmithError, ConfigError, TrainingError
+from bertsmith.errors import ConfigError, TrainingError
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.meta_init import without_values
 from bertsmith.model.trainable import TrainableModel
@@ -40,6 +40,7 @@ from bertsmith.training.workers.rank_errors import results_of, sendable
 from bertsmith.training.workers.rank_group import RankGroup
 from bertsmith.training.workers.rank_map import MAP, NEXT_ITEMS, MappedFunction
 
+BUILD = "build"
 BEGIN_RUN = "begin"
 END_RUN = "end of run"
 
@@ -63,11 +64,17 @@ class RankRun:
 class DistributedWorkers:
     """Workers of all ranks, for the trainer on rank 0.
 
+    The other ranks build theirs at once, so that a rank that cannot take part is refused before
+    anything is written.
+
     Args:
         model: rank 0's, with the fp32 weights, which are updated.
         dtype: the type that the model computes in, fp32 or bf16.
         plan: rank 0's; every rank has the same number of members.
         num_processes: number of processes that do the members' work on rank 0.
+
+    Raises:
+        BertsmithError: a rank cannot take part, for example because it has another corpus.
     """
 
     def __init__(
@@ -88,28 +95,27 @@ class DistributedWorkers:
         """Seconds that each rank computed in the last step."""
         self._exchange_seconds_before = 0.0
         """Seconds that rank 0 had spent in exchanges before those of the last step."""
+        self._build_others()
 
-    def __enter__(self) -> Self:
+    def _build_others(self) -> None:
+        """Let the other ranks check that they can take part, and build their workers."""
         is_bf16 = self._dtype == torch.bfloat16
-        device = self._model.device
         run = RankRun(
             self.plan,
             without_values(self._model),
             self._dtype,
-            device.type,
+            self._model.device.type,
             compute_choices("bf16" if is_bf16 else "fp32", attention_paths()),
             shared_facts(self.plan),
             self.plan.objective.evaluation,
         )
         # Pickled here, so that a rank that cannot unpickle it can report that.
-        self.ranks.broadcast(("train", pickle.dumps(run)))
-        try:
-            self._answers(None)
-        except BertsmithError:  # a rank cannot take part, so the others must not wait
-            self.ranks.broadcast((END_RUN,))
-            raise
+        self.ranks.broadcast((BUILD, pickle.dumps(run)))
+        self._answers(None)
+
+    def __enter__(self) -> Self:
         self.ranks.broadcast((BEGIN_RUN,))
-        self.local.exchange = new_exchange(self.ranks, self.local, device)
+        self.local.exchange = new_exchange(self.ranks, self.local, self._model.device)
         self.local.__enter__()
         self.local.share_state()
         return self
@@ -204,29 +210,36 @@ def shared_facts(plan: Plan) -> dict[str, Any]:
 def serve_rank(ranks: RankGroup) -> int:
     """Compute what rank 0 asks for until it ends; return its exit code."""
     mapped = MappedFunction(ranks)
+    workers: LocalWorkers | None = None
     while True:
         name, *arguments = ranks.receive()
         if name == "end":
             code: int = arguments[0]
             return code
-        if name == "train":
-            _serve_run(ranks, *arguments)
+        if name == BUILD:
+            workers = _build_workers(ranks, *arguments)
+        elif name == BEGIN_RUN and workers is not None:
+            _serve_run(ranks, workers)
+            workers = None
         elif name == MAP:
             mapped.load(*arguments)
         elif name == NEXT_ITEMS:
             mapped.compute_item()
 
 
-def _serve_run(ranks: RankGroup, pickled: bytes) -> None:
-    """Compute this rank's share of one run."""
+def _build_workers(ranks: RankGroup, pickled: bytes) -> LocalWorkers | None:
+    """Build the workers of this rank for a run; if it cannot take part, tell rank 0 why."""
     try:
         workers = _join(ranks, pickled)
     except Exception as error:
         ranks.gather((sendable(error), None))
-        return
+        return None
     ranks.gather((None, None))
-    if ranks.receive()[0] != BEGIN_RUN:
-        return
+    return workers
+
+
+def _serve_run(ranks: RankGroup, workers: LocalWorkers) -> None:
+    """Compute this rank's share of one run."""
     workers.exchange = new_exchange(ranks, workers, workers.model.device)
     with workers:
         workers.share_state()

@@ -21,13 +21,17 @@ import torch.distributed as dist
 
 from bertsmith.errors import ConfigError, TrainingError, option
 from bertsmith.system.launch import Launch
+from bertsmith.training.workers.line_check import (
+    JOIN_SECONDS,
+    check_lines,
+    open_store,
+    prefixed,
+)
 
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
 """Longest time that a rank may be silent, by device."""
 LIMIT_VARIABLE = "BERTSMITH_RANK_SECONDS"
 """Environment variable that sets another limit, in seconds."""
-JOIN_SECONDS = 600.0
-"""Longest time that ranks wait for all others when they start, as in torchrun."""
 NO_LIMIT = timedelta(days=365)
 BEAT_SECONDS = 1.0
 
@@ -42,7 +46,8 @@ class RankGroup:
     """All ranks of a launch, seen from one of them.
 
     Raises:
-        ConfigError: not all ranks started within `JOIN_SECONDS`, or this torch cannot connect them.
+        ConfigError: not all ranks started within `JOIN_SECONDS`, the command line of one was
+            refused, or this torch cannot connect them.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -58,23 +63,15 @@ class RankGroup:
         """Whether a message failed, for example because a rank has ended."""
         device_type = "cuda" if torch.cuda.is_available() else "cpu"
         self.silence_seconds = read_limit() or SILENCE_SECONDS[device_type]
-        os.environ |= {
-            "RANK": str(launch.rank),
-            "WORLD_SIZE": str(launch.num_ranks),
-            "MASTER_ADDR": launch.address,
-            "MASTER_PORT": str(launch.port),
-        }
-        limit = timedelta(seconds=JOIN_SECONDS)
         try:
-            store, _, _ = next(iter(dist.rendezvous("env://", timeout=limit)))  # type: ignore[attr-defined]
-            # When torchrun restarts all ranks, its store still has the ports of the ended ones.
-            store = prefixed(f"attempt-{launch.num_restarts}", store)
+            store = open_store(launch)
+            check_lines(launch, store)
             dist.init_process_group(
                 "gloo",
                 store=prefixed("messages", store),
                 rank=launch.rank,
                 world_size=launch.num_ranks,
-                timeout=limit,
+                timeout=timedelta(seconds=JOIN_SECONDS),
             )
             self._messages = dist.new_group(backend="gloo", timeout=NO_LIMIT)
             self.hosts: list[str] = self._all(socket.gethostname())
@@ -178,11 +175,6 @@ def read_limit() -> float | None:
         f"The environment variable {LIMIT_VARIABLE} is {text!r}. Give it a number of seconds above "
         "0, or unset it."
     )
-
-
-def prefixed(prefix: str, store: Any) -> Any:
-    """Return a view of a store in which all keys have a prefix."""
-    return dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
 
 
 class Watch:

@@ -1,0 +1,127 @@
+"""Ranks tell each other whether their command lines were accepted, before they join.
+
+Each rank tells rank 0, in the store by which they find each other. Rank 0 waits for all, or for the
+first line that was refused, and answers whether they can join. So a mistake on one rank ends all.
+"""
+
+import atexit
+import contextlib
+import os
+import socket
+import time
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.launch import Launch
+
+JOIN_SECONDS = 600.0
+"""Longest time that ranks wait for all others when they start, as in torchrun."""
+STAY_SECONDS = 30.0
+"""Longest time that rank 0 stays after a refusal, to answer ranks that start a little later."""
+POLL_SECONDS = 0.1
+ACCEPTED = "accepted"
+ANSWER = "answer"
+NUM_ANSWERED = "answered"
+
+
+def open_store(launch: Launch) -> Any:
+    """Connect to the store of a launch, which rank 0 or torchrun holds.
+
+    Raises:
+        DistError or RuntimeError: nobody holds one at the address of the launch.
+    """
+    os.environ |= {
+        "RANK": str(launch.rank),
+        "WORLD_SIZE": str(launch.num_ranks),
+        "MASTER_ADDR": launch.address,
+        "MASTER_PORT": str(launch.port),
+    }
+    # Without a number of ranks, so that rank 0 does not wait here until all have connected.
+    url = "env://?world_size=-1"
+    limit = timedelta(seconds=JOIN_SECONDS)
+    store, _, _ = next(iter(dist.rendezvous(url, timeout=limit)))  # type: ignore[attr-defined]
+    # When torchrun restarts all ranks, its store still has the ports of the ended ones.
+    return prefixed(f"attempt-{launch.num_restarts}", store)
+
+
+def prefixed(prefix: str, store: Any) -> Any:
+    """Return a view of a store in which all keys have a prefix."""
+    return dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
+
+
+def check_lines(launch: Launch, store: Any) -> None:
+    """Check that the lines of all ranks were accepted, as this rank's was.
+
+    Raises:
+        ConfigError: the line of a rank was refused; names the rank, and says its message.
+        DistError or RuntimeError: a rank has not started, or rank 0 has ended.
+    """
+    store = prefixed("lines", store)
+    if launch.rank == 0:
+        answer = _first_refusal(launch, store)
+        _answer(launch, store, answer)
+    else:
+        answer = _tell(launch, store, ACCEPTED)
+    if answer != ACCEPTED:
+        raise ConfigError(answer)
+
+
+def tell_refusal(launch: Launch, message: str) -> None:
+    """Tell the other ranks that this rank's line was refused, unless they have ended.
+
+    Args:
+        message: the reason, with options spelled as flags.
+    """
+    if not dist.is_available():
+        return
+    refusal = f"rank {launch.rank} on {socket.gethostname()}: {message}"
+    # The words of a line that are not UTF-8 cannot be sent as they are.
+    refusal = refusal.encode(errors="backslashreplace").decode()
+    with contextlib.suppress(dist.DistError, RuntimeError, ValueError):  # the last for a wrong port
+        store = prefixed("lines", open_store(launch))
+        if launch.rank == 0:
+            _answer(launch, store, refusal)
+        else:
+            _tell(launch, store, refusal)
+
+
+def _tell(launch: Launch, store: Any, state: str) -> str:
+    """Tell rank 0 the state of this rank's line; return its answer."""
+    store.set(str(launch.rank), state)
+    answer: str = store.get(ANSWER).decode()
+    store.add(NUM_ANSWERED, 1)
+    return answer
+
+
+def _first_refusal(launch: Launch, store: Any) -> str:
+    """Wait until a line was refused, or all were accepted."""
+    missing = set(range(1, launch.num_ranks))
+    deadline = time.monotonic() + JOIN_SECONDS
+    while missing:
+        for rank in sorted(missing):
+            if store.check([str(rank)]):
+                missing.remove(rank)
+                if (state := store.get(str(rank)).decode()) != ACCEPTED:
+                    return state
+        if missing and time.monotonic() > deadline:
+            raise dist.DistStoreError(f"rank {min(missing)} has not started")
+        time.sleep(POLL_SECONDS if missing else 0)
+    return ACCEPTED
+
+
+def _answer(launch: Launch, store: Any, answer: str) -> None:
+    """Answer all ranks. After a refusal this process ends only when they know, or time is up."""
+    store.set(ANSWER, answer)
+    if answer != ACCEPTED:
+        # At exit, as the error is then printed.
+        atexit.register(_wait_for_others, store, launch.num_ranks - 1)
+
+
+def _wait_for_others(store: Any, num_others: int) -> None:
+    deadline = time.monotonic() + STAY_SECONDS
+    with contextlib.suppress(dist.DistError, RuntimeError, KeyboardInterrupt):
+        while store.add(NUM_ANSWERED, 0) < num_others and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
