@@ -45,7 +45,10 @@ How to read it:
   the task.
 - Figures are mean ± standard deviation over the seeds. "≈": the difference from BERT is noise
   (an analysis of variance, paired over the seeds, at 95 % for all systems at once).
-- Peak memory is that of the process that leads the pre-training, with the code of its libraries.
+- Peak memory is that of the process that leads the pre-training, with the code of its libraries. A
+  dash: not measured.
+- After two minutes T5 predicts token frequencies alone, so its fine-tuning is that of a new model.
+  Its rate and initial weights were tried less than those of the others.
 """
 
 
