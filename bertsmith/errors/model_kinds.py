@@ -111,7 +111,7 @@ def describe_users(command: str) -> str:
     """List the kinds of models that a command takes; empty for a command of no kind.
 
     >>> describe_users("translate")
-    'a Transformer or a T5'
+    'a Transformer, a T5 or a fine-tuned T5'
     """
     nouns = [kind.noun for kind in ALL_KINDS if kind.has(command)]
     if ENCODER.has(command):  # then fine-tuned encoders and masked language models have it, too
