@@ -86,7 +86,7 @@ def test_positions_are_cut_and_the_rate_is_that_of_the_size(
     ("--pooling mean", ["--pooling: found 'mean'", "--from {general}"]),
     ("--max-length 32", ["--max-length: found 32", "23. ", "--max-position-embeddings 32"]),
     ("--max-position-embeddings 8", ["--max-length: found 16", "8. ", "--max-length 8"]),
-    ("--from {other}", ["{corpus}: ", "{other}: id 5 is 'baba', and '!'", "--tokenizer {other}"]),
+    ("--from {other}", ["{corpus}: ", ": id 5 is 'baba' instead of '!'", "--tokenizer {other}"]),
     ("--overwrite --out {general.parent}", ["{general.parent}: ", "--from {general}", "--out"]),
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_and_nothing_written(
