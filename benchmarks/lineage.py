@@ -24,7 +24,6 @@ COSTS = {
     "parameters": "{parameters:,.0f}",
     "million tokens": "{tokens_in_millions:.2f}",
     "tokens a second": "{tokens_per_second:,.0f}",
-    "peak memory (MB)": "{megabytes:,.0f}",
 }
 HEAD = """# The lineage in one table
 
@@ -45,8 +44,6 @@ How to read it:
   the task.
 - Figures are mean ± standard deviation over the seeds. "≈": the difference from BERT is noise
   (an analysis of variance, paired over the seeds, at 95 % for all systems at once).
-- Peak memory is that of the process that leads the pre-training, with the code of its libraries. A
-  dash: not measured.
 - After two minutes T5 predicts token frequencies alone, so its fine-tuning is that of a new model.
   Its rate and initial weights were tried less than those of the others.
 """
@@ -127,17 +124,15 @@ def cells(metrics: Mapping[str, Metric], report: Mapping[str, Any], name: str) -
 
 
 def format_costs(cost: Mapping[str, float]) -> list[str]:
-    """Format what a system cost; dashes if all its runs failed or the memory is unknown."""
+    """Format what a system cost; dashes if all its runs failed."""
     if not cost:
         return ["–"] * len(COSTS)
     values = {
         "parameters": cost["parameters"],
         "tokens_in_millions": cost["tokens"] / 1e6,
         "tokens_per_second": cost["tokens"] / (60 * cost["minutes"]),
-        "megabytes": cost.get("peak_memory_bytes", 0) / 1e6,
     }
-    shown = [text.format(**values) for text in COSTS.values()]
-    return shown if "peak_memory_bytes" in cost else [*shown[:-1], "–"]
+    return [text.format(**values) for text in COSTS.values()]
 
 
 def guess_table(guesses: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]) -> list[str]:

@@ -117,7 +117,6 @@ class ComparisonReport:
             "M tokens": ".2f",
             "minutes": ".2f",
             "tokens/s": ",.0f",
-            "peak memory (MB)": ",.0f",
         }
         rows: list[Row] = [("recipe", *formats)]
         for name in self.names:
@@ -125,9 +124,7 @@ class ComparisonReport:
             if cost:
                 cost["M tokens"] = cost["tokens"] / 1e6
                 cost["tokens/s"] = cost["tokens"] / (60 * cost["minutes"])
-            if "peak_memory_bytes" in cost:
-                cost["peak memory (MB)"] = cost["peak_memory_bytes"] / 1e6
-            cells = (f"{cost[key]:{spec}}" if key in cost else "–" for key, spec in formats.items())
+            cells = (f"{cost[key]:{spec}}" if cost else "–" for key, spec in formats.items())
             rows.append((name, *cells))
         return rows
 

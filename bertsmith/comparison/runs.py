@@ -33,8 +33,6 @@ from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.bert import BertModel
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import compute_settings
-from bertsmith.system.memory import peak_since_reset, reset_peak
-from bertsmith.system.process_options import give_free_memory_back
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.system.terminal import Say
 from bertsmith.training.journal import is_held_out, read_journal
@@ -69,9 +67,9 @@ class RunResult:
     """The result of one recipe with one seed.
 
     `scores` has metrics by name: of masked LM on the common rows, of the run's other objectives on
-    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens, minutes and, if it is
-    known, the peak memory of the main process in pre-training. `points` are the evaluations during
-    training, and `errors` the messages of the parts of the run that failed.
+    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens and minutes. `points`
+    are the evaluations during training, and `errors` the messages of the parts of the run that
+    failed.
     """
 
     recipe: str
@@ -228,7 +226,8 @@ def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder
 
     The saved model is evaluated in fp32 on the common rows of one segment and on those of two.
     """
-    peak = None if folder.is_pretrained else _train(work, recipe, folder)
+    if not folder.is_pretrained:
+        recipe.train(folder, work.callbacks, work.command, work.measure_in_training())
     summary = folder.read_run()["summary"]
     scores: dict[str, float] = {}
     with compute_settings(recipe.training) as (device, _), torch.inference_mode():
@@ -246,25 +245,9 @@ def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder
         "tokens": summary["real_tokens"],
         "minutes": summary["elapsed_seconds"] / 60,
     }
-    if peak is not None:
-        cost["peak_memory_bytes"] = peak
     scores |= objective_scores(summary["held_out"])
     measured = {"rows": _common_rows(work.comparison), "figures": scores, "cost": cost}
     return {**measured, **guesses} if guesses["sentences"] else measured
-
-
-def _train(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder) -> int | None:
-    """Finish a run's training, and return the peak memory of this process meanwhile, in bytes.
-
-    The peak is None if it is unknown: if the system does not provide it, the run was continued, or
-    a GPU trained, which has memory of its own.
-    """
-    is_whole = not folder.run_path.exists()
-    give_free_memory_back()  # so that memory of the run before does not count
-    is_counted = reset_peak()
-    recipe.train(folder, work.callbacks, work.command, work.measure_in_training())
-    with compute_settings(recipe.training) as (device, _):
-        return peak_since_reset() if is_whole and is_counted and device.type == "cpu" else None
 
 
 def _guess_anew(comparison: Comparison, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:

@@ -64,9 +64,9 @@ class Compressed:
 
     out: Path
     description: str
-    """What was kept, in words."""
+    """The parts that were kept, in words."""
     facts: Mapping[str, Any]
-    """What was kept, as JSON values: the layers, or the number of tokens."""
+    """The parts that were kept, as JSON values: the layers, or the number of tokens."""
     comparison: ModelComparison
     notes: tuple[str, ...] = ()
 

@@ -180,7 +180,7 @@ class EncodedDocuments:
 
     part: EncodedPart
     sentence_starts: np.ndarray
-    """Where each document of the part begins, and the end of the last, `[documents + 1]`."""
+    """The start of each document of the part, and the end of the last, `[documents + 1]`."""
     token_starts: np.ndarray
     start: int
     end: int

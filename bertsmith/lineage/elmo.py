@@ -31,8 +31,9 @@ PAPER_WIDTH = 512
 CARRY_BIAS = -2.0
 """Initial bias of a highway layer's gate: at first most of the input passes unchanged."""
 PROJECTION_GAIN = 4.0
-"""Of the initial vectors of pieces, so that they differ by about 1, as embeddings of torch do. The
-LSTMs hardly read smaller ones, and predict nothing but token frequencies for hundreds of steps."""
+"""Factor of the projection's initial weights. With it the vectors of pieces differ by about 1, as
+embeddings of torch do. LSTMs hardly read smaller ones, and then predict nothing but token
+frequencies for hundreds of steps."""
 PIECES_AT_ONCE = 1024
 COLUMNS = 8
 """The characters of a batch's pieces are padded to a multiple of this, so that few different shapes

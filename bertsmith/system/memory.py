@@ -23,9 +23,6 @@ LACK_SIGNS = (
     "can't start new thread",  # no memory for its stack
 )
 """Parts of libraries' error messages when memory is lacking."""
-RESET_TOLERANCE = 2**24
-"""Bytes by which a peak may lie above the present memory right after it was reset; Linux counts
-both only roughly."""
 REQUESTED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")
 BYTE_UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -71,25 +68,6 @@ def peak_bytes() -> int | None:
 
     unit = 1 if sys.platform == "darwin" else KILOBYTE
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def reset_peak() -> bool:
-    """Let `peak_since_reset` count from now on; return whether this system can (Linux)."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        counts = _kilobytes(Path("/proc/self/status"))
-        # Some sandboxes take the order and do nothing.
-        return KILOBYTE * (counts["VmHWM"] - counts["VmRSS"]) < RESET_TOLERANCE
-    except (OSError, KeyError):
-        return False
-
-
-def peak_since_reset() -> int:
-    """Return the most memory that this process has held since `reset_peak`, which was possible.
-
-    Code of libraries counts, too.
-    """
-    return KILOBYTE * _kilobytes(Path("/proc/self/status"))["VmHWM"]
 
 
 def available_bytes() -> int | None:

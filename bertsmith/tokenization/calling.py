@@ -33,7 +33,7 @@ OTHER_WAYS = {
     "is_split_into_words": "tokenizer.encode_word_ids(words) gives the ids of words and how many "
     "each has; tokenizer.build_row([ids]) puts special tokens around them.",
 }
-"""What to call instead of each argument of transformers that is not supported."""
+"""The call in place of each argument of transformers that is not supported."""
 
 
 class BatchEncoding(dict[str, Any]):

@@ -21,7 +21,6 @@ from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.recurrent_folder import load_recurrent
 from bertsmith.lineage.t5_folder import load_t5
 from bertsmith.model.loading import load_model
-from bertsmith.system.memory import reset_peak
 
 FILE = """
 steps = 4
@@ -141,10 +140,6 @@ def test_the_cost_of_each_run_is_told(lineage):
     runs = report_of(lineage)["runs"]
     for cost in (run["cost"] for run in runs):
         assert cost["steps"] == 4 and cost["parameters"] > 10_000 and cost["minutes"] > 0
-        peak = cost.get("peak_memory_bytes")
-        assert (peak is not None) == reset_peak()
-        # More than torch alone takes.
-        assert peak is None or 50e6 < peak < 16e9
 
 
 def test_other_sentences_are_filled_by_the_finished_models(lineage, tmp_path):
@@ -200,8 +195,6 @@ def test_a_stopped_run_of_a_system_goes_on(lineage, tmp_path):
     told = []
     compare(settings, tell=told.append)
     assert sum("already" in line for line in told) == 9 + 11
-    of_gpt = [run["cost"] for run in report_of(settings)["runs"] if run["recipe"] == "gpt"]
-    assert ["peak_memory_bytes" in cost for cost in of_gpt] == [reset_peak(), False]
     assert report_of(settings)["figures"] == report_of(lineage)["figures"]
 
 

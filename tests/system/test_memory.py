@@ -18,10 +18,7 @@ from bertsmith.model.shared import SharedFile
 from bertsmith.system.memory import (
     available_bytes,
     lacks_memory,
-    peak_bytes,
-    peak_since_reset,
     requested_bytes,
-    reset_peak,
     resident_bytes,
 )
 
@@ -55,20 +52,6 @@ def test_what_is_shared_counts_once():
     assert size < both <= mine + other
     assert resident_bytes([2**22 + 1]) is None
     assert available_bytes() > 0
-
-
-@on_linux
-def test_a_peak_counts_from_where_it_was_reset():
-    with mmap.mmap(-1, 256 * MEGABYTE) as memory:
-        memory.write(bytes(256 * MEGABYTE))
-    highest = peak_bytes()
-    if not reset_peak():
-        pytest.skip("this system does not reset the peak of a process")
-    start = peak_since_reset()
-    assert start < highest - 200 * MEGABYTE
-    with mmap.mmap(-1, 64 * MEGABYTE) as memory:
-        memory.write(bytes(64 * MEGABYTE))
-    assert 60 * MEGABYTE < peak_since_reset() - start < 200 * MEGABYTE
 
 
 def test_a_limit_on_the_size_of_files_is_named():
