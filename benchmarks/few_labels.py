@@ -44,7 +44,7 @@ PAGE = ROOT / "benchmarks" / "few-labels.md"
 PUBLISHED = "all-MiniLM-L6-v2"
 POOL = 20_000
 """Number of training rows from which the samples are drawn."""
-MOST_EVAL = 2000
+MAX_EVAL_TEXTS = 2000
 STEP = 16
 """Texts of a step of training on pairs."""
 NUM_SEEDS = 3
@@ -97,7 +97,7 @@ def read_genres(path: Path) -> Rows:
 def read_questions(path: Path, num_articles: int) -> tuple[Rows, Rows]:
     """Read the questions of SQuAD's longest articles, each with the title of its article.
 
-    The last `MOST_EVAL` of them, in random order, are the eval rows.
+    The last `MAX_EVAL_TEXTS` of them, in random order, are the eval rows.
     """
     with lzma.open(path, "rt", encoding="utf-8") as file:
         articles = json.load(file)["data"]
@@ -110,7 +110,8 @@ def read_questions(path: Path, num_articles: int) -> tuple[Rows, Rows]:
     longest = sorted(questions, key=lambda title: len(questions[title]))[-num_articles:]
     rows = [(text, title) for title in longest for text in questions[title]]
     texts, labels = shuffled(([text for text, _ in rows], [label for _, label in rows]), len(rows))
-    return (texts[:-MOST_EVAL], labels[:-MOST_EVAL]), (texts[-MOST_EVAL:], labels[-MOST_EVAL:])
+    border = max(0, len(texts) - MAX_EVAL_TEXTS)
+    return (texts[:border], labels[:border]), (texts[border:], labels[border:])
 
 
 def read_acceptability(path: Path) -> Rows:
@@ -147,7 +148,7 @@ def read_sets() -> dict[str, tuple[Rows, Rows]]:
             read_acceptability(acceptability / "dev.tsv"),
         ),
     }
-    return {name: (shuffled(train, POOL), shuffled(test, MOST_EVAL))
+    return {name: (shuffled(train, POOL), shuffled(test, MAX_EVAL_TEXTS))
             for name, (train, test) in sets.items()}  # fmt: skip
 
 
@@ -290,7 +291,7 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         "Accuracy in percent, mean ± standard deviation over samples of labels (their number in "
         "brackets where it is not that of the others); behind it the median of the seconds of "
         "training, those of all cores together. All ways learn from the same rows, and nothing is "
-        f"chosen by the rows that score, at most {MOST_EVAL:,}. {results['machine']}; other "
+        f"chosen by the rows that score, at most {MAX_EVAL_TEXTS:,}. {results['machine']}; other "
         "programs used the cores at the same time. Calls were stopped, so that some ways have "
         f"fewer samples. With fewer than {MANY_TO_COMPARE} labels `--head auto` goes by a rule, "
         "and its figures are those of the head that it takes. This rule, and the penalty of the "

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Values of C, for vectors whose every dimension is standardized."""
-MOST_FOLDS = 5
+MAX_FOLDS = 5
 
 
 def load_static(encoder: str, folder: Path) -> StaticModel:
@@ -41,7 +41,7 @@ def main(task_file: str, out: str) -> None:
     began, began_core = time.perf_counter(), time.process_time()
     vectors = model.encode(texts)
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
-    num_folds = min(MOST_FOLDS, *Counter(labels).values())
+    num_folds = min(MAX_FOLDS, *Counter(labels).values())
     if num_folds > 1:
         folds = StratifiedKFold(num_folds, shuffle=True, random_state=task["seed"])
         grid = {"logisticregression__C": STRENGTHS}

@@ -33,7 +33,7 @@ from bertsmith.serving.load import OK, LoadResult
 PAGE = ROOT / "benchmarks" / "serving.md"
 NUM_TEXTS = 2000
 NUM_COMPARED = 20
-LEAST_COSINE = 0.999
+MIN_COSINE = 0.999
 
 
 def imdb_sentences(count: int) -> list[str]:
@@ -87,7 +87,7 @@ def measure_turn(server: Server, task: Task, seed: int) -> dict[str, Any]:
     with running(server, task.work, task.model) as process:
         print(f"\n{server.name}: started in {process.start_seconds:.1f} s", flush=True)
         cosine = lowest_cosine(process, task.texts[: len(task.vectors)], task.vectors)
-        if cosine < LEAST_COSINE:
+        if cosine < MIN_COSINE:
             raise SystemExit(f"{server.name}: its vectors differ (cosine {cosine:.4f}).")
         at_rest = process.memory()
         print(TABLE_HEADING)

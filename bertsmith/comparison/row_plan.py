@@ -7,7 +7,7 @@ from bertsmith.training.budget import EVALUATION_LIMIT, MAX_TIMES, STEP_COST, Ev
 from bertsmith.training.settings import TrainingSettings
 
 FINAL_ROWS = 4096
-FEWEST_FINAL_ROWS = 256
+MIN_FINAL_ROWS = 256
 """Smallest number of rows on which finished models are measured. With fewer, the noise would hide
 the differences between recipes."""
 KINDS_OF_ROWS = 2
@@ -30,7 +30,7 @@ def plan_rows(trainings: Sequence[TrainingSettings]) -> RowPlan:
     if any(training.steps is None for training in trainings):
         minutes = min(training.minutes or 0.0 for training in trainings)
         final_rows = _within_bounds(ROWS_A_MINUTE * minutes)
-        rows = max(FEWEST_FINAL_ROWS // 4, min(512, final_rows // 4))
+        rows = max(MIN_FINAL_ROWS // 4, min(512, final_rows // 4))
         return RowPlan(EvaluationPlan(rows, MAX_TIMES), final_rows)
     trained = min((training.steps or 1) * training.batch_size for training in trainings)
     affordable = EVALUATION_LIMIT * STEP_COST * trained / KINDS_OF_ROWS
@@ -40,4 +40,4 @@ def plan_rows(trainings: Sequence[TrainingSettings]) -> RowPlan:
 
 
 def _within_bounds(rows: float) -> int:
-    return max(FEWEST_FINAL_ROWS, min(FINAL_ROWS, int(rows)))
+    return max(MIN_FINAL_ROWS, min(FINAL_ROWS, int(rows)))

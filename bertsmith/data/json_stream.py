@@ -25,7 +25,7 @@ NOT_WHITE = re.compile(r"[^ \t\n\r]")
 NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
 MAX_VALUE = 1 << 26
 """Maximum characters of a value: after an unclosed quote, all of a large file would be one."""
-LONGEST_TOKEN = 16
+MAX_TOKEN_CHARACTERS = 16
 """Number of characters: an error this near the end of the text read so far may only be a word,
 number or escape that is cut in two."""
 
@@ -178,7 +178,7 @@ class _Reader:
                 value, end = self.decode(self.text, self.at)
             except json.JSONDecodeError as error:
                 is_cut = error.msg.startswith("Unterminated string") or (
-                    error.pos + LONGEST_TOKEN >= len(self.text)
+                    error.pos + MAX_TOKEN_CHARACTERS >= len(self.text)
                 )
                 if not (is_cut and self.read()):
                     raise self.error(json_problem(error), error.pos) from None

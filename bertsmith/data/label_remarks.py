@@ -14,7 +14,7 @@ from bertsmith.system.counts import count_noun
 LIST_TEXT = re.compile(r"\[.*\]", re.DOTALL)
 LABEL_SEPARATORS = ",;|"
 """Separators that may be between several labels of a text."""
-MOST_SHOWN = 40
+MAX_REMARK_CHARACTERS = 40
 """Characters of a text that a remark shows."""
 
 
@@ -44,7 +44,7 @@ def contradictions(examples: Sequence[Example]) -> str | None:
         return None
     first = next(example for example in examples if example.content == several[0][0])
     text = " ".join(first.text.split())
-    shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    shown = text if len(text) <= MAX_REMARK_CHARACTERS else f"{text[:MAX_REMARK_CHARACTERS]}…"
     count = count_noun(len(several), "text has", "texts have")
     return (
         f"{count} different labels in different rows, such as {shown!r} "

@@ -60,7 +60,7 @@ in CoNLL-2003, EWT and MSRA, 3 repeat hardly any word, and the labels of these 3
 FEW_LABELS = 3
 """Maximum number of different labels in a short table of texts; a sentence of 20 different words
 has more parts of speech."""
-LONGEST_LONE_SENTENCE = 1000
+MAX_LONE_SENTENCE_WORDS = 1000
 """Maximum number of words of a file that is one sentence; the longest sentences of news have some
 hundreds."""
 MIN_LONE_COUNT = 4
@@ -307,7 +307,7 @@ def _find_lost_ends(words: Sequence[str]) -> str | None:
             f"no empty line ends a sentence in {len(words):,} rows, and hardly any word is "
             f"repeated, so this looks like a table. {FOR_TEXTS} {FOR_WORDS}"
         )
-    if len(words) > LONGEST_LONE_SENTENCE:
+    if len(words) > MAX_LONE_SENTENCE_WORDS:
         return (
             f"no empty line ends a sentence in {len(words):,} rows, so the file would be one "
             f"sentence. {FOR_WORDS} If the file is one long text, a single empty line anywhere is "

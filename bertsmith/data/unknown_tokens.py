@@ -12,7 +12,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOTED_RATE = 0.02
 LOUD_RATE = 0.2
-MOST_RATE = 0.5
+LOUD_RATE_IN_SHORT_TEXT = 0.5
 MANY_TOKENS = 100
 
 
@@ -45,8 +45,8 @@ class UnknownTokens:
     def is_loud(self) -> bool:
         """Whether a warning is due: over a fifth of the tokens are unknown, or half in a short
         text."""
-        least = LOUD_RATE if self.num_tokens >= MANY_TOKENS else MOST_RATE
-        return self.rate > least
+        limit = LOUD_RATE if self.num_tokens >= MANY_TOKENS else LOUD_RATE_IN_SHORT_TEXT
+        return self.rate > limit
 
     def warn(self, source: object) -> None:
         """Warn once if many tokens are unknown."""

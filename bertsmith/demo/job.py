@@ -55,12 +55,12 @@ COUNTING = 0.5
 that learning the vocabulary took. The `minutes` of `pretrain` do not include it."""
 STARTING = 5.0
 """Seconds that importing the program takes, before the demo begins to measure time."""
-LEAST_PRETRAINING = 20.0
+MIN_PRETRAINING_SECONDS = 20.0
 """Minimum number of seconds of pre-training, even if no time is left for it."""
 TRAINING_SHARE = 0.5
 """Share of the time of a fine-tuning after which training ends; the rest is for scoring."""
 
-MAX_VOCABULARY, LEAST_VOCABULARY = 8000, 1000
+MAX_VOCABULARY, MIN_VOCABULARY = 8000, 1000
 CHARS_PER_TOKEN = 200
 """Number of characters of text for each token of the vocabulary; less text gets fewer tokens."""
 HELD_OUT = 0.02
@@ -181,7 +181,7 @@ def _run(
         counts, answers = (Counter(texts_and_labels(part)[1]) for part in (train, test))
         majority = ClassBaselines().score_constant(None, most_frequent(counts), answers)
     size = documentation.num_chars // CHARS_PER_TOKEN
-    size = min(MAX_VOCABULARY, max(LEAST_VOCABULARY, size))
+    size = min(MAX_VOCABULARY, max(MIN_VOCABULARY, size))
     with timer.part("vocabulary", f"Learning a vocabulary of {size:,} tokens."):
         vocabulary = learn_vocabulary(out, size)
     with timer.part("corpus", "Turning the text into a corpus of token ids."):
@@ -196,7 +196,7 @@ def _run(
             corpus=out / "corpus",
             out=out / "pretrained",
             recipe="quarter-hour",
-            minutes=max(LEAST_PRETRAINING, seconds) / 60,
+            minutes=max(MIN_PRETRAINING_SECONDS, seconds) / 60,
             pairs="next_sentence",  # the page explains this objective
             start_share=1 / 6,
             learning_rate=6e-3,  # higher, as there are fewer steps than in the recipe

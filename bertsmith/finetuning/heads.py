@@ -31,7 +31,7 @@ NUM_FOLDS = 5
 MANY_TO_COMPARE = 100
 """Fewest training examples with which `auto` compares heads. A fold has a fifth of the examples,
 and a score on fewer says too little."""
-LEAST_PER_LABEL = 5
+MIN_TEXTS_PER_LABEL = 5
 """Fewest texts per label, on average, from which `auto` takes the linear head without comparing."""
 COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
 """The heads that `auto` compares; each takes more time to train than those before it."""
@@ -127,7 +127,7 @@ def head_for_few(folder: ModelFolder, num_texts: int, num_labels: int) -> Head:
     at most (means of eight samples).
     """
     is_sentence_encoder = folder.files.has(MODULES_FILE) and folder.config.num_layers > 0
-    has_very_few = num_texts < LEAST_PER_LABEL * num_labels
+    has_very_few = num_texts < MIN_TEXTS_PER_LABEL * num_labels
     return "contrastive" if is_sentence_encoder or has_very_few else "linear"
 
 

@@ -49,9 +49,9 @@ Train = Callable[..., Any]
 """`finetune`, or a function with its signature and the same fields in its result."""
 
 WEIGHTS = "model.safetensors"
-MOST_SHOWN = 8
+MAX_RARE_LABELS = 8
 """Largest number of rare labels that a remark names."""
-LEAST_UNITS = 4
+MIN_UNITS = 4
 """Fewest different examples of which a share can be held out."""
 
 
@@ -337,8 +337,9 @@ def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
     rare = sorted(label for label, count in counts.items() if count < num_folds)
     if not rare:
         return None
-    shown = ", ".join(f"'{label}' has {counts[label]}" for label in rare[:MOST_SHOWN])
-    more = f", and {len(rare) - MOST_SHOWN:,} more have too few" if len(rare) > MOST_SHOWN else ""
+    shown = ", ".join(f"'{label}' has {counts[label]}" for label in rare[:MAX_RARE_LABELS])
+    num_more = len(rare) - MAX_RARE_LABELS
+    more = f", and {num_more:,} more have too few" if num_more > 0 else ""
     one = f"label has fewer {task.unit_nouns} than the {num_folds} folds, so some"
     several = f"labels have fewer {task.unit_nouns} than the {num_folds} folds, so some"
     return (
@@ -365,10 +366,10 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
             "a share above 0 and below 1, such as 0.1",
             "Or give eval=(X, y), or eval=None to train on all examples.",
         )
-    if len(units) < LEAST_UNITS:
+    if len(units) < MIN_UNITS:
         raise ConfigError(
             f"eval: fit sets {100 * share:.3g} % of the examples aside to choose the best weights "
-            f"by, and needs at least {LEAST_UNITS} {dataset.task.unit_nouns} for that; X has "
+            f"by, and needs at least {MIN_UNITS} {dataset.task.unit_nouns} for that; X has "
             f"{len(units)}. Pass more, or eval=(X, y), or eval=None to train on all of them."
         )
     units.sort(key=lambda unit: _stratum(dataset, examples[unit[0]]))

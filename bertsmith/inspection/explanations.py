@@ -7,9 +7,9 @@ from typing import Any
 from bertsmith.inspection.decisions import TextDecisions, head_of
 from bertsmith.inspection.linear_words import share_logits
 from bertsmith.inspection.saliency import (
-    FEWEST_POINTS,
-    MOST_POINTS,
-    MOST_POINTS_OF_SMALL,
+    MAX_INTEGRATION_POINTS,
+    MAX_POINTS_OF_SMALL_MODEL,
+    MIN_INTEGRATION_POINTS,
     Attribution,
     HeadReader,
     Target,
@@ -19,7 +19,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.tasks.linear_classification import LinearTask
 from bertsmith.tasks.predictor import LoadedDefinition
 
-MOST_EXPLAINED = 8
+MAX_EXPLAINED = 8
 OPERATIONS = 2e11
 """Limit on the multiplications for all gradients. With it, a model of size base explains one
 decision about 128 tokens, and a small model explains all decisions."""
@@ -42,8 +42,8 @@ def explain(loaded: LoadedDefinition[Any], decided: TextDecisions) -> list[Attri
     reader = HeadReader(loaded.model, head, shown.ids, shown.type_ids)
     baseline = shown.hide_words(loaded.tokenizer.mask_id)
     targets = _targets(decided, numbers)
-    most_points = count_points(_count_weights(loaded.model), len(shown.ids), len(targets))
-    attributions = integrate_gradients(reader, baseline, targets, most_points)
+    max_points = count_points(_count_weights(loaded.model), len(shown.ids), len(targets))
+    attributions = integrate_gradients(reader, baseline, targets, max_points)
     for number, result in zip(numbers, attributions, strict=True):
         results[number] = result
     return results
@@ -69,7 +69,7 @@ def _targets(decided: TextDecisions, numbers: Sequence[int]) -> list[Target]:
 
 
 def _affordable(model: BertModel, num_tokens: int) -> int:
-    return count_affordable(_count_weights(model), num_tokens, MOST_EXPLAINED)
+    return count_affordable(_count_weights(model), num_tokens, MAX_EXPLAINED)
 
 
 def _count_weights(model: BertModel) -> int:
@@ -83,7 +83,7 @@ def count_affordable(num_weights: int, num_tokens: int, most: int) -> int:
     Args:
         num_weights: number of weights with which each token is multiplied.
     """
-    per_decision = 2 * num_weights * num_tokens * FEWEST_POINTS
+    per_decision = 2 * num_weights * num_tokens * MIN_INTEGRATION_POINTS
     return int(max(1, min(most, OPERATIONS // per_decision)))
 
 
@@ -94,4 +94,4 @@ def count_points(num_weights: int, num_tokens: int, num_targets: int) -> int:
         num_weights: number of weights with which each token is multiplied.
     """
     affordable = OPERATIONS // (2 * num_weights * num_tokens * max(1, num_targets))
-    return int(min(MOST_POINTS_OF_SMALL, max(MOST_POINTS, affordable)))
+    return int(min(MAX_POINTS_OF_SMALL_MODEL, max(MAX_INTEGRATION_POINTS, affordable)))

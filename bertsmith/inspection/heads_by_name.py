@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from bertsmith.errors import SettingError
 from bertsmith.inspection.layer_recorder import Head
 
-LONGEST_NUMBER = 9
+MAX_HEAD_DIGITS = 9
 """Largest number of digits of a layer or head. Without a limit, Python would raise an error of its
 own for 5,000 digits."""
-MOST_QUOTED = 80
+MAX_QUOTED = 80
 
 
 def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -> set[Head]:
@@ -28,12 +28,12 @@ def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -
             raise SettingError("without", name, f"a string, {allowed}")
         layer, _, head = name.partition(".")
         if not (_is_up_to(layer, num_layers) and _is_up_to(head, num_heads)):
-            shown = name if len(name) <= MOST_QUOTED else f"{name[:MOST_QUOTED]}…"
+            shown = name if len(name) <= MAX_QUOTED else f"{name[:MAX_QUOTED]}…"
             raise SettingError("without", shown, allowed)
         heads.add((int(layer) - 1, int(head) - 1))
     return heads
 
 
 def _is_up_to(digits: str, most: int) -> bool:
-    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= LONGEST_NUMBER
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MAX_HEAD_DIGITS
     return is_number and 1 <= int(digits) <= most

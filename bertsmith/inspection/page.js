@@ -92,8 +92,8 @@ const CHINESE = {
 const data = JSON.parse(document.getElementById("data").textContent);
 const isChinese = data.language === "zh";
 const SPACE = "\u00a0";
-const MOST_OPEN_HEADS = 24; // a longer table of statistics is closed at first
-const FEWEST_LINE = 0.02; // lines of less weight are not drawn
+const MAX_OPEN_HEADS = 24; // a longer table of statistics is closed at first
+const MIN_LINE_WEIGHT = 0.02; // lines of less weight are not drawn
 
 function say(text, values = {}) {
   const sentence = (isChinese && CHINESE[text]) || text;
@@ -579,7 +579,7 @@ function showAttention() {
         for (let column = 0; column < to.length; column += 1) {
           const weight = weights[row * to.length + column];
           const isShown = side === null || (side === "from" ? row === index : column === index);
-          if (!isShown || weight < FEWEST_LINE) continue;
+          if (!isShown || weight < MIN_LINE_WEIGHT) continue;
           const [y, end] = [row, column].map((at) => (at + 0.5) * height);
           paths.push(drawn("path", { d: `M0 ${y} C 40 ${y} 60 ${end} 100 ${end}`, "stroke-width": 0.4 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight, "vector-effect": "non-scaling-stroke" }));
         }
@@ -597,7 +597,7 @@ function showAttention() {
       others.forEach((each, other) => {
         const weight = side === "from" ? weights[index * to.length + other] : weights[other * to.length + index];
         each.style.setProperty("--strength", weight);
-        if (weight >= FEWEST_LINE) each.textContent = `${names[other].label} ${percent(weight)}`;
+        if (weight >= MIN_LINE_WEIGHT) each.textContent = `${names[other].label} ${percent(weight)}`;
       });
     }
     let held = null;
@@ -686,7 +686,7 @@ function showStatistics() {
   const about = source
     ? say("Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.", { texts: amount(numTexts, "text"), source, tokens: amount(numTokens, "token") })
     : say("Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.", { tokens: amount(numTokens, "token") });
-  const isLong = means.length > MOST_OPEN_HEADS;
+  const isLong = means.length > MAX_OPEN_HEADS;
   const shown = (value, column) => (["entropy", "distance"].includes(names[column]) ? value.toFixed(2) : percent(value));
   const nameOfHead = (index) => say("Layer {layer}, head {head}", { layer: Math.floor(index / data.heads) + 1, head: (index % data.heads) + 1 });
   const isChosen = (index) => index === state.layer * data.heads + state.head;

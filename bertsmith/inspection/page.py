@@ -17,7 +17,7 @@ from bertsmith.inspection.layer_recorder import Head
 from bertsmith.inspection.neurons import plain_neurons
 from bertsmith.inspection.plain_values import (
     ALPHABET,
-    MOST_REST,
+    MAX_SHOWN_CHARACTERS,
     plain_attribution,
     plain_decision,
     plain_piece,
@@ -33,7 +33,7 @@ from bertsmith.pages.page import page_footer, render_page, write_page
 from bertsmith.tasks.linear_classification import LinearTask
 from bertsmith.tasks.predictor import Predictor
 
-MOST_LABELS = 20
+MAX_MAP_LABELS = 20
 """Largest number of labels on the map. The most frequent ones are shown, the others as `OTHERS`."""
 OTHERS = "…"
 
@@ -144,7 +144,9 @@ def _shown_texts(shown: ShownText) -> list[str]:
     for part, text in enumerate(shown.texts):
         end = max((piece.end for piece in shown.pieces if piece.part == part), default=0)
         rest = text[end:]
-        texts.append(text[:end] + (f"{rest[:MOST_REST]} …" if len(rest) > MOST_REST else rest))
+        if len(rest) > MAX_SHOWN_CHARACTERS:
+            rest = f"{rest[:MAX_SHOWN_CHARACTERS]} …"
+        texts.append(text[:end] + rest)
     return texts
 
 
@@ -156,7 +158,7 @@ def _frame(decided: TextDecisions) -> dict[str, Any]:
 def _map(corpus: CorpusView | None) -> dict[str, Any] | None:
     if corpus is None:
         return None
-    counts = Counter(corpus.labels).most_common(MOST_LABELS)
+    counts = Counter(corpus.labels).most_common(MAX_MAP_LABELS)
     names = sorted(label for label, _ in counts)
     if len(names) < len(set(corpus.labels)):
         names.append(OTHERS)

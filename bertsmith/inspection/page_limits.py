@@ -2,22 +2,22 @@
 
 from math import isqrt
 
-MOST_TOKENS = 128
-MOST_WEIGHTS = 2_500_000
+MAX_PAGE_TOKENS = 128
+MAX_PAGE_WEIGHTS = 2_500_000
 """Largest number of attention weights of one text on a page, unless the user sets its length."""
-MOST_FRAMES = 12
+MAX_PAGE_CHECKPOINTS = 12
 CHARACTERS_PER_NUMBER = 2
 """Characters for a number in queries and keys, which are written more finely than weights."""
 
 
-def most_tokens(num_heads: int) -> int:
+def count_page_tokens(num_heads: int) -> int:
     """Return how many tokens of a text a page shows: 128, or fewer if a model has many heads."""
-    return max(8, min(MOST_TOKENS, isqrt(MOST_WEIGHTS // num_heads)))
+    return max(8, min(MAX_PAGE_TOKENS, isqrt(MAX_PAGE_WEIGHTS // num_heads)))
 
 
-def most_frames(num_weights: int) -> int:
+def count_page_checkpoints(num_weights: int) -> int:
     """Return how many checkpoints of a run a page shows, each with `num_weights` weights."""
-    return max(2, min(MOST_FRAMES, 2 * MOST_WEIGHTS // num_weights))
+    return max(2, min(MAX_PAGE_CHECKPOINTS, 2 * MAX_PAGE_WEIGHTS // num_weights))
 
 
 def fits_neurons(num_numbers: int, num_weights: int) -> bool:
@@ -27,4 +27,4 @@ def fits_neurons(num_numbers: int, num_weights: int) -> bool:
         num_numbers: numbers in the queries and keys of all heads.
         num_weights: attention weights of all heads.
     """
-    return CHARACTERS_PER_NUMBER * num_numbers + num_weights <= MOST_WEIGHTS
+    return CHARACTERS_PER_NUMBER * num_numbers + num_weights <= MAX_PAGE_WEIGHTS

@@ -16,10 +16,10 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 ALPHABET = "".join(chr(code) for code in range(32, 127) if chr(code) not in '<&\\"')
 """Characters that stand for attention weights; none of them must be escaped in JSON or HTML."""
-MOST_REST = 200
+MAX_SHOWN_CHARACTERS = 200
 """Largest number of characters of a label or an answer, and of the part of a text that the model
 does not read."""
-MOST_WORDS = 3
+MAX_LENS_WORDS = 3
 """Number of hidden words that the lens shows for each token and layer."""
 
 
@@ -55,8 +55,8 @@ def plain_decision(decision: Decision) -> dict[str, Any]:
 
 
 def clipped(text: str) -> str:
-    """Shorten a label or an answer to `MOST_REST` characters."""
-    return text if len(text) <= MOST_REST else f"{text[:MOST_REST]}…"
+    """Shorten a label or an answer to `MAX_SHOWN_CHARACTERS` characters."""
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 
 
 def plain_attribution(result: Attribution | None) -> dict[str, Any] | None:
@@ -75,7 +75,7 @@ def plain_attribution(result: Attribution | None) -> dict[str, Any] | None:
 def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]:
     """List the likeliest tokens of each position; `logits` are fp32 [positions, vocabulary]."""
     scores = torch.from_numpy(logits)[:, : tokenizer.vocab_size]
-    values, ids = scores.topk(min(MOST_WORDS, tokenizer.vocab_size))
+    values, ids = scores.topk(min(MAX_LENS_WORDS, tokenizer.vocab_size))
     # The softmax over all words, but only the shares that are needed.
     shares = (values - scores.logsumexp(-1, keepdim=True)).exp()
     words = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError, option
 from bertsmith.inspection.decisions import TextDecisions, decide
-from bertsmith.inspection.page_limits import most_frames
+from bertsmith.inspection.page_limits import count_page_checkpoints
 from bertsmith.inspection.shown_text import ShownText
 from bertsmith.system.progress import tracked
 from bertsmith.tasks.auto import load_with_gradients
@@ -73,7 +73,7 @@ def choose_checkpoints(folder: str | Path, num_weights: int) -> tuple[list[Path]
             f" or train with {option('checkpoint_every')} and a larger {option('keep')}, which says"
             " how many stay."
         )
-    chosen = evenly_spread(len(paths), most_frames(num_weights))
+    chosen = evenly_spread(len(paths), count_page_checkpoints(num_weights))
     return [paths[index] for index in chosen], len(paths)
 
 

@@ -30,11 +30,11 @@ POINTS = (0.0, 0.5 - sqrt(3 / 28), 0.5, 0.5 + sqrt(3 / 28), 1.0)
 SHARES = (1 / 20, 49 / 180, 16 / 45, 49 / 180, 1 / 20)
 """The five points of Gauss and Lobatto on a part of the path, and the weight of each. Polynomials
 up to degree 7 are integrated exactly (Abramowitz and Stegun 1964, table 25.6)."""
-FEWEST_POINTS = len(POINTS)
+MIN_INTEGRATION_POINTS = len(POINTS)
 POINTS_OF_SPLIT = 6
 """New points when a part is halved: the inner three of each half. Its ends are known already."""
-MOST_POINTS = 125
-MOST_POINTS_OF_SMALL = 4093
+MAX_INTEGRATION_POINTS = 125
+MAX_POINTS_OF_SMALL_MODEL = 4093
 """Maximum number of points for a small model. A ReLU makes gradients jump, so that each bend of the
 path needs parts of its own: a small Transformer whose logits differ by 0.016, while its words add
 and take away 0.73 in all, misses by 6 % at 509 points and by 0.2 % at 1,487."""
@@ -131,17 +131,17 @@ def integrate_gradients(
     reader: HeadReader,
     baseline_ids: NDArray[np.int32],
     targets: Sequence[Target],
-    most_points: int = MOST_POINTS,
+    max_points: int = MAX_INTEGRATION_POINTS,
 ) -> list[Attribution]:
     """Attribute each target's logit to the tokens, with as many points as completeness needs.
 
     Args:
         baseline_ids: token ids of the baseline, int32 [tokens].
         targets: one or more logits of the head.
-        most_points: maximum number of points, even if the sum is not complete then.
+        max_points: maximum number of points, even if the sum is not complete then.
     """
     ends = reader.words(baseline_ids)
-    return integrate_until_complete(reader.logits, ends, targets, most_points)
+    return integrate_until_complete(reader.logits, ends, targets, max_points)
 
 
 def integrate_in_parts(
@@ -157,25 +157,25 @@ def integrate_until_complete(
     logits_of: LogitsOf,
     ends: tuple[Tensor, Tensor],
     targets: Sequence[Target],
-    most_points: int = MOST_POINTS,
+    max_points: int = MAX_INTEGRATION_POINTS,
 ) -> list[Attribution]:
     """Attribute each target's logit to the tokens; see `integrate_gradients`.
 
     Args:
         ends: the word vectors of the baseline and of the text, fp32 [tokens, embedding size].
-        most_points: the number of points at which it ends, complete or not.
+        max_points: the number of points at which it ends, complete or not.
     """
     path = _Path(logits_of, ends, targets)
     parts = [(0.0, 1.0)]
     while True:
         results = path.attribute(parts)
-        most_splits = (most_points - path.num_points) // POINTS_OF_SPLIT
+        max_splits = (max_points - path.num_points) // POINTS_OF_SPLIT
         # Half of the tolerance is left for rounding, which differs between computers.
-        if max(each.error for each in results) <= TOLERANCE / 2 or most_splits < 1:
+        if max(each.error for each in results) <= TOLERANCE / 2 or max_splits < 1:
             return results
         sizes = [max(abs(each.difference), SMALL_DIFFERENCE) for each in results]
         errors = {part: float(np.max(np.abs(path.miss(part)) / sizes)) for part in parts}
-        worst = sorted(parts, key=lambda part: -errors[part])[:most_splits]
+        worst = sorted(parts, key=lambda part: -errors[part])[:max_splits]
         allowed = TOLERANCE / 2 / len(parts)
         halved = {worst[0], *(part for part in worst if errors[part] > allowed)}
         parts = [each for part in parts for each in (_halve(part) if part in halved else [part])]

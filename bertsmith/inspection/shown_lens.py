@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bertsmith.inspection.decisions import TextDecisions, decide_at_layers, head_of
 from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.lens import iter_lens
-from bertsmith.inspection.plain_values import MOST_WORDS, clipped, likely_words, rounded
+from bertsmith.inspection.plain_values import MAX_LENS_WORDS, clipped, likely_words, rounded
 from bertsmith.tasks.predictor import Predictor
 
 
@@ -52,7 +52,7 @@ def _likely_labels(
     """List the likeliest labels of each token that begins a word; None for the others."""
     names = predictor.definition.labels
     shares = torch.from_numpy(logits).softmax(-1)
-    values, numbers = shares.topk(min(MOST_WORDS, len(names)))
+    values, numbers = shares.topk(min(MAX_LENS_WORDS, len(names)))
     rows = zip(numbers.tolist(), values.tolist(), strict=True)
     return [
         [[names[number], rounded(share)] for number, share in zip(*row, strict=True)]

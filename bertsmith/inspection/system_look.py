@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.inspection.decisions import Decision
-from bertsmith.inspection.explanations import count_affordable, count_points
+from bertsmith.inspection.explanations import MAX_EXPLAINED, count_affordable, count_points
 from bertsmith.inspection.head_statistics import StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
 from bertsmith.inspection.look_result import Look
 from bertsmith.inspection.neurons import plain_neurons
-from bertsmith.inspection.page_limits import most_tokens
+from bertsmith.inspection.page_limits import count_page_tokens
 from bertsmith.inspection.plain_values import (
     ALPHABET,
     likely_words,
@@ -49,11 +49,10 @@ from bertsmith.system.progress import tracked
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-LONGEST = 512
+DEFAULT_MAX_TOKENS = 512
 """Maximum number of tokens of a source or target, if the model has no limit of its own."""
 NUM_NEXT = 5
 """Number of the likeliest next tokens that the page lists."""
-MOST_EXPLAINED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +276,7 @@ def _read_writer(
     tokenizer = load_tokenizer(path)
     encoder, decoder = heads_of(model)
     num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
-    limit = _limit(max_length, model.longest or LONGEST, num_heads)
+    limit = _limit(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
     ids, pieces = _encode_given(tokenizer, text, 0)
     source = [*ids[: limit - 1], model.end_id]
     if pair:
@@ -311,7 +310,7 @@ READERS: dict[str, Read] = {"gpt2": _read_gpt, "marian": _read_transformer, "t5"
 
 def _limit(asked: int | None, longest: int, num_heads: int) -> int:
     if asked is None:
-        return min(longest, most_tokens(num_heads))
+        return min(longest, count_page_tokens(num_heads))
     if not 2 <= asked <= longest:
         raise ConfigError(
             f"{option('max_length')}: found {asked}; this model reads 2 to {longest} tokens. "
@@ -405,11 +404,11 @@ def _explain(read: ReadSystem, decisions: Sequence[Decision]) -> list[Attributio
     reader = read.reader
     num_tokens = sum(map(len, reader.sequences))
     weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())
-    count = min(MOST_EXPLAINED, count_affordable(weights, num_tokens, MOST_EXPLAINED))
+    count = min(MAX_EXPLAINED, count_affordable(weights, num_tokens, MAX_EXPLAINED))
     targets = [each.target for each in decisions[:count] if each.target is not None]
-    most_points = count_points(weights, num_tokens, len(targets))
+    max_points = count_points(weights, num_tokens, len(targets))
     with torch.enable_grad():
-        results = integrate_until_complete(reader.logits, reader.ends(), targets, most_points)
+        results = integrate_until_complete(reader.logits, reader.ends(), targets, max_points)
     return [*results, *[None] * (len(decisions) - len(results))]
 
 

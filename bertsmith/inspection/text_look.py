@@ -17,7 +17,7 @@ from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
 from bertsmith.inspection.look_result import Look
 from bertsmith.inspection.page import LookPage, page_data
-from bertsmith.inspection.page_limits import most_tokens
+from bertsmith.inspection.page_limits import count_page_tokens
 from bertsmith.inspection.run_steps import RunStep, look_at_steps
 from bertsmith.inspection.saliency import Attribution
 from bertsmith.inspection.shown_lens import show_lens
@@ -124,7 +124,7 @@ def look_at_text(
     heads = parse_heads(without, config.num_hidden_layers, config.num_attention_heads)
     loaded_length = predictor.loaded.max_length
     num_heads = config.num_hidden_layers * config.num_attention_heads
-    limit = min(loaded_length, predictor.loaded.requested_length or most_tokens(num_heads))
+    limit = min(loaded_length, predictor.loaded.requested_length or count_page_tokens(num_heads))
     rows = read_text(predictor, text, pair, limit)
     decided = decide(predictor, rows)
     if heads:

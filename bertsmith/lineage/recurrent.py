@@ -24,7 +24,7 @@ from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.system.bounds import check_choice
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
-MOST_CELLS = 2
+MAX_CELLS_PER_TOKEN = 2
 """Most cells of padded rows for each token."""
 State = Any
 """A layer's state after the earlier tokens: [1, sequences, hidden], or two of these for an LSTM."""
@@ -80,7 +80,7 @@ class TimeOrder:
         )
         self._counts = torch.from_numpy(counts)
         self._shape = (len(counts), len(lengths))
-        self._is_padded = len(counts) * len(lengths) <= MOST_CELLS * sum(lengths)
+        self._is_padded = len(counts) * len(lengths) <= MAX_CELLS_PER_TOKEN * sum(lengths)
 
     def read(self, layer: Any, hidden: Tensor) -> Tensor:
         """Compute a layer of torch of one direction in fp32, from a zero state for each sequence.

@@ -12,7 +12,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 
-LONGEST_WAVE = 1000.0
+MAX_WAVELENGTH = 1000.0
 """Base of the wavelengths; the longest is 2 pi times this number of positions. The 10,000 of
 Vaswani et al. is too large for rows of 128 tokens: half of the dimensions would be nearly
 constant."""
@@ -45,7 +45,7 @@ def sinusoids(count: int, width: int) -> Tensor:
 
     Sine and cosine alternate, from short to long wavelengths.
     """
-    rates = LONGEST_WAVE ** -(torch.arange(0, width, 2) / width)
+    rates = MAX_WAVELENGTH ** -(torch.arange(0, width, 2) / width)
     angles = torch.arange(count)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
 

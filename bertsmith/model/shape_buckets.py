@@ -9,14 +9,14 @@ itself (4,000 x 128 by 128 x 128 in bf16: 0.5 ms); with exact row counts a tiny 
 import torch
 from torch import Tensor
 
-SMALLEST = 16
+MIN_ROW_STEP = 16
 """Rows of one AMX tile; smaller steps would save nothing."""
 
 STEPS = 16
 """Number of row counts from one power of two to the next: 3 % more rows on average."""
 
 
-def rounded_up(count: int, steps: int = STEPS, smallest: int = SMALLEST) -> int:
+def rounded_up(count: int, steps: int = STEPS, smallest: int = MIN_ROW_STEP) -> int:
     """Round up to one of `steps` counts per power of two.
 
     >>> [rounded_up(count) for count in (1, 100, 1000, 4000, 4097)]

@@ -32,11 +32,11 @@ MAX_CONNECTIONS = 4000
 """Maximum number of connections of this client. It is high, so that a server that limits its queue
 refuses requests before this client runs out of connections."""
 SPARE_FILES = 64
-MOST_CALLERS = 256
-LEAST_GAIN = 1.03
-MOST_FLAT = 2
-"""The number of callers is doubled until the rate has grown by less than the factor `LEAST_GAIN` as
-many times in a row."""
+MAX_CALLERS = 256
+MIN_RATE_GAIN = 1.03
+MAX_FLAT_STEPS = 2
+"""The search for the highest rate doubles the number of callers. It ends after this many doublings
+in a row that raised the rate by less than the factor `MIN_RATE_GAIN`."""
 KEPT_UP = 0.97
 """A server keeps up with a load if it answers at least this share of the requests a second."""
 CHECKED_SHARE = 0.9
@@ -167,10 +167,10 @@ async def _measure(
     alone = await wait_in_turn("one after another", 1, seconds / 2)
     by_callers: dict[int, LoadResult] = {}
     callers, best, num_flat = 4, alone.answered_per_second, 0
-    while num_flat < MOST_FLAT and callers <= MOST_CALLERS:
+    while num_flat < MAX_FLAT_STEPS and callers <= MAX_CALLERS:
         result = await wait_in_turn(f"{callers} callers that wait", callers, seconds / 2)
         by_callers[callers] = result
-        is_rising = result.answered_per_second > LEAST_GAIN * best
+        is_rising = result.answered_per_second > MIN_RATE_GAIN * best
         num_flat = 0 if is_rising else num_flat + 1
         best = max(best, result.answered_per_second)
         callers *= 2

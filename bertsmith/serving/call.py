@@ -23,7 +23,7 @@ from bertsmith.serving.text_field import TextField
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
-MOST_DISCARDED = 16
+MAX_DISCARD_FACTOR = 16
 """A body that is too large is read to its end if it is at most this many times the limit."""
 
 
@@ -57,7 +57,7 @@ class Call:
     async def read(self) -> bytes:
         """Read the whole body.
 
-        A body that is too large is read to its end, up to `MOST_DISCARDED` times the limit: a
+        A body that is too large is read to its end, up to `MAX_DISCARD_FACTOR` times the limit: a
         client that is still sending would not read the error, but only see a closed connection.
 
         Raises:
@@ -78,7 +78,7 @@ class Call:
             async with asyncio.timeout(self.service.limits.timeout_seconds):
                 async for chunk in self.request.stream():
                     size += len(chunk)
-                    if size > limit * MOST_DISCARDED:
+                    if size > limit * MAX_DISCARD_FACTOR:
                         break
                     if size <= limit:
                         self.service.bodies.take(len(chunk))

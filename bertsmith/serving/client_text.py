@@ -1,6 +1,6 @@
 """Texts of clients, shortened for messages."""
 
-MOST_ECHOED = 60
+MAX_ECHOED = 60
 """Largest number of characters of a client's text in a message."""
 
 
@@ -10,4 +10,4 @@ def clip_text(text: str) -> str:
     >>> clip_text("normalise")
     'normalise'
     """
-    return text if len(text) <= MOST_ECHOED else text[: MOST_ECHOED - 1] + "…"
+    return text if len(text) <= MAX_ECHOED else text[: MAX_ECHOED - 1] + "…"

@@ -60,7 +60,7 @@ class LoadResult:
     """Latencies of answers with status 200, from when the request was due."""
     refusal_latencies: Latencies | None
     """Latencies of answers with another status."""
-    most_waiting: int
+    max_waiting: int
     """The highest number of requests that waited for an answer at the same time."""
     lateness_ms: float
     """Delay of this client: 99 of 100 requests were sent at most this many milliseconds late."""
@@ -174,7 +174,7 @@ class _Record:
     due_times: list[float] = field(default_factory=list)
     lateness: list[float] = field(default_factory=list)
     num_waiting: int = 0
-    most_waiting: int = 0
+    max_waiting: int = 0
 
     def stop_clock(self) -> None:
         self.cpu_seconds = time.process_time() - self.cpu_began
@@ -184,7 +184,7 @@ class _Record:
         self.due_times.append(due)
         self.lateness.append(time.perf_counter() - due)
         self.num_waiting += 1
-        self.most_waiting = max(self.most_waiting, self.num_waiting)
+        self.max_waiting = max(self.max_waiting, self.num_waiting)
         status = UNANSWERED
         try:
             status = str((await client.send(request)).status)
@@ -214,7 +214,7 @@ class _Record:
             statuses=dict(sorted(self.statuses.items())),
             latencies=_to_latencies(self.ok_times),
             refusal_latencies=_to_latencies(self.other_times),
-            most_waiting=self.most_waiting,
+            max_waiting=self.max_waiting,
             lateness_ms=1000 * percentile(sorted(self.lateness), 99) if self.lateness else 0.0,
             client_share=self.cpu_seconds / self.seconds,
         )

@@ -47,8 +47,8 @@ const CHINESE = {
 };
 const isChinese = navigator.language.toLowerCase().startsWith("zh");
 const SPACE = "\u00a0";
-const MOST_BARS = 10;
-const MOST_TOKENS = 300;
+const MAX_BARS = 10;
+const MAX_TOKENS = 300;
 const FIRST_NUMBERS = 8;
 
 function say(text, values = {}) {
@@ -171,9 +171,9 @@ function percent(share) {
 // Rows are [text, length of the bar from 0 to 1, what stands beside it, color], usually the best first.
 function bars(rows, className = "bars best-first") {
   const table = (some) => make("table", { className }, make("tbody", {}, ...some.map(bar)));
-  if (rows.length <= MOST_BARS) return table(rows);
+  if (rows.length <= MAX_BARS) return table(rows);
   const rest = make("details", {}, make("summary", {}, say("All {count}", { count: rows.length })), table(rows));
-  return make("div", {}, table(rows.slice(0, MOST_BARS)), rest);
+  return make("div", {}, table(rows.slice(0, MAX_BARS)), rest);
 }
 
 function bar([name, length, shown, color]) {
@@ -366,10 +366,10 @@ async function showTokens(values, signal) {
 }
 
 function tokenRow(tokens) {
-  const shown = tokens.slice(0, MOST_TOKENS).flatMap((token) => [
+  const shown = tokens.slice(0, MAX_TOKENS).flatMap((token) => [
     make("code", { className: token.special ? "special" : "", title: String(token.id) }, token.text), " ",
   ]);
-  const rest = tokens.length - MOST_TOKENS;
+  const rest = tokens.length - MAX_TOKENS;
   const end = rest > 0 ? [say("and {count} more", { count: rest })] : [];
   return make("p", { className: "pieces", dir: "auto" }, ...shown, ...end);
 }

@@ -28,7 +28,7 @@ from bertsmith.tasks.text_vectors import TextVectors
 
 Definition = InferenceTask[Any, Any]
 
-SHORTEST_WARM_UP = 16
+MIN_WARM_UP_LENGTH = 16
 """Number of tokens of the shortest text of the warm-up; each further one is twice as long."""
 
 
@@ -91,12 +91,12 @@ class ServedModel:
         Otherwise the first requests would be slow: oneDNN compiles a kernel for each new shape, and
         threads start with the first batch.
         """
-        length = SHORTEST_WARM_UP
+        length = MIN_WARM_UP_LENGTH
         while length < self.info.max_length:
             self._compute_random(1, length)
             length *= 2
         self._compute_random(1, self.info.max_length)
-        self._compute_random(max(1, max_tokens // SHORTEST_WARM_UP), SHORTEST_WARM_UP)
+        self._compute_random(max(1, max_tokens // MIN_WARM_UP_LENGTH), MIN_WARM_UP_LENGTH)
 
     def _compute_random(self, count: int, length: int) -> None:
         definition = next(iter(self.definitions.values()))

@@ -5,7 +5,7 @@ from pathlib import Path
 POINTER_START = b"version https://git-lfs"
 """First bytes of a pointer."""
 
-MOST_BYTES = 1024
+MAX_POINTER_BYTES = 1024
 """Largest size of a pointer."""
 
 
@@ -13,16 +13,16 @@ def is_pointer(head: bytes) -> bool:
     """Return whether a file is a pointer.
 
     Args:
-        head: the first `MOST_BYTES` + 1 bytes of the file, or all of them if it is shorter.
+        head: the first `MAX_POINTER_BYTES` + 1 bytes of the file, or all of them if it is shorter.
     """
-    return head.startswith(POINTER_START) and len(head) <= MOST_BYTES
+    return head.startswith(POINTER_START) and len(head) <= MAX_POINTER_BYTES
 
 
 def is_pointer_file(path: Path) -> bool:
     """Return whether a file is a pointer; False if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return is_pointer(file.read(MOST_BYTES + 1))
+            return is_pointer(file.read(MAX_POINTER_BYTES + 1))
     except OSError:
         return False
 

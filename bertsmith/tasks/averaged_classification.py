@@ -27,7 +27,7 @@ from bertsmith.tasks.written_classification import WrittenClassify
 
 SHOWN_CHARACTERS = 60
 """Characters that a message shows of a wrong setting."""
-LEAST_PROBABILITY = float(np.finfo(np.float32).tiny)
+MIN_MEAN_PROBABILITY = float(np.finfo(np.float32).tiny)
 """Smallest normal number of fp32. A smaller mean, such as 0, counts as this, so that its logit is
 finite."""
 
@@ -103,7 +103,7 @@ class AveragedClassify(AveragedTask[ClassPrediction], Classify):
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        logits: NDArray[np.float64] = np.log(np.maximum(probabilities, LEAST_PROBABILITY))
+        logits: NDArray[np.float64] = np.log(np.maximum(probabilities, MIN_MEAN_PROBABILITY))
         return logits
 
 

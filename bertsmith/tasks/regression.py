@@ -39,17 +39,17 @@ from bertsmith.tasks.settings.regress import RegressSettings
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
-LARGEST_CLOSE_ERROR = 0.5
+MAX_CLOSE_ERROR = 0.5
 """Largest error that counts as correct, in standard deviations of the training labels."""
 
 DEVIATION_RANGE = 1e-30, 1e30
 """Smallest and largest standard deviation of labels for which the head's weights fit into fp32."""
 
-SMALLEST_EXACT_SPREAD = 1e-5
+MIN_EXACT_SPREAD = 1e-5
 """Smallest standard deviation, relative to the mean, at which fp32 rounds no prediction
 noticeably."""
 
-SMALLEST_STORED_SPREAD = 5e-7
+MIN_STORED_SPREAD = 5e-7
 """Smallest standard deviation, relative to the mean, that spans 4 to 8 numbers of fp32. Below it, a
 saved model would give nearly the same number for every text."""
 
@@ -144,7 +144,7 @@ class Regress(TextTask[NumberPrediction]):
                 f"{low:g} to {high:g}. Write them in another unit."
             )
         mean = float(labels.mean())
-        if deviation < SMALLEST_STORED_SPREAD * abs(mean):
+        if deviation < MIN_STORED_SPREAD * abs(mean):
             rounded = round(mean, -math.floor(math.log10(deviation)))
             raise InputError(
                 f"{path}: the numbers deviate by {deviation:.3g} from their mean, {rounded:.15g}, "
@@ -162,7 +162,7 @@ class Regress(TextTask[NumberPrediction]):
         varied_numbers(examples, settings.eval)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
-        if self.deviation >= SMALLEST_EXACT_SPREAD * abs(self.mean):
+        if self.deviation >= MIN_EXACT_SPREAD * abs(self.mean):
             return []
         return [
             f"the numbers deviate by {self.deviation:.3g} from their mean, {self.mean:.9g}, so "
@@ -207,7 +207,7 @@ class Regress(TextTask[NumberPrediction]):
 
     def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the summed squared error and the number of close predictions."""
-        is_close = (logits[:, 0] - targets).abs() <= LARGEST_CLOSE_ERROR
+        is_close = (logits[:, 0] - targets).abs() <= MAX_CLOSE_ERROR
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 
     def compare_with_teacher(

@@ -18,7 +18,7 @@ from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
+from bertsmith.tokenization.tokenizer_files import MIN_MAX_LENGTH
 
 Pooling = Literal["mean", "first_token", "pooler"]
 
@@ -280,11 +280,11 @@ def read_length(files: SmallFiles) -> int | None:
     """
     file = find_length_file(files)
     length = read_settings(files, file, {}).get("max_seq_length")
-    if length is None or (type(length) is int and length >= FEWEST_TOKENS):
+    if length is None or (type(length) is int and length >= MIN_MAX_LENGTH):
         return length
     raise CheckpointError(
         f"{files.path(file)}: max_seq_length is {json.dumps(length)[:60]}; allowed is a whole "
-        f"number, {FEWEST_TOKENS} or more. Correct it, or take the line out."
+        f"number, {MIN_MAX_LENGTH} or more. Correct it, or take the line out."
     )
 
 

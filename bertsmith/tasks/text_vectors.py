@@ -39,7 +39,7 @@ from bertsmith.tasks.sentence_folder import (
 )
 from bertsmith.tasks.vector_prediction import TextVector
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
+from bertsmith.tokenization.tokenizer_files import MIN_MAX_LENGTH
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class TextVectors(InferenceTask[Example, TextVector]):
         check_choice("pooling", self.pooling, get_args(Pooling))
         check_choice("similarity", self.similarity, get_args(Similarity))
         check_choice("truncation_side", self.truncation_side, get_args(TruncationSide))
-        if self.max_length < FEWEST_TOKENS:
-            raise SettingError("max_length", self.max_length, f"{FEWEST_TOKENS} or more")
+        if self.max_length < MIN_MAX_LENGTH:
+            raise SettingError("max_length", self.max_length, f"{MIN_MAX_LENGTH} or more")
 
     @classmethod
     def restore(

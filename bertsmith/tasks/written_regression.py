@@ -26,7 +26,7 @@ from bertsmith.tasks.written_task import WrittenTask
 
 STEPS_PER_UNIT = 5
 """Numbers are written to 1/5, the 0.2 of the paper."""
-MOST_NUMBERS = 101
+MAX_WRITTEN_NUMBERS = 101
 """Largest count of numbers that may be written; each takes one more pass through the decoder."""
 
 
@@ -47,15 +47,15 @@ class WrittenRegress(WrittenTask[NumberPrediction], Regress):
         """Return a copy that writes the numbers in the range of these labels.
 
         Raises:
-            InputError: the range has more than `MOST_NUMBERS` multiples of 0.2.
+            InputError: the range has more than `MAX_WRITTEN_NUMBERS` multiples of 0.2.
         """
         steps = np.rint(numeric_labels(train, path) * STEPS_PER_UNIT)
         first, last = steps.min(), steps.max()
-        if not 0 < last - first < MOST_NUMBERS:
+        if not 0 < last - first < MAX_WRITTEN_NUMBERS:
             raise InputError(
                 f"{path}: the numbers are {first / STEPS_PER_UNIT:g} to {last / STEPS_PER_UNIT:g}. "
-                f"A T5 writes multiples of {1 / STEPS_PER_UNIT}, 2 to {MOST_NUMBERS} of them. "
-                "Write the numbers in another unit, or choose an encoder, such as a BERT."
+                f"A T5 writes multiples of {1 / STEPS_PER_UNIT}, 2 to {MAX_WRITTEN_NUMBERS} of "
+                "them. Write the numbers in another unit, or choose an encoder, such as a BERT."
             )
         numbers = np.arange(first, last + 1) / STEPS_PER_UNIT
         written = tuple(f"{number:.1f}" for number in numbers.tolist())

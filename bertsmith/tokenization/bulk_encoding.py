@@ -30,7 +30,7 @@ BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
 # Limit of cached chunks, and of their ids: about 60 MB, after which the cache is cleared. 25 MB of
 # English text have some 100,000 distinct chunks with 250,000 ids.
 MAX_KEPT = 1 << 19
-LONGEST_KEPT = 64  # bytes; longer chunks recur too seldom to be cached
+MAX_CACHED_BYTES = 64  # bytes; longer chunks recur too seldom to be cached
 
 # An id range is one integer: the index of a chunk's first id and, in the lowest bits, the number of
 # its ids.
@@ -58,7 +58,7 @@ class _IdRanges(dict[bytes, int]):
         ids = self._compute(chunk)
         id_range = len(self.ids) << _COUNT_BITS | len(ids)
         self.ids.extend(ids)
-        if len(chunk) <= LONGEST_KEPT:
+        if len(chunk) <= MAX_CACHED_BYTES:
             self[chunk] = id_range
         return id_range
 

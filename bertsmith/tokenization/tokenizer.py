@@ -25,7 +25,7 @@ from bertsmith.tokenization.normalize import code_ranges
 from bertsmith.tokenization.tokenizer_files import SPECIAL_NAMES
 
 # Longer strings recur too seldom to be worth their memory.
-LONGEST_KEY = 24
+MAX_KEY_LENGTH = 24
 # Entries of one generation, about 30 MB; 10 MB of English text have some 90,000 different ones.
 CACHE_SIZE = 1 << 17
 
@@ -82,7 +82,7 @@ class StringCache(dict[str, Value]):
     def __missing__(self, key: str) -> Value:
         older = self._older  # another thread may replace it meanwhile
         value = older[key] if key in older else self._compute(key)
-        if len(key) <= LONGEST_KEY:
+        if len(key) <= MAX_KEY_LENGTH:
             if len(self) >= CACHE_SIZE:
                 self._older = dict(self)
                 self.clear()

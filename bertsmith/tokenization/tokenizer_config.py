@@ -7,7 +7,7 @@ from pathlib import Path
 from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.tokenization.tokenizer_class import PLAIN_CLASSES
 from bertsmith.tokenization.tokenizer_files import (
-    FEWEST_TOKENS,
+    MIN_MAX_LENGTH,
     SPECIAL_NAMES,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
@@ -39,7 +39,7 @@ def config_settings(config: Json, path: Path) -> Json:
     if config.get("model_max_length") is not None:
         length = member(config, "model_max_length", (int, float), path)
         # "No limit" is 1e30 to transformers, which is finite.
-        check_range(length, FEWEST_TOKENS, "model_max_length", path)
+        check_range(length, MIN_MAX_LENGTH, "model_max_length", path)
         settings["model_max_length"] = int(length)
     return settings
 

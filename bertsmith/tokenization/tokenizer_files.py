@@ -21,7 +21,7 @@ TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 SPECIAL_NAMES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 PLAIN_CLASS = "PreTrainedTokenizerFast"
 """Class of transformers that reads tokenizer.json, and special tokens' names from its config."""
-FEWEST_TOKENS = 3
+MIN_MAX_LENGTH = 3
 """Two special tokens and one of the text."""
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 

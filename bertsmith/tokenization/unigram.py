@@ -31,7 +31,7 @@ from bertsmith.tokenization.tokenizer import (
     Tokenizer,
 )
 
-LONGEST_CLUSTER = 5
+MAX_CLUSTER_BYTES = 5
 """Bytes of the longest grapheme cluster that is looked up whole. Clusters that are not a character
 with marks (syllables, flags, families) are longer, so `cluster_pattern` needs no rules for them."""
 
@@ -109,7 +109,7 @@ class CharacterMap:
         for cluster in cluster_pattern().findall(text):
             parts = [cluster]
             if len(cluster) > 1 and (
-                len(cluster.encode()) > LONGEST_CLUSTER or self.image(cluster) is None
+                len(cluster.encode()) > MAX_CLUSTER_BYTES or self.image(cluster) is None
             ):
                 parts = list(cluster)
             for part in parts:

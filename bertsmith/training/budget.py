@@ -50,7 +50,7 @@ PLANNED_SHARE = 0.04
 MAX_EVAL_ROWS = 512
 MIN_ROWS = 64
 """Fewest rows of an evaluation, if evaluating less often makes that possible."""
-FEWEST_ROWS = 8
+MIN_ROWS_BY_STEPS = 8
 """Fewest rows of an evaluation in any run by steps."""
 MAX_TIMES = 10
 """Most evaluations in a run, without the first."""
@@ -70,7 +70,7 @@ class EvaluationPlan:
     @classmethod
     def of_steps(cls, steps: int, batch_size: int) -> "EvaluationPlan":
         """Plan for a run of so many steps, by these numbers alone."""
-        return cls._affordable(EVALUATION_LIMIT * STEP_COST * steps * batch_size, FEWEST_ROWS)
+        return cls._affordable(EVALUATION_LIMIT * STEP_COST * steps * batch_size, MIN_ROWS_BY_STEPS)
 
     @classmethod
     def of_seconds(cls, seconds: float, seconds_per_row: float) -> "EvaluationPlan":

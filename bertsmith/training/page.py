@@ -17,7 +17,7 @@ from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import RunFolder
 
 REFRESH_SECONDS = 10
-LEAST_SECONDS = 2.0
+MIN_REFRESH_SECONDS = 2.0
 """Shortest time between two updates after evaluations, which are frequent in a short run."""
 
 
@@ -58,7 +58,7 @@ class RunPage(Callback):
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         self.entries.append(entry)
         self.status = status
-        wait = LEAST_SECONDS if is_held_out(entry) else REFRESH_SECONDS
+        wait = MIN_REFRESH_SECONDS if is_held_out(entry) else REFRESH_SECONDS
         if time.monotonic() - self._written_at >= wait:
             with suppress(InputError):  # a full disk: the run matters more than its page
                 self.save("running")

@@ -7,7 +7,7 @@ from tiny_runs import small_job
 
 from bertsmith.comparison.bert_recipe import BertRecipe
 from bertsmith.comparison.forecast import describe_duration
-from bertsmith.comparison.row_plan import FEWEST_FINAL_ROWS, FINAL_ROWS, plan_rows
+from bertsmith.comparison.row_plan import FINAL_ROWS, MIN_FINAL_ROWS, plan_rows
 from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, EvaluationPlan
 
 
@@ -21,7 +21,7 @@ def test_a_short_budget_is_not_spent_on_evaluations(steps):
     plan = plan_rows([training_of(steps=steps), training_of(steps=2 * steps)])
     rows = 2 * plan.evaluations.rows * (1 + plan.evaluations.times)
     assert rows <= 0.05 * 3 * steps * 64 + 32
-    assert plan.final_rows == max(FEWEST_FINAL_ROWS, int(0.05 * 3 * steps * 64 / 2))
+    assert plan.final_rows == max(MIN_FINAL_ROWS, int(0.05 * 3 * steps * 64 / 2))
 
 
 def test_a_long_budget_is_measured_as_before():
@@ -29,7 +29,7 @@ def test_a_long_budget_is_measured_as_before():
         plan = plan_rows([training_of(**length)])
         assert plan.evaluations == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES)
         assert plan.final_rows == FINAL_ROWS
-    assert plan_rows([training_of(minutes=0.1)]).final_rows == FEWEST_FINAL_ROWS
+    assert plan_rows([training_of(minutes=0.1)]).final_rows == MIN_FINAL_ROWS
 
 
 def test_the_time_is_told_before_the_first_run(corpus_dir):

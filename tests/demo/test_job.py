@@ -37,7 +37,7 @@ def short_demo(sources, out):
     libraries = {library: sources / library for library in LABELS}
     said = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertsmith.demo.job.LEAST_PRETRAINING", 5.0)
+        patch.setattr("bertsmith.demo.job.MIN_PRETRAINING_SECONDS", 5.0)
         results = run_demo(DemoSettings(out, minutes=0.1), libraries=libraries, say=said.append)
     return results, said
 

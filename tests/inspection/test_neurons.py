@@ -10,7 +10,7 @@ from bertsmith.inspection.head_outputs import compute_layers, pack_copies
 from bertsmith.inspection.head_vectors import HeadVectors
 from bertsmith.inspection.look import look
 from bertsmith.inspection.neurons import NUM_LEVELS, plain_neurons
-from bertsmith.inspection.page_limits import MOST_WEIGHTS
+from bertsmith.inspection.page_limits import MAX_PAGE_WEIGHTS
 from bertsmith.inspection.plain_values import ALPHABET
 from bertsmith.model.loading import load_model
 
@@ -63,5 +63,5 @@ def test_a_page_without_room_leaves_them_out():
     for num_tokens, is_left_out in ((55, False), (56, True)):
         vectors = HeadVectors(*torch.ones(2, 12, num_tokens, size))
         num_weights = 12 * 12 * num_tokens**2
-        assert (2 * 2 * 12 * 12 * num_tokens * size + num_weights > MOST_WEIGHTS) == is_left_out
+        assert (2 * 2 * 12 * 12 * num_tokens * size + num_weights > MAX_PAGE_WEIGHTS) == is_left_out
         assert (plain_neurons([[vectors] * 12]) is None) == is_left_out

@@ -12,7 +12,7 @@ from tiny_runs import FP32, SIZE
 from bertsmith.errors import CheckpointError
 from bertsmith.inspection.look import look
 from bertsmith.inspection.page import page_data
-from bertsmith.inspection.page_limits import MOST_FRAMES
+from bertsmith.inspection.page_limits import MAX_PAGE_CHECKPOINTS
 from bertsmith.inspection.run_steps import evenly_spread
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -55,7 +55,7 @@ def test_of_many_checkpoints_some_are_taken(tmp_path):
     folder = save_run(tmp_path / "run", range(1, 20), "masked_lm")
     result = look(folder, TEXT, checkpoints=True, device="cpu")
     steps = [each.step for each in result.page.steps]
-    assert (len(steps), steps[0], steps[-1]) == (MOST_FRAMES, 1, 19)
+    assert (len(steps), steps[0], steps[-1]) == (MAX_PAGE_CHECKPOINTS, 1, 19)
     assert page_data(result.page)["numSteps"] == 19
 
 

@@ -24,11 +24,11 @@ from bertsmith.serving.bench import (
 from bertsmith.serving.built_in_texts import built_in_texts
 
 SERVICE_SECONDS = 0.005
-MOST_WAITING = 20
+MAX_WAITING = 20
 
 
 class OneByOne:
-    """A server that takes one request at a time, and refuses those behind `MOST_WAITING`."""
+    """A server that takes one request at a time, and refuses those behind `MAX_WAITING`."""
 
     def __init__(self):
         self.statuses = []
@@ -46,7 +46,7 @@ class OneByOne:
             writer.write(answer(self.statuses[-1]))
 
     async def compute(self):
-        if self._num_waiting >= MOST_WAITING:
+        if self._num_waiting >= MAX_WAITING:
             return 429
         self._num_waiting += 1
         async with self._turn:
@@ -88,7 +88,7 @@ def test_a_server_of_known_capacity_is_measured(server):
     assert result.at_50.sent_per_second < result.at_80.sent_per_second
     assert result.at_80.sent_per_second < result.at_200.sent_per_second
     assert set(result.at_200.statuses) == {"200", "429"}
-    assert result.at_200.most_waiting >= MOST_WAITING
+    assert result.at_200.max_waiting >= MAX_WAITING
     assert len(model.bodies) > 1 and model.bodies <= set(read_bodies(url))
     assert model.statuses.count(429) == sum(load.statuses.get("429", 0) for _, load in seen)
 

@@ -99,7 +99,7 @@ def test_latency_includes_the_wait_behind_a_stall_in_an_open_loop_alone():
     # One caller alone met the stall once, and hides it.
     assert closed.latencies.max > 450
     assert closed.latencies.p50 < opened.latencies.p90
-    assert opened.most_waiting >= due_early
+    assert opened.max_waiting >= due_early
 
 
 def test_a_server_that_is_slow_but_keeps_up_answers_at_the_rate_of_the_requests():
@@ -158,12 +158,12 @@ def test_a_request_without_answer_is_counted_when_patience_ends(monkeypatch):
 
 def test_callers_wait_for_their_answers_and_longer_if_they_are_refused(monkeypatch):
     monkeypatch.setattr(load, "REFUSED_PAUSE", 0.1)
-    num_waiting, most_waiting = 0, 0
+    num_waiting, max_waiting = 0, 0
 
     async def compute():
-        nonlocal num_waiting, most_waiting
+        nonlocal num_waiting, max_waiting
         num_waiting += 1
-        most_waiting = max(most_waiting, num_waiting)
+        max_waiting = max(max_waiting, num_waiting)
         await asyncio.sleep(0.001)
         num_waiting -= 1
         return 429
@@ -171,7 +171,7 @@ def test_callers_wait_for_their_answers_and_longer_if_they_are_refused(monkeypat
     result = run_load(
         compute, lambda client, requests: run_closed_loop(client, requests, 4, 0.3, 1)
     )
-    assert most_waiting <= 4 and result.most_waiting <= 4
+    assert max_waiting <= 4 and result.max_waiting <= 4
     assert result.statuses["429"] <= 4 * 4
     assert result.client_share > 0
 
