@@ -14,7 +14,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import held_out_figures, pretraining_losses
 from bertsmith.pretraining.row_source import RowSource
-from bertsmith.pretraining.settings import PairTaskName, PretrainingSettings
+from bertsmith.pretraining.settings import PretrainingSettings
 
 SEED = 0
 
@@ -46,6 +46,6 @@ class CommonEvaluation:
 
     @cached_property
     def _batches(self) -> list[Batch]:
-        pairs: PairTaskName = "next_sentence" if self.paired else "none"
+        pairs = "next_sentence" if self.paired else "none"
         settings = PretrainingSettings(max_length=self.max_length, pairs=pairs)
         return RowSource(self.held_out, settings, SEED).evaluation_batches(self.num_rows, SEED)

@@ -11,9 +11,10 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError, option
 from bertsmith.evaluation.side_by_side import Measure
 from bertsmith.model.bert import BertModel
+from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.pair_tasks import PAIR_TASKS
-from bertsmith.pretraining.settings import PairTaskName, PretrainingSettings
+from bertsmith.pretraining.pair_tasks import pair_task_named
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_ROW_TOKENS = 128
@@ -50,12 +51,9 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
         CheckpointError: the corpus was built with another tokenizer.
     """
     corpus = open_corpus(path, tokenizer)
-    usable = (
-        task.name
-        for task in PAIR_TASKS.values()
-        if task.name in model.heads and task.has_pairs(corpus)
-    )
-    pairs: PairTaskName = next(usable, "none")
+    pair_head = next((name for name in PAIR_HEADS if name in model.heads), "none")
+    task = pair_task_named(pair_head)
+    pairs = pair_head if task is not None and task.has_pairs(corpus) else "none"
     length = min(MAX_ROW_TOKENS, model.config.max_length)
     return Pretraining(
         corpus,

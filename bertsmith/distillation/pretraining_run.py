@@ -80,7 +80,7 @@ class DistillPretrainingJob:
                 f"{option('pretraining.pairs')}: found {task!r}; a student learns from masked "
                 "tokens only, as DistilBERT does. Leave it out."
             )
-        if self.pretraining.replaces:
+        if self.pretraining.has_generator:
             raise ConfigError(
                 f"{option('pretraining.objective')}: found 'replaced_token'; a student learns from "
                 "masked tokens only, as DistilBERT does. Leave it out."

@@ -15,6 +15,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import GENERATOR, new_pair
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.meta_init import on_meta_device
+from bertsmith.model.pretraining_catalog import OBJECTIVES
 
 PARAMETER_FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
 """The usual estimate of the parameters, for V tokens, 512 positions, 2 segments, and L layers of
@@ -80,7 +81,7 @@ def pretraining_model(config: BertConfig) -> BertModel:
     """Build the model that pre-training trains for a config, on the meta device."""
     family = family_named(config.model_type)
     with on_meta_device():
-        if family.objective == "replaced_token":
+        if OBJECTIVES[family.objective].has_generator:
             return new_pair(config)
         return BertModel(config, build_heads(config, family.first_heads))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -12,6 +12,7 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.model.config import BertConfig
 from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.model.layers import Embeddings, Pooler, Pooling, TransformerLayer
+from bertsmith.model.pretraining_catalog import OBJECTIVES, ObjectiveName
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -154,15 +155,18 @@ class Family:
     def check_pretraining_heads(self, heads: tuple[str, ...]) -> None:
         """Refuse pre-training heads that the family lacks or that could not be saved.
 
+        The first of `heads` is that of the objective on tokens.
+
         Raises:
             ConfigError: the family has no head of the name, or transformers has no class for these
                 heads together; the message names the flag.
         """
-        if "replaced_token" in heads and "replaced_token" not in self.heads:
+        objective = heads[0]
+        if objective not in self.heads:
             raise ConfigError(
-                f"{option('pretraining.objective')}: found 'replaced_token'; models of the family "
-                f"{self.name} have no head for it. Pass {option('objective', 'masked_lm')}, or "
-                f"{option('family', 'electra')}."
+                f"{option('pretraining.objective')}: found {objective!r}; models of the family "
+                f"{self.name} have no head for it. Pass {option('objective', self.objective)}, or "
+                f"{option('family', OBJECTIVES[objective].family)}."
             )
         if frozenset(heads) not in self.architectures:
             raise ConfigError(
@@ -172,9 +176,10 @@ class Family:
             )
 
     @property
-    def objective(self) -> Literal["masked_lm", "replaced_token"]:
+    def objective(self) -> ObjectiveName:
         """The token objective of the family's original paper."""
-        return "replaced_token" if "replaced_token" in self.heads else "masked_lm"
+        # ELECTRA has the head of masked LM, too, for its generator: so the last objective counts.
+        return next((name for name in reversed(OBJECTIVES) if name in self.heads), "masked_lm")
 
     @property
     def first_heads(self) -> tuple[str, ...]:

@@ -1,8 +1,10 @@
 """Names of heads, by what they compute."""
 
-PAIR_HEADS = ("next_sentence", "sentence_order")
+from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
+
+PAIR_HEADS = tuple(name for name, task in PAIR_TASKS.items() if task.has_head)
 """Heads that classify the relation of a row's two segments."""
-PRETRAINING_HEADS = ("masked_lm", *PAIR_HEADS, "replaced_token")
+PRETRAINING_HEADS = (*OBJECTIVES, *PAIR_HEADS)
 CLASS_HEADS = ("classify", "multi_label")
 """Heads that predict one class or several for a whole text; systems beside BERT can have them, too.
 """

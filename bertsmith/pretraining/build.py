@@ -1,5 +1,7 @@
 """The objective and the initial model of a pre-training run."""
 
+from pkgutil import resolve_name
+
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import ElectraPair
@@ -7,7 +9,6 @@ from bertsmith.model.reinitialize import initialize_sinusoidal
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.counted_start import initialize_counted
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.replaced_tokens import ReplacedTokens
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.torch_modes import drawing_from
 
@@ -39,8 +40,8 @@ def objective_over(
         CorpusError: the corpus lacks the requested pairs.
         ConfigError: the named word list or segmenter cannot be used.
     """
-    kind = ReplacedTokens if settings.replaces else Pretraining
-    return kind(train, held_out, settings, **sizes)
+    objective: type[Pretraining] = resolve_name(settings.objective_entry.implementation)
+    return objective(train, held_out, settings, **sizes)
 
 
 def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:

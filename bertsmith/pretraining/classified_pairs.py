@@ -6,20 +6,40 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import option
 from bertsmith.pretraining.pair_task import PairTask, TextLengths
 from bertsmith.pretraining.segments import (
+    SegmentPairs,
     Segments,
     draw_lengths,
     draw_ordered_pairs,
     draw_pairs,
 )
-from bertsmith.pretraining.settings import PairTaskName
 
 
-class NextSentence(PairTask):
+class TwoSegments(PairTask):
+    """The base of tasks whose label says how the two segments of a row are related."""
+
+    def draw(
+        self,
+        corpus: Corpus,
+        anchors: np.ndarray,
+        lengths: TextLengths,
+        short_seq_prob: float,
+        rng: np.random.Generator,
+    ) -> Segments:
+        max_lengths = draw_lengths(len(anchors), lengths.two_segments, short_seq_prob, rng)
+        return self.draw_pairs(corpus, anchors, max_lengths, rng).segments()
+
+    @staticmethod
+    def draw_pairs(
+        bounds: Corpus, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
+    ) -> SegmentPairs:
+        """Draw segments A and B and their label for each anchor, as `segments.draw_pairs` does."""
+        raise NotImplementedError
+
+
+class NextSentence(TwoSegments):
     """Does segment B follow segment A in the text (Devlin et al. 2019, section 3.1, task 2)?"""
 
-    name: PairTaskName = "next_sentence"
-    term = "nsp"
-    chance = 0.5
+    draw_pairs = staticmethod(draw_pairs)
 
     def has_pairs(self, corpus: Corpus) -> bool:
         return corpus.num_documents > 1
@@ -32,32 +52,8 @@ class NextSentence(PairTask):
             f"{option('pairs', 'none')}."
         )
 
-    def draw(
-        self,
-        corpus: Corpus,
-        anchors: np.ndarray,
-        lengths: TextLengths,
-        short_seq_prob: float,
-        rng: np.random.Generator,
-    ) -> Segments:
-        targets = draw_lengths(len(anchors), lengths.two_segments, short_seq_prob, rng)
-        return draw_pairs(corpus, anchors, targets, rng).segments()
 
-
-class SentenceOrder(PairTask):
+class SentenceOrder(TwoSegments):
     """Do the segments stand in the order of the text (Lan et al. 2020, section 3.1)?"""
 
-    name: PairTaskName = "sentence_order"
-    term = "sop"
-    chance = 0.5
-
-    def draw(
-        self,
-        corpus: Corpus,
-        anchors: np.ndarray,
-        lengths: TextLengths,
-        short_seq_prob: float,
-        rng: np.random.Generator,
-    ) -> Segments:
-        targets = draw_lengths(len(anchors), lengths.two_segments, short_seq_prob, rng)
-        return draw_ordered_pairs(corpus, anchors, targets, rng).segments()
+    draw_pairs = staticmethod(draw_ordered_pairs)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertsmith.model.head_names import PAIR_HEADS
-from bertsmith.pretraining.pair_tasks import PAIR_TASKS
+from bertsmith.model.pretraining_catalog import PAIR_TASKS
 
 WITHOUT_HEAD = ("none", *(name for name in PAIR_TASKS if name not in PAIR_HEADS))
 """Values of `--pairs` that give [CLS] no head, and so do not train its attention."""

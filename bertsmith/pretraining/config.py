@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bertsmith.model.config import BertConfig
-from bertsmith.pretraining.settings import ObjectiveName, PretrainingSettings
+from bertsmith.model.pretraining_catalog import ObjectiveName
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.compute import FREE
 from bertsmith.training.loop_config import LoopConfig
 

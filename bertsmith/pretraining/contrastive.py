@@ -19,7 +19,6 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.pretraining.pair_task import PairTask, TextLengths
 from bertsmith.pretraining.segments import Segments, halves_around
-from bertsmith.pretraining.settings import PairTaskName
 from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.training.objective import LossTerm
 
@@ -36,8 +35,6 @@ MIN_COMPARED = 4
 class ContrastivePairs(PairTask):
     """Which of the other rows is the other half of a row's text?"""
 
-    name: PairTaskName = "contrastive"
-    term = "contrast"
     rows_per_anchor = 2
     min_rows = MIN_COMPARED
     compares_rows = True

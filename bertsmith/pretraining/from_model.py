@@ -26,7 +26,6 @@ from bertsmith.model.saving import save_model
 from bertsmith.model.weights import weight_files
 from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
-from bertsmith.pretraining.settings import ObjectiveName
 from bertsmith.system.files import sha256_file
 from bertsmith.system.paths import shell_path
 from bertsmith.tokenization.normalize import Normalizer
@@ -178,7 +177,7 @@ def source_facts(
         )
     guesses = folder.family.architectures[frozenset({"masked_lm"})]
     is_masked_lm = guesses in (folder.settings.get("architectures") or ())
-    objective: ObjectiveName = "masked_lm" if is_masked_lm else folder.family.objective
+    objective = "masked_lm" if is_masked_lm else folder.family.objective
     if weights is None:
         weights = weight_sums(folder.path)
     return SourceFacts(name, weights, folder.config, objective)

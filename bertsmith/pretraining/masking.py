@@ -1,11 +1,11 @@
 """Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
 
-A share of the tokens, `masking_rate`, is chosen. A chosen token becomes `[MASK]` or a random token,
-or stays (`BERT_SHARES`; both are in `settings.py`). Special tokens, `[UNK]` included, are never
-chosen and never inserted. Tokens are chosen one by one, or as words or runs of words
-(`word_choice`). All tokens of a word or run are treated alike, as in SpanBERT. BERT's and ALBERT's
-released code draw for each token alone, so of the chosen words of two tokens 36 % (1 - 0.8²) are
-not masked as a whole.
+A share of the tokens, `masking_rate` of `PretrainingSettings`, is chosen. A chosen token becomes
+`[MASK]` or a random token, or stays; the shares are `masking_shares` in
+`model/pretraining_catalog.py`. Special tokens, `[UNK]` included, are never chosen and never
+inserted. Tokens are chosen one by one, or as words or runs of words (`word_choice`). All tokens of
+a word or run are treated alike, as in SpanBERT. BERT's and ALBERT's released code draw for each
+token alone, so of the chosen words of two tokens 36 % (1 - 0.8²) are not masked as a whole.
 """
 
 from collections.abc import Collection

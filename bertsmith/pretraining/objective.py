@@ -21,10 +21,11 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.pretraining_catalog import PairTaskName
 from bertsmith.pretraining.pair_tasks import pair_task_named
 from bertsmith.pretraining.row_source import RowSource, StepRows
 from bertsmith.pretraining.segments import single_sentence_share
-from bertsmith.pretraining.settings import PairTaskName, PretrainingSettings
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
 from bertsmith.pretraining.word_bounds import chinese_pieces
 from bertsmith.system.files import sha256_file

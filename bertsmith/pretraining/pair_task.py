@@ -1,6 +1,7 @@
 """The base class of tasks that a model learns beside masked LM, such as next sentence prediction.
 
-A pair task chooses the text of each row, and adds one loss term. `pair_tasks.py` lists the tasks.
+A pair task chooses the text of each row, and adds one loss term. `PAIR_TASKS` of
+`model/pretraining_catalog.py` lists the tasks.
 """
 
 from typing import NamedTuple
@@ -15,8 +16,8 @@ from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import option
 from bertsmith.model.bert import BertModel
+from bertsmith.model.pretraining_catalog import PAIR_TASKS
 from bertsmith.pretraining.segments import Segments
-from bertsmith.pretraining.settings import PairTaskName
 from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.training.objective import LossTerm
 
@@ -33,20 +34,23 @@ class PairTask:
 
     The base class has the loss of a head that reads the pooled vector of a row and predicts its
     label. A task with another loss overrides `targets` and `loss`.
+
+    Args:
+        name: the name of the task in the catalog.
     """
 
-    name: PairTaskName
-    """Value of `--pairs`, name of the model's head, and prefix of the batch's targets."""
-    term: str
-    """Name of the loss term in the journal."""
-    chance: float | None = None
-    """Accuracy of guessing, if it is the same for every batch."""
     rows_per_anchor: int = 1
     """Number of rows that are built around one position of the text. They stay in one batch."""
     min_rows: int = 1
     """Fewest rows of a batch for which the loss means something."""
     compares_rows: bool = False
     """Whether the loss of a row depends on the other rows of its micro-batch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """Value of `--pairs`, name of the model's head, and prefix of the batch's targets."""
+        self.term = PAIR_TASKS[name].term
+        """Name of the loss term in the journal."""
 
     def has_pairs(self, corpus: Corpus) -> bool:
         """Return whether any row of a corpus can have a label."""

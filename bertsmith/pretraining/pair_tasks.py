@@ -1,14 +1,14 @@
-"""The tasks on pairs that `--pairs` names."""
+"""The pair tasks of the catalog, whose classes are imported when a run needs them."""
 
-from bertsmith.pretraining.classified_pairs import NextSentence, SentenceOrder
-from bertsmith.pretraining.contrastive import ContrastivePairs
+from pkgutil import resolve_name
+
+from bertsmith.model.pretraining_catalog import PAIR_TASKS
 from bertsmith.pretraining.pair_task import PairTask
-
-PAIR_TASKS: dict[str, PairTask] = {
-    task.name: task for task in (NextSentence(), SentenceOrder(), ContrastivePairs())
-}
 
 
 def pair_task_named(name: str) -> PairTask | None:
-    """Return the task on pairs of this name; None for "none"."""
-    return None if name == "none" else PAIR_TASKS[name]
+    """Import and build the pair task of this name; None for "none"."""
+    if name == "none":
+        return None
+    task: type[PairTask] = resolve_name(PAIR_TASKS[name].implementation)
+    return task(name)

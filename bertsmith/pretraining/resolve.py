@@ -7,7 +7,7 @@ learning rate, evaluations. A resumed run must come to the same values.
 from collections.abc import Mapping
 from dataclasses import replace
 from math import log
-from typing import Any, cast
+from typing import Any
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, SettingError, option
@@ -16,6 +16,7 @@ from bertsmith.model.electra_pair import GENERATOR_SIZE
 from bertsmith.model.families import family_named
 from bertsmith.model.family import Family
 from bertsmith.model.model_folder import read_folder
+from bertsmith.model.pretraining_catalog import ObjectiveName
 from bertsmith.pretraining.auto_size import NEEDED_TOKENS, Choice, choose_preset
 from bertsmith.pretraining.build import build_objective, objective_over
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
@@ -25,12 +26,7 @@ from bertsmith.pretraining.micro_batch import rows_of_micro_batch
 from bertsmith.pretraining.model_settings import NEW_MODEL, SHAPE_SETTINGS, ModelSettings
 from bertsmith.pretraining.objective import COMPARED_ROWS
 from bertsmith.pretraining.pair_tasks import pair_task_named
-from bertsmith.pretraining.settings import (
-    MIN_LENGTH,
-    ObjectiveName,
-    PairTaskName,
-    PretrainingSettings,
-)
+from bertsmith.pretraining.settings import MIN_LENGTH, PretrainingSettings
 from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.system.counts import count_noun
 from bertsmith.system.torch_modes import drawing_from
@@ -192,9 +188,9 @@ def _resolve_objective(
     resolved = replace(settings, objective=objective)
     pairs = resolved.pair_task
     if settings.pairs is None and pairs == "next_sentence":
-        pairs = cast(PairTaskName, family.pair_task)
+        pairs = family.pair_task
     resolved = replace(resolved, pairs=pairs).with_shares()
-    if resolved.replaces and not is_continued:
+    if resolved.has_generator and not is_continued:
         size = resolved.generator_size or GENERATOR_SIZE
         resolved = replace(resolved, generator_size=size)
     family.check_pretraining_heads(resolved.heads)

@@ -155,7 +155,7 @@ class RowSource:
         labels[masked.positions] = masked.labels
         ends = np.cumsum(text.lengths)[:-1]
         draws: list[NDArray[np.float32]] = []
-        if self.settings.replaces:
+        if self.settings.has_generator:
             draws = np.split(rng.random(len(labels), dtype=np.float32), ends)
         return MaskedRows(
             np.split(masked.input_ids, ends),

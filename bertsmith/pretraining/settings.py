@@ -11,21 +11,24 @@ from typing import Any, Literal
 from bertsmith.config import NAMES_CODE
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.head_names import PAIR_HEADS
+from bertsmith.model.pretraining_catalog import (
+    OBJECTIVES,
+    PAIR_TASKS,
+    MaskingShares,
+    ObjectiveEntry,
+    ObjectiveName,
+    PairTaskName,
+)
 from bertsmith.pretraining.chinese_words import Segmenter, load_segmenter, read_word_list
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import FREE, Advanced
 
-PairTaskName = Literal["next_sentence", "sentence_order", "contrastive", "none"]
 Masking = Literal["piece", "word", "span", "ngram"]
 Rows = Literal["document", "across"]
-ObjectiveName = Literal["masked_lm", "replaced_token"]
-Shares = tuple[float, float, float]
 
 MIN_LENGTH = 8
 """Least number of tokens in a row, special ones included."""
 SHORT_SEQ_PROB = 0.1
-WHOLE_ROWS = ("none", "contrastive")
-"""Tasks on pairs whose rows are never shortened."""
 DISCRIMINATOR_WEIGHT = 50.0
 HELD_OUT_MASKING: dict[str, Any] = {
     "masking": "piece",
@@ -139,13 +142,14 @@ class PretrainingSettings:
         _check("duplicates", self.duplicates, self.duplicates >= 0, "0 or more")
         _check("short_seq_prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
         self._check_shares()
-        self._check_replacing()
+        self._check_generator()
         self._check_schedule()
         self._check_words()
         self._check_pairs()
 
     def _check_pairs(self) -> None:
-        if self.pairs in WHOLE_ROWS and self.short_seq_prob != SHORT_SEQ_PROB:
+        is_shortened = self.pairs is None or has_short_rows(self.pairs)
+        if self.short_seq_prob != SHORT_SEQ_PROB and not is_shortened:
             raise ConfigError(
                 f"{option('pretraining.short_seq_prob')}: found {self.short_seq_prob} with pairs "
                 f"{self.pairs!r}, whose rows are full wherever the text goes on. Leave it out."
@@ -168,26 +172,25 @@ class PretrainingSettings:
             names = " + ".join(option(f"pretraining.{name}") for name in SHARES)
             raise ConfigError(f"{names}: found {round(totals[0], 6)}; allowed is 1.")
 
-    def _check_replacing(self) -> None:
+    def _check_generator(self) -> None:
         size = self.generator_size
         weight = self.discriminator_weight
         if size is not None:
             _check("generator_size", size, 0 < size <= 1, "above 0, at most 1")
         _check("discriminator_weight", weight, 0 < weight < math.inf, "above 0")
-        if self.objective == "masked_lm" and (size is not None or weight != DISCRIMINATOR_WEIGHT):
+        if self.has_generator:
+            if self.pairs not in (None, "none"):
+                raise ConfigError(
+                    f"{option('pretraining.pairs')}: found {self.pairs!r} with the objective "
+                    f"{self.objective!r}, which learns nothing of pairs. Pass "
+                    f"{option('pairs', 'none')}, or {option('objective', 'masked_lm')}."
+                )
+        elif self.objective is not None and (size is not None or weight != DISCRIMINATOR_WEIGHT):
             name = "discriminator_weight" if size is None else "generator_size"
             raise ConfigError(
                 f"{option(f'pretraining.{name}')}: found {getattr(self, name)} with the objective "
-                "'masked_lm', which has no generator. Leave it out, or pass "
+                f"{self.objective!r}, which has no generator. Leave it out, or pass "
                 f"{option('objective', 'replaced_token')}."
-            )
-        if not self.replaces:
-            return
-        if self.pairs not in (None, "none"):
-            raise ConfigError(
-                f"{option('pretraining.pairs')}: found {self.pairs!r} with the objective "
-                f"'replaced_token', which learns nothing of pairs. Pass {option('pairs', 'none')}, "
-                f"or {option('objective', 'masked_lm')}."
             )
 
     def _check_schedule(self) -> None:
@@ -237,24 +240,27 @@ class PretrainingSettings:
     @property
     def pair_task(self) -> PairTaskName:
         """The task on pairs: `pairs`, or if open the default for `objective` and `rows`."""
-        if self.replaces:
+        if self.has_generator:
             return "none"
         if self.pairs is None:
             return "next_sentence" if self.rows == "document" else "none"
         return self.pairs
 
     @property
-    def replaces(self) -> bool:
+    def objective_entry(self) -> ObjectiveEntry:
+        """The catalog's entry of the objective, by default masked LM."""
+        return OBJECTIVES[self.objective or "masked_lm"]
+
+    @property
+    def has_generator(self) -> bool:
         """Whether the objective is replaced token detection."""
-        return self.objective == "replaced_token"
+        return self.objective_entry.has_generator
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads that a model needs for these tasks."""
-        if self.replaces:
-            return ("replaced_token",)
-        has_head = self.pair_task in PAIR_HEADS
-        return ("masked_lm", self.pair_task) if has_head else ("masked_lm",)
+        """The heads that a model needs for these tasks; the first is that of the objective."""
+        objective = self.objective or "masked_lm"
+        return (objective, self.pair_task) if self.pair_task in PAIR_HEADS else (objective,)
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
         """Compute the rate and shares of a step, counted from 1.
@@ -270,18 +276,18 @@ class PretrainingSettings:
         return MaskingRule(rate, mask_share, random_share, self.masking)
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> MaskingShares:
         """The shares masked, replaced and kept, with the objective's defaults."""
         return self._shares_with_defaults(self._default_shares[0])
 
     @property
-    def _default_shares(self) -> list[Shares]:
-        """The default shares of the objective, or those of both if the objective is open."""
+    def _default_shares(self) -> list[MaskingShares]:
+        """The default shares of the objective, or those of all if the objective is open."""
         if self.objective is None:
-            return [BERT_SHARES, ELECTRA_SHARES]
-        return [ELECTRA_SHARES if self.replaces else BERT_SHARES]
+            return [entry.masking_shares for entry in OBJECTIVES.values()]
+        return [self.objective_entry.masking_shares]
 
-    def _shares_with_defaults(self, defaults: Shares) -> Shares:
+    def _shares_with_defaults(self, defaults: MaskingShares) -> MaskingShares:
         shares = (self.mask_share, self.random_share, self.keep_share)
         masked, replaced, kept = (
             default if share is None else share
@@ -331,7 +337,7 @@ class PretrainingSettings:
     def of_held_out(self, pairs: PairTaskName) -> "PretrainingSettings":
         """Return the settings of eval rows, whose masking is equal in all runs."""
         changes: dict[str, Any] = {**HELD_OUT_MASKING, "duplicates": 0, "pairs": pairs}
-        if pairs in WHOLE_ROWS:
+        if not has_short_rows(pairs):
             changes["short_seq_prob"] = SHORT_SEQ_PROB
         return replace(self.at_end(), **changes)
 
@@ -346,14 +352,12 @@ class PretrainingSettings:
         return None if self.segmenter is None else load_segmenter(self.segmenter)
 
 
-SHARES = ("mask_share", "random_share", "keep_share")
-BERT_SHARES = (0.8, 0.1, 0.1)
-ELECTRA_SHARES = (0.85, 0.0, 0.15)
-"""Shares of the chosen tokens that are masked, replaced at random, and kept. ELECTRA's are those of
-its released code; its paper masks all of them. A small generator that never sees a token it has to
-predict may stay long with mere token frequencies: after 30 M tokens its loss at masked tokens was
-6.89 nats, and with some tokens kept at most 6.56 after 17 M (one run each)."""
+def has_short_rows(pairs: PairTaskName) -> bool:
+    """Return whether `short_seq_prob` shortens rows of this task on pairs."""
+    return pairs != "none" and PAIR_TASKS[pairs].has_short_rows
 
+
+SHARES = ("mask_share", "random_share", "keep_share")
 FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
 
 

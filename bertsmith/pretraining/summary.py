@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertsmith.errors import option
+from bertsmith.model.pretraining_catalog import PAIR_TASKS
 from bertsmith.pretraining.from_model import describe_start
-from bertsmith.pretraining.pair_tasks import PAIR_TASKS
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
@@ -73,9 +73,8 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"eval       missing spans {_figures('span', before, result)}")
     for task in PAIR_TASKS.values():
         if f"held_out_{task.term}_loss" in result:
-            name = TERM_NAMES.get(task.term, task.term)
             chance = "" if task.chance is None else f" (chance {percent(task.chance)})"
-            lines.append(f"           {name} {_figures(task.term, before, result)}{chance}")
+            lines.append(f"           {task.title} {_figures(task.term, before, result)}{chance}")
     if "held_out_rtd_loss" in result:
         lines += _describe_detection(before, result)
     return lines

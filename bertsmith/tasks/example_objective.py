@@ -20,7 +20,6 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.task import Task
-from bertsmith.tasks.written_task import WrittenTask
 from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective
 
@@ -231,10 +230,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return {self.task.name: self.task.num_predictions(batch)}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        task = self.task
-        if isinstance(task, WrittenTask):
-            return {task.name: task.writing_loss(model, batch)}
-        return {task.name: task.compute_loss(task.outputs(model, batch), batch)}
+        return {self.task.name: self.task.training_loss(model, batch)}
 
     @property
     def evaluation(self) -> TaskEvaluation:

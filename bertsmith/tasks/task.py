@@ -313,6 +313,10 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         are described at `collate`.
         """
 
+    def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:
+        """Compute the loss of training examples, by default from `outputs`."""
+        return self.compute_loss(self.outputs(model, batch), batch)
+
     @abstractmethod
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float

@@ -82,8 +82,8 @@ class WrittenTask(TextTask[PredictionT]):
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         return cast(AnswerWriter, model).label_log_probs(batch, self.answer_ids)
 
-    def writing_loss(self, model: BertModel, batch: Batch) -> LossTerm:
-        """Compute the loss of writing the answers, in place of `compute_loss` in training."""
+    def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:
+        """Compute the loss of writing the answers, one token after another."""
         return cast(AnswerWriter, model).label_loss(batch, self._targets_of(batch))
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:

@@ -11,20 +11,17 @@ from typing import Any, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
+from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
 from bertsmith.model.trainable import TrainableModel
 
 TERM_NAMES = {
-    "mlm": "masked LM",
+    **{entry.term: entry.title for entry in (*OBJECTIVES.values(), *PAIR_TASKS.values())},
     "lm": "next token",
     "forward": "next token",
     "backward": "previous token",
     "write": "target tokens",
     "span": "missing spans",
-    "nsp": "next sentence",
     "common_eval": "masked LM on common rows",
-    "sop": "sentence order",
-    "contrast": "contrastive",
-    "rtd": "replaced tokens",
     "classify": "classification",
     "tag": "token labels",
     "regress": "regression",

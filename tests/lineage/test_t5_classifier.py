@@ -93,7 +93,7 @@ def test_loss_and_gradients_are_those_of_transformers(random_pair):
     ]
     task, tokenizer = classifier.definition, classifier.tokenizer
     batch = collate(task.encode(tokenizer, examples, 37, labelled=True), range(5))
-    term = task.writing_loss(model, batch)
+    term = task.training_loss(model, batch)
     targets = [torch.tensor(their_ids(tokenizer, example.label)) for example in examples]
     sources = [torch.tensor(their_ids(tokenizer, example.text)) for example in examples]
     expected = theirs(

@@ -1,0 +1,108 @@
+"""Catalog of what a model is pre-trained on: objectives on tokens, and pair tasks beside them.
+
+A new objective or pair task is a class and an entry here. The command line, the settings, the model
+and the training loop read the entries, so this module imports neither torch nor another module of
+bertsmith. A run imports the class itself (`pretraining/build.py`, `pretraining/pair_tasks.py`).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+MaskingShares = tuple[float, float, float]
+"""Shares of the chosen tokens that are masked, replaced at random, and kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogEntry:
+    """The class of an objective or pair task, and the names of its loss."""
+
+    implementation: str
+    """The class, as "module:class"."""
+    term: str
+    """Name of its loss term in the journal."""
+    title: str
+    """Name of its loss term on displays."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveEntry(CatalogEntry):
+    """An objective on tokens. Its class is `Pretraining` or a subclass; its head has its name."""
+
+    family: str
+    """The family of its paper, which has a head for it."""
+    masking_shares: MaskingShares
+    """Default of `--mask-share`, `--random-share` and `--keep-share`."""
+    has_generator: bool = False
+    """Whether a second model, the generator, replaces tokens. No pair task is learned beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTaskEntry(CatalogEntry):
+    """A task on pairs of texts, learned beside masked LM. Its class is a subclass of `PairTask`."""
+
+    has_head: bool
+    """Whether a head of its name classifies each row by the vector of [CLS]. Without one, the task
+    is taken not to train the attention of [CLS]."""
+    has_short_rows: bool = True
+    """Whether `--short-seq-prob` shortens some of its rows."""
+    chance: float | None = None
+    """Accuracy of guessing, if it is the same for every batch."""
+
+
+OBJECTIVES = {
+    "masked_lm": ObjectiveEntry(
+        implementation="bertsmith.pretraining.objective:Pretraining",
+        term="mlm",
+        title="masked LM",
+        family="bert",
+        masking_shares=(0.8, 0.1, 0.1),
+    ),
+    "replaced_token": ObjectiveEntry(
+        implementation="bertsmith.pretraining.replaced_tokens:ReplacedTokens",
+        term="rtd",
+        title="replaced tokens",
+        family="electra",
+        # The shares of ELECTRA's released code; its paper masks all chosen tokens. A small
+        # generator that never sees a token it has to predict may stay long with mere token
+        # frequencies: after 30 M tokens its loss at masked tokens was 6.89 nats, and with some
+        # tokens kept at most 6.56 after 17 M (one run each).
+        masking_shares=(0.85, 0.0, 0.15),
+        has_generator=True,
+    ),
+}
+"""Objectives on tokens, by their name in `--objective`; the first is the default of most families.
+"""
+
+PAIR_TASKS = {
+    "next_sentence": PairTaskEntry(
+        implementation="bertsmith.pretraining.classified_pairs:NextSentence",
+        term="nsp",
+        title="next sentence",
+        has_head=True,
+        chance=0.5,
+    ),
+    "sentence_order": PairTaskEntry(
+        implementation="bertsmith.pretraining.classified_pairs:SentenceOrder",
+        term="sop",
+        title="sentence order",
+        has_head=True,
+        chance=0.5,
+    ),
+    "contrastive": PairTaskEntry(
+        implementation="bertsmith.pretraining.contrastive:ContrastivePairs",
+        term="contrast",
+        title="contrastive",
+        has_head=False,
+        has_short_rows=False,
+    ),
+}
+"""Pair tasks, by their name in `--pairs`."""
+
+# The command line and recipes accept the names above alone. mypy cannot read a Literal that is
+# computed, and takes them for any text.
+if TYPE_CHECKING:
+    ObjectiveName = str
+    PairTaskName = str
+else:
+    ObjectiveName = Literal[tuple(OBJECTIVES)]
+    PairTaskName = Literal[(*PAIR_TASKS, "none")]
