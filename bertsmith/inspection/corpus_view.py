@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.data.batches import group_by_length
+from bertsmith.data.batches import Batch, group_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.label_values import label_name
 from bertsmith.errors import InputError
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
-from bertsmith.inspection.layer_recorder import LayerRecorder
+from bertsmith.inspection.layer_recorder import LayerRecorder, ReceiveWeights
 from bertsmith.inspection.vector_map import VectorMap, project
+from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import pack_texts
@@ -26,7 +27,7 @@ from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.texts import LabelTask
 
-TOKENS_PER_PASS = 2048
+TOKENS_PER_BATCH = 2048
 SHOWN_CHARACTERS = 200
 """Characters of each text that the page shows beside its point."""
 
@@ -60,47 +61,56 @@ def view_corpus(
     rows = _encode(predictor, examples, max_length)
     model, tokenizer = predictor.model, predictor.tokenizer
     config = model.config
-    total = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
+    statistics = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
     loaded = predictor.loaded
     pooling = TextVectors.restore(loaded).pooling if loaded.folder.is_encoder else "mean"
     vectors = np.empty((len(rows), config.hidden_size), np.float32)
     label_head = None if has_labels else _label_head(predictor)
     predicted = np.zeros(len(rows), dtype=np.int64)
     with progress_bar("looking at the texts", len(rows)) as advance, torch.no_grad():
-        for group in group_by_length(rows.lengths, TOKENS_PER_PASS):
+        for group in group_by_length(rows.lengths, TOKENS_PER_BATCH):
             batch = pack_texts(rows, group).to(model.device)
-            total.add_lengths(batch.lengths)
-            separators = torch.split(batch.input_ids == tokenizer.sep_id, list(batch.lengths))
-
-            def add(
-                layer: int,
-                blocks: Sequence[Tensor],
-                lengths: Sequence[int] = batch.lengths,
-                separators: Sequence[Tensor] = separators,
-            ) -> None:
-                weights = (each for block in blocks for each in block)
-                for each, length, is_separator in zip(weights, lengths, separators, strict=True):
-                    total.add_weights(layer, each[:, :length, :length].float(), is_separator)
-
-            hidden = model.encode(batch, LayerRecorder(add))
-            if pooling == "mean":
-                pooled = mean_over_sequences(hidden.float(), batch)
-            elif pooling == "first_token":
-                pooled = hidden.index_select(0, batch.first_tokens)
-            else:
-                pooled = model.pool(hidden, batch)
-            chosen = [group[index] for index in batch.order]
-            vectors[chosen] = pooled.float().cpu().numpy()
+            statistics.add_lengths(batch.lengths)
+            receive = _add_weights_to(statistics, batch, tokenizer.sep_id)
+            hidden = model.encode(batch, LayerRecorder(receive))
+            row_numbers = [group[index] for index in batch.order]
+            vectors[row_numbers] = _pool(model, hidden, batch, pooling).float().cpu().numpy()
             if label_head is not None:
                 logits = model.heads[label_head](model.pool(hidden, batch))
-                predicted[chosen] = logits.argmax(-1).cpu().numpy()
+                predicted[row_numbers] = logits.argmax(-1).cpu().numpy()
             advance(len(group))
-    names = [label_name(label) for label in predictor.labels]
-    labels = tuple(names[number] for number in predicted) if label_head is not None else ()
+    labels: tuple[str, ...] = ()
     if has_labels:
         labels = tuple(str(example.label) for example in examples)
+    elif label_head is not None:
+        names = [label_name(label) for label in predictor.labels]
+        labels = tuple(names[number] for number in predicted)
     texts = tuple(_shorten(example) for example in examples)
-    return CorpusView(path.name, total.result(), project(vectors), texts, labels, not has_labels)
+    return CorpusView(
+        path.name, statistics.result(), project(vectors), texts, labels, not has_labels
+    )
+
+
+def _add_weights_to(statistics: StatisticsSum, batch: Batch, sep_id: int) -> ReceiveWeights:
+    """Return a function that adds the attention weights of a batch to the statistics."""
+    lengths = batch.lengths
+    separators = torch.split(batch.input_ids == sep_id, list(lengths))
+
+    def receive(layer: int, blocks: Sequence[Tensor]) -> None:
+        sequences = (weights for block in blocks for weights in block)
+        for weights, length, is_separator in zip(sequences, lengths, separators, strict=True):
+            without_padding = weights[:, :length, :length].float()
+            statistics.add_weights(layer, without_padding, is_separator)
+
+    return receive
+
+
+def _pool(model: BertModel, hidden: Tensor, batch: Batch, pooling: str) -> Tensor:
+    if pooling == "mean":
+        return mean_over_sequences(hidden.float(), batch)
+    if pooling == "first_token":
+        return hidden.index_select(0, batch.first_tokens)
+    return model.pool(hidden, batch)
 
 
 def _label_head(predictor: Predictor[Any]) -> str | None:
@@ -132,15 +142,21 @@ def _encode(predictor: Predictor[Any], examples: Sequence[Any], max_length: int)
     is_task = isinstance(definition, Task) and not isinstance(definition, Embed)
     encode = definition.encode if is_task else TextVectors.restore(predictor.loaded).encode
     encoded = encode(tokenizer, examples, max_length, labelled=False)
-    firsts = encoded.starts[:-1].tolist()
+    first_rows = encoded.starts[:-1].tolist()
     rows = encoded.rows
-    return EncodedTexts.of((rows.ids[row], rows.type_ids[row], rows.num_cut[row]) for row in firsts)
+    return EncodedTexts.of(
+        (rows.ids[row], rows.type_ids[row], rows.num_cut[row]) for row in first_rows
+    )
 
 
 def _shorten(example: Any) -> str:
+    """Return all texts of an example as one, with white space collapsed and the end cut off."""
     content = example.content
-    parts = (content,) if isinstance(content, str) else content
-    text = " ".join(" ".join(map(str, part if isinstance(part, tuple) else (part,)))
-                    for part in parts if part is not None)  # fmt: skip
-    text = " ".join(text.split())
+    texts: list[str] = []
+    for part in (content,) if isinstance(content, str) else content:
+        if isinstance(part, tuple):  # such as the words of a sentence, or the choices of a prompt
+            texts.extend(map(str, part))
+        elif part is not None:
+            texts.append(str(part))
+    text = " ".join(" ".join(texts).split())
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

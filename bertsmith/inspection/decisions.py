@@ -116,16 +116,16 @@ def decide(
         kind, decisions = _decide_without_head(loaded, rows[0])
     else:
         kind, decisions = _decide_by_head(loaded, head, rows, logits)
-    shown = 0
+    shown_row = 0
     if kind == "choices":
         best = max(range(len(rows)), key=lambda number: logits[number][0, 0])
-        shown = best if reference is None else reference.shown.row
-    listed = _list_decisions(kind, decisions, shown, reference)
-    return TextDecisions(kind, tuple(listed), rows[shown], computed[shown])
+        shown_row = best if reference is None else reference.shown.row
+    listed = _list_decisions(kind, decisions, shown_row, reference)
+    return TextDecisions(kind, tuple(listed), rows[shown_row], computed[shown_row])
 
 
 def _list_decisions(
-    kind: Kind, decisions: list[Decision], shown: int, reference: TextDecisions | None
+    kind: Kind, decisions: list[Decision], shown_row: int, reference: TextDecisions | None
 ) -> list[Decision]:
     """List the decisions that the page shows, labels and choices in the order of `reference`."""
     if kind not in ("labels", "choices"):
@@ -133,7 +133,7 @@ def _list_decisions(
     if kind == "choices":
         # The other choices are in rows of their own, which the page does not show.
         decisions = [
-            each if each.row == shown else replace(each, target=None) for each in decisions
+            each if each.row == shown_row else replace(each, target=None) for each in decisions
         ]
     if reference is not None:
         order = {each.label: number for number, each in enumerate(reference.decisions)}
@@ -237,16 +237,17 @@ def _fill_masks(
     definition, tokenizer = loaded.definition, loaded.tokenizer
     if not isinstance(definition, FillMask):
         return []
-    places = np.flatnonzero(row.ids == tokenizer.mask_id).tolist()
-    if not places:
+    positions = np.flatnonzero(row.ids == tokenizer.mask_id).tolist()
+    if not positions:
         return []
     probabilities = torch.from_numpy(logits)[:, : tokenizer.vocab_size].softmax(-1)
+    likeliest = definition.likeliest(probabilities).tolist()
     decisions = []
-    for place, words in zip(places, definition.likeliest(probabilities).tolist(), strict=True):
-        piece = row.pieces[place]
+    for position, words in zip(positions, likeliest, strict=True):
+        piece = row.pieces[position]
         for id_, probability in words:
             word = tokenizer.decode([int(id_)]).strip()
-            target = Target.of(place, int(id_))
+            target = Target.of(position, int(id_))
             span = piece.token, piece.part, piece.start, piece.end
             decisions.append(Decision(word, probability, *span, target=target))
     return decisions
@@ -255,10 +256,10 @@ def _fill_masks(
 def _find_replaced(row: ShownText, logits: NDArray[np.float32]) -> list[Decision]:
     probabilities = torch.from_numpy(logits).flatten().sigmoid().tolist()
     decisions = []
-    for place, (piece, probability) in enumerate(zip(row.pieces, probabilities, strict=True)):
+    for position, (piece, probability) in enumerate(zip(row.pieces, probabilities, strict=True)):
         if piece.part is not None and probability >= LIKELY:
             span = piece.token, piece.part, piece.start, piece.end
-            target = Target.of(place, 0)
+            target = Target.of(position, 0)
             decisions.append(Decision("replaced", probability, *span, color=WRONG, target=target))
     return decisions
 
@@ -270,30 +271,34 @@ def _label_words(definition: Tag, row: ShownText, prediction: Any) -> list[Decis
     """
     offsets = row.example.offsets
     first_tokens = row.encoded.alignment[0].tokens.tolist() if offsets else []
-    numbers = {name: number for number, name in enumerate(definition.labels)}
+    label_ids = {name: number for number, name in enumerate(definition.labels)}
     if definition.scheme == "plain":
-        names = list(definition.labels)
+        colored_names = list(definition.labels)
         spans = [
-            (label, offsets[word][0], offsets[word][1], probability)
-            for word, (label, probability) in enumerate(
-                zip(prediction.label_names, prediction.label_probabilities, strict=True)
+            (label, start, end, probability)
+            for (start, end), label, probability in zip(
+                offsets, prediction.label_names, prediction.label_probabilities, strict=True
             )
         ]
     else:
-        names = list(span_types(definition.labels, definition.scheme))
+        colored_names = list(span_types(definition.labels, definition.scheme))
         spans = [
             (entity.label, entity.start, entity.end, entity.probability)
             for entity in prediction.entities
         ]
     decisions = []
     for label, start, end, probability in spans:
-        words = [w for w, (s, e) in enumerate(offsets) if s < end and e > start]
+        words = [
+            number
+            for number, (word_start, word_end) in enumerate(offsets)
+            if word_start < end and word_end > start
+        ]
         cells = tuple(
-            (first_tokens[word], numbers[prediction.label_names[word]])
+            (first_tokens[word], label_ids[prediction.label_names[word]])
             for word in words
-            if prediction.label_names[word] in numbers
+            if prediction.label_names[word] in label_ids
         )
-        color = names.index(label) if label in names else 0
+        color = colored_names.index(label) if label in colored_names else 0
         target = Target(cells) if cells else None
         text = row.texts[0][start:end]
         decisions.append(Decision(label, probability, text, 0, start, end, color, target))

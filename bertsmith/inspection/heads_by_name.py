@@ -9,6 +9,7 @@ MAX_HEAD_DIGITS = 9
 """Largest number of digits of a layer or head. Without a limit, Python would raise an error of its
 own for 5,000 digits."""
 MAX_QUOTED = 80
+"""Largest number of characters of a wrong name in a message."""
 
 
 def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -> set[Head]:
@@ -27,13 +28,13 @@ def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -
         if not isinstance(name, str):  # as numbers, 2.10 and 2.1 are the same
             raise SettingError("without", name, f"a string, {allowed}")
         layer, _, head = name.partition(".")
-        if not (_is_up_to(layer, num_layers) and _is_up_to(head, num_heads)):
+        if not (_is_number_up_to(num_layers, layer) and _is_number_up_to(num_heads, head)):
             shown = name if len(name) <= MAX_QUOTED else f"{name[:MAX_QUOTED]}…"
             raise SettingError("without", shown, allowed)
         heads.add((int(layer) - 1, int(head) - 1))
     return heads
 
 
-def _is_up_to(digits: str, most: int) -> bool:
+def _is_number_up_to(limit: int, digits: str) -> bool:
     is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MAX_HEAD_DIGITS
-    return is_number and 1 <= int(digits) <= most
+    return is_number and 1 <= int(digits) <= limit

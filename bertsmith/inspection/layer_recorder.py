@@ -37,11 +37,11 @@ class LayerRecorder(OutputRecorder):
     def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
         if self.receive is not None:
             self.receive(self._layer, blocks)
-        silent = [head for layer, head in self.without if layer == self._layer]
+        disabled = [head for layer, head in self.without if layer == self._layer]
         self._layer += 1
-        if not silent:
+        if not disabled:
             return list(blocks)
-        used = [weights.clone() for weights in blocks]
-        for weights in used:
-            weights[:, silent] = 0
-        return used
+        changed = [weights.clone() for weights in blocks]
+        for weights in changed:
+            weights[:, disabled] = 0
+        return changed

@@ -23,9 +23,10 @@ def iter_lens(
     `batch` is the sequence from which `layers` were computed. Layers come one at a time, since the
     logits of all words at all layers of a base model take 200 MB for 128 tokens.
     """
-    *lower, last = layers.hidden_states
-    for number, hidden in enumerate((*lower, last)):
+    last_layer = len(layers.hidden_states) - 1
+    for layer, hidden in enumerate(layers.hidden_states):
         with torch.no_grad():
-            read = hidden if number == len(lower) else model.final_norm(hidden)
-            logits = apply_head(model, head, read, batch, positions)[0].cpu()
+            # The vectors of the last layer are normalized already.
+            normed = hidden if layer == last_layer else model.final_norm(hidden)
+            logits = apply_head(model, head, normed, batch, positions)[0].cpu()
         yield logits

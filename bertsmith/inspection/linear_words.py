@@ -15,7 +15,7 @@ from bertsmith.inspection.shown_text import ShownText
 from bertsmith.tasks.linear_head import LinearHead
 
 
-def share_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
+def split_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
     """Split the logit of each decision into shares of the tokens; the baseline is its bias.
 
     The vector of a token is that of the last layer, so it also depends on the other tokens. The
@@ -23,7 +23,7 @@ def share_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
     """
     vectors = decided.layers.vectors.double().cpu().numpy()
     shares = vectors @ head.vector_weights.astype(np.float64) / len(vectors)
-    shares += _share_counts(head, decided.shown)
+    shares += _split_counts(head, decided.shown)
     results = []
     for decision in decided.decisions:
         values, bias = shares[:, decision.color], float(head.bias[decision.color])
@@ -31,22 +31,25 @@ def share_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
     return results
 
 
-def _share_counts(head: LinearHead, shown: ShownText) -> NDArray[np.float64]:
+def _split_counts(head: LinearHead, shown: ShownText) -> NDArray[np.float64]:
     """Return the share of the counted n-grams at each token, fp64 [tokens, outputs]."""
     ngrams, ids = head.ngrams, shown.ids.astype(np.int64).tolist()
-    shares = np.zeros((len(ids), head.num_outputs))
-    words = [place for place, id_ in enumerate(ids) if id_ not in ngrams.special_ids]
-    places_of: list[tuple[int, tuple[int, ...]]] = [(ids[place], (place,)) for place in words]
-    places_of += [
-        ((ids[place] + 1) * ngrams.vocab_size + ids[place + 1], (place, place + 1))
-        for place in words
-        if place + 1 in words
+    positions = [position for position, id_ in enumerate(ids) if id_ not in ngrams.special_ids]
+    # Each n-gram of the text: its key in `TokenNgrams.keys`, and the positions of its tokens.
+    occurrences: list[tuple[int, list[int]]] = [
+        (ids[position], [position]) for position in positions
     ]
-    counts = Counter(key for key, _ in places_of)
-    counted = ngrams.transform(shown.encoded)  # of a single text
-    values = dict(zip(ngrams.keys[counted.columns].tolist(), counted.values, strict=True))
-    weights = dict(zip(values, head.ngram_weights[counted.columns], strict=True))
-    for key, places in places_of:
+    for position in positions:
+        if position + 1 in positions:
+            pair_key = (ids[position] + 1) * ngrams.vocab_size + ids[position + 1]
+            occurrences.append((pair_key, [position, position + 1]))
+    counts = Counter(key for key, _ in occurrences)
+    features = ngrams.transform(shown.encoded)  # of a single text
+    known_keys = ngrams.keys[features.columns].tolist()
+    values = dict(zip(known_keys, features.values, strict=True))
+    weights = dict(zip(known_keys, head.ngram_weights[features.columns], strict=True))
+    shares = np.zeros((len(ids), head.num_outputs))
+    for key, tokens in occurrences:
         if key in values:
-            shares[list(places)] += values[key] * weights[key] / counts[key] / len(places)
+            shares[tokens] += values[key] * weights[key] / counts[key] / len(tokens)
     return shares

@@ -78,20 +78,21 @@ def look(
         _check_needs_no_data(columns, num_texts)
     try:
         predictor = load_for_look(model, device, length)
-    except ModelKindError as other:
-        if other.kind.model_type not in READERS:
-            raise other.of_command("look") from None
+    except ModelKindError as error:  # the folder holds no encoder, but perhaps a GPT or T5
+        model_type = error.kind.model_type
+        if model_type not in READERS:
+            raise error.of_command("look") from None
         if data is not None:
             raise ConfigError(
                 f"{option('data')}: only encoders such as BERT have it, and the model_type of this "
-                f"model is '{other.kind.model_type}'. Leave it out."
+                f"model is '{model_type}'. Leave it out."
             ) from None
         read = read_by_system(
-            Path(model), other.kind.model_type, text, pairs, max_length=length, device=device
+            Path(model), model_type, text, pairs, max_length=length, device=device
         )
         return look_at_system(
             Path(model),
-            other.kind.model_type,
+            model_type,
             read,
             checkpoints=checkpoints,
             without=heads,
@@ -115,10 +116,10 @@ def look(
 
 
 def _check_needs_no_data(columns: Any, num_texts: int | None) -> None:
-    """Refuse options that say how a file of texts is read, where there is no file.
+    """Check that there are no options for reading a file, since no file is given.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: there is such an option.
     """
     names = [] if num_texts is None else ["num_texts"]
     if columns is not None:
@@ -136,7 +137,7 @@ def _as_tuple(name: str, value: object, allowed: str) -> tuple[Any, ...]:
     """Return one string or several as a tuple, which is empty for None.
 
     Raises:
-        SettingError: the value is none of these.
+        SettingError: the value is neither a string, nor several of them, nor None.
     """
     if value is None:
         return ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from bertsmith.model.attention import AttentionView, RecordWeights
 
-Place = tuple[int, int]
+AttentionKey = tuple[int, int]
 """An attention module by two numbers: its kind, such as attention in the encoder, and its layer."""
 
 
@@ -35,34 +36,41 @@ class RecordingView:
 
 @contextmanager
 def recording_attention(
-    modules: Mapping[Place, nn.Module],
-    receive: Callable[[Place, Tensor], object],
-    without: Mapping[Place, Sequence[int]] | None = None,
+    modules: Mapping[AttentionKey, nn.Module],
+    receive: Callable[[AttentionKey, Tensor], object],
+    without: Mapping[AttentionKey, Sequence[int]] | None = None,
 ) -> Iterator[None]:
     """Pass attention weights, fp32 [heads, queries, keys], to `receive` within the `with` block.
 
     The system must read one sequence, and each module must be called with a view. The heads of
     `without` add nothing to their layers.
     """
-    silent = without or {}
     with ExitStack() as stack:
-        for place, module in modules.items():
-
-            def add_recorder(module: nn.Module, args: tuple[Any, ...], place: Place = place) -> Any:
-                def record(blocks: Sequence[Tensor]) -> list[Tensor]:
-                    (weights,) = blocks
-                    receive(place, weights[0].detach().float().cpu())
-                    used = weights.clone()
-                    used[:, list(silent.get(place, ()))] = 0
-                    return [used]
-
-                return tuple(
-                    RecordingView(each, record) if hasattr(each, "attend") else each
-                    for each in args
-                )
-
-            stack.callback(module.register_forward_pre_hook(add_recorder).remove)
+        for key, module in modules.items():
+            disabled = [] if without is None else list(without.get(key, ()))
+            hook = _recording_hook(partial(receive, key), disabled)
+            stack.callback(module.register_forward_pre_hook(hook).remove)
         yield
+
+
+def _recording_hook(
+    receive: Callable[[Tensor], object], disabled: list[int]
+) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
+    """Return a hook that puts a `RecordingView` in place of the view that a module is given."""
+
+    def record(blocks: Sequence[Tensor]) -> list[Tensor]:
+        (weights,) = blocks
+        receive(weights[0].detach().float().cpu())
+        changed = weights.clone()
+        changed[:, disabled] = 0
+        return [changed]
+
+    def replace_view(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            RecordingView(each, record) if hasattr(each, "attend") else each for each in args
+        )
+
+    return replace_view
 
 
 @contextmanager
@@ -90,10 +98,10 @@ def recording_inputs(module: nn.Module) -> Iterator[list[Tensor]]:
 @contextmanager
 def replacing_words(word: nn.Embedding, vectors: Sequence[Tensor]) -> Iterator[None]:
     """Replace the outputs of a word embedding within the `with` block, one for each call."""
-    left = list(vectors)
+    remaining = list(vectors)
 
     def replace(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-        replacement = left.pop(0)
+        replacement = remaining.pop(0)
         assert replacement.shape == output.shape
         return replacement
 

@@ -33,8 +33,8 @@ def plain_neurons(parts: Sequence[Sequence[HeadVectors]]) -> list[dict[str, Any]
 
 
 def _plain_part(layers: Sequence[HeadVectors]) -> dict[str, Any]:
-    queries, query_scales = _spell([layer.queries for layer in layers])
-    keys, key_scales = _spell([layer.keys for layer in layers])
+    queries, query_scales = _format_numbers([layer.queries for layer in layers])
+    keys, key_scales = _format_numbers([layer.keys for layer in layers])
     return {
         "size": layers[0].queries.shape[-1],
         "queries": queries,
@@ -44,13 +44,14 @@ def _plain_part(layers: Sequence[HeadVectors]) -> dict[str, Any]:
     }
 
 
-def _spell(layers: Sequence[Tensor]) -> tuple[str, list[float]]:
+def _format_numbers(layers: Sequence[Tensor]) -> tuple[str, list[float]]:
     """Write each number as two characters; also return the largest magnitude of each head."""
     heads = torch.cat(list(layers)).double()
     scales = [rounded(scale) or 1.0 for scale in heads.abs().amax((1, 2)).tolist()]
-    # Numbers that are not finite are found in the scales when the page is written.
-    shares = torch.nan_to_num(heads / heads.new_tensor(scales)[:, None, None]).clamp(-1, 1)
-    levels = ((shares + 1) / 2 * (NUM_LEVELS - 1)).round().long().numpy()
+    # nan_to_num hides numbers that are not finite, but they are in the scales, and writing the page
+    # refuses them there.
+    scaled = torch.nan_to_num(heads / heads.new_tensor(scales)[:, None, None]).clamp(-1, 1)
+    levels = ((scaled + 1) / 2 * (NUM_LEVELS - 1)).round().long().numpy()
     codes = np.frombuffer(ALPHABET.encode("ascii"), dtype=np.uint8)
-    pairs = np.stack(np.divmod(levels, len(ALPHABET)), axis=-1)
-    return codes[pairs].tobytes().decode("ascii"), scales
+    digits = np.stack(np.divmod(levels, len(ALPHABET)), axis=-1)
+    return codes[digits].tobytes().decode("ascii"), scales

@@ -18,12 +18,12 @@ from bertsmith.inspection.neurons import plain_neurons
 from bertsmith.inspection.plain_values import (
     ALPHABET,
     MAX_SHOWN_CHARACTERS,
+    format_weights,
     plain_attribution,
     plain_decision,
     plain_piece,
     plain_statistics,
     rounded,
-    spell_weights,
 )
 from bertsmith.inspection.run_steps import RunStep
 from bertsmith.inspection.saliency import Attribution
@@ -65,7 +65,7 @@ def render_look(data: dict[str, Any]) -> str:
     Raises:
         CheckpointError: a number in it is not finite.
     """
-    return render_page("inspection/page.html", footer=page_footer(), **_values(data))
+    return render_page("inspection/page.html", footer=page_footer(), **_template_values(data))
 
 
 def write_look(path: Path, data: dict[str, Any]) -> None:
@@ -75,10 +75,10 @@ def write_look(path: Path, data: dict[str, Any]) -> None:
         InputError: it cannot be written.
         CheckpointError: a number in it is not finite.
     """
-    write_page(path, "inspection/page.html", **_values(data))
+    write_page(path, "inspection/page.html", **_template_values(data))
 
 
-def _values(data: dict[str, Any]) -> dict[str, Any]:
+def _template_values(data: dict[str, Any]) -> dict[str, Any]:
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -151,8 +151,9 @@ def _shown_texts(shown: ShownText) -> list[str]:
 
 
 def _frame(decided: TextDecisions) -> dict[str, Any]:
+    """Return the part of the data that differs between the checkpoints of a run."""
     decisions = list(map(plain_decision, decided.decisions))
-    return {"weights": [spell_weights(decided.layers.attentions)], "decisions": decisions}
+    return {"weights": [format_weights(decided.layers.attentions)], "decisions": decisions}
 
 
 def _map(corpus: CorpusView | None) -> dict[str, Any] | None:

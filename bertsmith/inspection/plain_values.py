@@ -20,16 +20,16 @@ MAX_SHOWN_CHARACTERS = 200
 """Largest number of characters of a label or an answer, and of the part of a text that the model
 does not read."""
 MAX_LENS_WORDS = 3
-"""Number of hidden words that the lens shows for each token and layer."""
+"""Number of words that the lens shows for each token and layer, the likeliest ones."""
 
 
 def plain_piece(piece: ShownPiece) -> list[Any]:
-    """Return a token as a plain JSON value: its text, its part, its place there, and its word."""
+    """Return a token as a plain JSON value: its text, part, first and end character, and word."""
     part = -1 if piece.part is None else piece.part
     return [piece.token, part, piece.start, piece.end, piece.word]
 
 
-def spell_weights(attentions: Sequence[Tensor]) -> str:
+def format_weights(attentions: Sequence[Tensor]) -> str:
     """Write attention weights as one character each, in the order [layers, heads, rows, columns].
 
     Level k of 0 to 90 stands for the weight (k / 90)^2, so that small weights are finer.
@@ -76,16 +76,17 @@ def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]
     """List the likeliest tokens of each position; `logits` are fp32 [positions, vocabulary]."""
     scores = torch.from_numpy(logits)[:, : tokenizer.vocab_size]
     values, ids = scores.topk(min(MAX_LENS_WORDS, tokenizer.vocab_size))
-    # The softmax over all words, but only the shares that are needed.
-    shares = (values - scores.logsumexp(-1, keepdim=True)).exp()
+    # These are softmax probabilities over all words, computed only for the words that are listed.
+    probabilities = (values - scores.logsumexp(-1, keepdim=True)).exp()
     words = {
         id_: tokenizer.decode([id_], skip_special_tokens=False).strip()
         for id_ in set(ids.flatten().tolist())
     }
-    return [
-        [[words[id_], rounded(share)] for id_, share in zip(*row, strict=True)]
-        for row in zip(ids.tolist(), shares.tolist(), strict=True)
-    ]
+    likely = []
+    for row_ids, row_probabilities in zip(ids.tolist(), probabilities.tolist(), strict=True):
+        row = zip(row_ids, row_probabilities, strict=True)
+        likely.append([[words[id_], rounded(probability)] for id_, probability in row])
+    return likely
 
 
 def plain_statistics(result: HeadStatistics, source: str | None) -> dict[str, Any]:

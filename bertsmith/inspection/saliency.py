@@ -27,7 +27,7 @@ from bertsmith.inspection.head_outputs import (
 from bertsmith.model.bert import BertModel
 
 POINTS = (0.0, 0.5 - sqrt(3 / 28), 0.5, 0.5 + sqrt(3 / 28), 1.0)
-SHARES = (1 / 20, 49 / 180, 16 / 45, 49 / 180, 1 / 20)
+POINT_WEIGHTS = (1 / 20, 49 / 180, 16 / 45, 49 / 180, 1 / 20)
 """The five points of Gauss and Lobatto on a part of the path, and the weight of each. Polynomials
 up to degree 7 are integrated exactly (Abramowitz and Stegun 1964, table 25.6)."""
 MIN_INTEGRATION_POINTS = len(POINTS)
@@ -44,8 +44,8 @@ latter."""
 SMALL_DIFFERENCE = 1e-3
 """A difference of logits below this counts as this, so that the error is not divided by zero."""
 TOKENS_PER_PASS = 640
-"""Tokens whose gradients are computed at once: five points of 128 tokens. A base model keeps 0.8 MB
-for each token."""
+"""Tokens whose gradients are computed at once: five points of 128 tokens. The backward pass of a
+base model needs 0.8 MB for each token."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,22 @@ class HeadReader:
         else:
             hidden = self.model.encode(batch, words=words)
             logits = apply_head(self.model, self.head, hidden, batch, positions)
-        rows = {position: row for row, position in enumerate(positions)}
-        sums = [sum(logits[:, rows[p], output] for p, output in each.cells) for each in targets]
-        return torch.stack(sums, dim=1)  # type: ignore[arg-type]
+        return sum_cells(logits, positions, targets)
+
+
+def sum_cells(logits: Tensor, positions: Sequence[int], targets: Sequence[Target]) -> Tensor:
+    """Sum the logits of each target, fp32 [copies, targets].
+
+    Args:
+        logits: fp32 [copies, positions, outputs].
+        positions: the tokens of the second axis of `logits`.
+    """
+    row_of = {position: row for row, position in enumerate(positions)}
+    sums = []
+    for target in targets:
+        parts = [logits[:, row_of[position], output] for position, output in target.cells]
+        sums.append(sum(parts[1:], parts[0]))
+    return torch.stack(sums, dim=1)
 
 
 def integrate_gradients(
@@ -167,22 +180,28 @@ def integrate_until_complete(
     """
     path = _Path(logits_of, ends, targets)
     parts = [(0.0, 1.0)]
+    # Half of the tolerance is left for rounding, which differs between computers.
+    tolerance = TOLERANCE / 2
     while True:
         results = path.attribute(parts)
         max_splits = (max_points - path.num_points) // POINTS_OF_SPLIT
-        # Half of the tolerance is left for rounding, which differs between computers.
-        if max(each.error for each in results) <= TOLERANCE / 2 or max_splits < 1:
+        if max(each.error for each in results) <= tolerance or max_splits < 1:
             return results
-        sizes = [max(abs(each.difference), SMALL_DIFFERENCE) for each in results]
-        errors = {part: float(np.max(np.abs(path.miss(part)) / sizes)) for part in parts}
-        worst = sorted(parts, key=lambda part: -errors[part])[:max_splits]
-        allowed = TOLERANCE / 2 / len(parts)
-        halved = {worst[0], *(part for part in worst if errors[part] > allowed)}
-        parts = [each for part in parts for each in (_halve(part) if part in halved else [part])]
+        differences = [max(abs(each.difference), SMALL_DIFFERENCE) for each in results]
+        # The error of a part, for the target where it is largest.
+        errors = {part: float(np.max(np.abs(path.missing(part)) / differences)) for part in parts}
+        worst_first = sorted(parts, key=lambda part: -errors[part])[:max_splits]
+        allowed = tolerance / len(parts)
+        to_halve = {part for part in worst_first if errors[part] > allowed}
+        to_halve.add(worst_first[0])
+        smaller_parts: list[Part] = []
+        for part in parts:
+            smaller_parts += _halve(part) if part in to_halve else [part]
+        parts = smaller_parts
 
 
 Part = tuple[float, float]
-"""Ends of a part of the path, as shares of the way from the baseline, 0, to the text, 1."""
+"""Ends of a part of the path, as fractions of the way from the baseline, 0, to the text, 1."""
 
 
 def _points_of(part: Part) -> list[float]:
@@ -223,8 +242,8 @@ class _Path:
             for number in range(len(self._targets))
         ]
 
-    def miss(self, part: Part) -> NDArray[np.float64]:
-        """Return the difference of a part's logits minus its sum, [targets]."""
+    def missing(self, part: Part) -> NDArray[np.float64]:
+        """Return by how much a part's attributions miss its change of logits, [targets]."""
         start, end = part
         difference = self._logits[end] - self._logits[start]
         return np.asarray(difference - self._integrate(part).sum(-1))
@@ -232,23 +251,22 @@ class _Path:
     def _integrate(self, part: Part) -> NDArray[np.float64]:
         start, end = part
         slopes = np.stack([self._slopes[point] for point in _points_of(part)])
-        return np.asarray((end - start) * np.tensordot(np.array(SHARES), slopes, axes=1))
+        return np.asarray((end - start) * np.tensordot(np.array(POINT_WEIGHTS), slopes, axes=1))
 
     def _compute(self, points: Iterable[float]) -> None:
         """Compute logits and slopes at the points where they have not been computed yet."""
         start, end = self._ends
-        way = end - start
         new = [point for point in dict.fromkeys(points) if point not in self._logits]
         size = max(1, TOKENS_PER_PASS // len(start))
         for first in range(0, len(new), size):
             chunk = new[first : first + size]
-            reached = torch.tensor(chunk, device=start.device)[:, None, None]
-            words = torch.lerp(start, end, reached).requires_grad_()
+            fractions = torch.tensor(chunk, device=start.device)[:, None, None]
+            words = torch.lerp(start, end, fractions).requires_grad_()
             logits = self._logits_of(words, self._targets)
             slopes = np.empty((len(chunk), len(self._targets), len(start)))
             for number, logit in enumerate(logits.sum(0)):
                 is_last = number == len(self._targets) - 1
                 (gradient,) = torch.autograd.grad(logit, words, retain_graph=not is_last)
-                slopes[:, number] = (gradient * way).cpu().double().sum(-1).numpy()
+                slopes[:, number] = (gradient * (end - start)).cpu().double().sum(-1).numpy()
             self._logits.update(zip(chunk, logits.detach().cpu().double().numpy(), strict=True))
             self._slopes.update(zip(chunk, slopes, strict=True))

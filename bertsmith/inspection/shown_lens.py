@@ -32,11 +32,10 @@ def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, An
     if head == "masked_lm":
         return {"tokens": [likely_words(predictor.tokenizer, logits) for logits in layers]}
     if head == "replaced_token":
-        shares = (torch.from_numpy(logits).flatten().sigmoid().tolist() for logits in layers)
-        return {"tokens": [[[["", rounded(share)]] for share in layer] for layer in shares]}
+        return {"tokens": [_replaced_probabilities(logits) for logits in layers]}
     if head == "tag":
-        firsts = set(shown.encoded.alignment[0].tokens.tolist() if shown.example.words else [])
-        return {"tokens": [_likely_labels(predictor, logits, firsts) for logits in layers]}
+        word_starts = set(shown.encoded.alignment[0].tokens.tolist() if shown.example.words else [])
+        return {"tokens": [_likely_labels(predictor, logits, word_starts) for logits in layers]}
     decisions = decide_at_layers(predictor, decided, list(layers))
     return {
         "decisions": [
@@ -46,17 +45,21 @@ def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, An
     }
 
 
+def _replaced_probabilities(logits: NDArray[np.float32]) -> list[Any]:
+    """List for each token the probability that it was replaced, without a label."""
+    probabilities = torch.from_numpy(logits).flatten().sigmoid().tolist()
+    return [[["", rounded(probability)]] for probability in probabilities]
+
+
 def _likely_labels(
-    predictor: Predictor[Any], logits: NDArray[np.float32], firsts: set[int]
+    predictor: Predictor[Any], logits: NDArray[np.float32], word_starts: set[int]
 ) -> list[Any]:
     """List the likeliest labels of each token that begins a word; None for the others."""
     names = predictor.definition.labels
-    shares = torch.from_numpy(logits).softmax(-1)
-    values, numbers = shares.topk(min(MAX_LENS_WORDS, len(names)))
-    rows = zip(numbers.tolist(), values.tolist(), strict=True)
-    return [
-        [[names[number], rounded(share)] for number, share in zip(*row, strict=True)]
-        if position in firsts
-        else None
-        for position, row in enumerate(rows)
-    ]
+    probabilities = torch.from_numpy(logits).softmax(-1)
+    values, numbers = probabilities.topk(min(MAX_LENS_WORDS, len(names)))
+    likely: list[Any] = [None] * len(logits)
+    for position in word_starts:
+        row = zip(numbers[position].tolist(), values[position].tolist(), strict=True)
+        likely[position] = [[names[number], rounded(probability)] for number, probability in row]
+    return likely

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class ShownText:
     def type_ids(self) -> NDArray[np.int32]:
         return self.encoded.rows.type_ids[self.row]
 
-    def hide_words(self, mask_id: int) -> NDArray[np.int32]:
+    def mask_words(self, mask_id: int) -> NDArray[np.int32]:
         """Return the ids with [MASK] in place of every token except special ones around texts."""
         is_text = [piece.part is not None for piece in self.pieces]
         return np.where(is_text, mask_id, self.ids).astype(np.int32)
@@ -177,10 +178,10 @@ Align = Callable[[Encoding], Sequence[Any]]
 
 def _align_context(encoding: Encoding) -> list[ContextWindow]:
     """Return the positions of the passage's tokens, which decoding an answer needs."""
-    places = [place for place, part in enumerate(encoding.sequence_ids) if part == 1]
-    offsets = np.array([encoding.offsets[place] for place in places], dtype=np.int32)
-    first = places[0] if places else len(encoding.ids)
-    return [ContextWindow(first, 0, len(places), offsets.reshape(-1, 2))]
+    positions = [position for position, part in enumerate(encoding.sequence_ids) if part == 1]
+    offsets = np.array([encoding.offsets[position] for position in positions], dtype=np.int32)
+    first = positions[0] if positions else len(encoding.ids)
+    return [ContextWindow(first, 0, len(positions), offsets.reshape(-1, 2))]
 
 
 def _align_nothing(encoding: Encoding) -> tuple[()]:
@@ -199,14 +200,16 @@ def _read_row(
     for id_, part, (start, end) in zip(
         encoding.ids, encoding.sequence_ids, encoding.offsets, strict=True
     ):
-        goes_on = (
+        continues_word = (
             part is not None
             and bool(pieces)
             and pieces[-1].part == part
             and bool(tokenizer.continues_word[id_])
         )
-        word = pieces[-1].word + (not goes_on) if pieces else 0
-        label = spell_token(tokenizer, id_, "" if part is None else texts[part][start:end])
+        word = pieces[-1].word if pieces else -1
+        if not continues_word:
+            word += 1
+        label = format_token(tokenizer, id_, "" if part is None else texts[part][start:end])
         pieces.append(ShownPiece(label, part, start, end, word))
     row = (
         np.array(encoding.ids, np.int32),
@@ -219,55 +222,68 @@ def _read_row(
 
 
 def _read_words(definition: Tag, tokenizer: Tokenizer, text: str, max_length: int) -> ShownText:
+    """Read a text as words, as many as fit into the row with all of their tokens."""
     sentence: TaggedSentence = definition.example({"text": text})
-    ((ids, firsts),) = cut_words(tokenizer, [sentence.words])
-    ends = np.append(firsts[1:], len(ids))
-    room = max_length - tokenizer.num_special_tokens(1)
-    count = int((ends <= room).sum())
-    if sentence.words and not count:
+    ((ids, word_starts),) = cut_words(tokenizer, [sentence.words])
+    word_ends = np.append(word_starts[1:], len(ids))
+    num_special = tokenizer.num_special_tokens(1)
+    num_words = int((word_ends <= max_length - num_special).sum())
+    if sentence.words and not num_words:
         raise InputError(
-            f"text: its first word has {ends[0]} tokens, but the page shows {max_length}. Raise "
-            f"{option('max_length')}, or give another text."
+            f"text: its first word has {word_ends[0]} tokens, but the page shows {max_length}. "
+            f"Raise {option('max_length')}, or give another text."
         )
-    offsets = sentence.offsets[:count]
-    kept = replace(
-        sentence, words=sentence.words[:count], text_and_offsets=(sentence.text, offsets)
+    offsets = sentence.offsets[:num_words]
+    shown = replace(
+        sentence, words=sentence.words[:num_words], text_and_offsets=(sentence.text, offsets)
     )
-    encoded = definition.encode(tokenizer, [kept], max_length, labelled=False)
+    encoded = definition.encode(tokenizer, [shown], max_length, labelled=False)
     row = encoded.rows.ids[0].tolist()
-    starts = [] if not count else encoded.alignment[0].tokens.tolist()
-    after = starts[0] + int(ends[count - 1]) if count else 0
+    # At first all tokens are special ones; those of the words are replaced below.
     pieces = [
-        ShownPiece(spell_token(tokenizer, id_, ""), None, 0, 0, n) for n, id_ in enumerate(row)
+        ShownPiece(format_token(tokenizer, id_, ""), None, 0, 0, n) for n, id_ in enumerate(row)
     ]
-    for number, start in enumerate(starts):
-        stop = starts[number + 1] if number + 1 < count else after
-        word = sentence.words[number]
-        located = tokenizer.encode(word).offsets[1:-1]
-        if len(located) != stop - start:  # such as a word that becomes [UNK]
-            located = [(0, len(word))] * (stop - start)
-        for place, (begin, end) in zip(range(start, stop), located, strict=True):
-            label = spell_token(tokenizer, row[place], word[begin:end])
-            base = offsets[number][0]
-            pieces[place] = ShownPiece(label, 0, base + begin, base + end, number)
-    num_all = len(ids) + tokenizer.num_special_tokens(1)
-    return ShownText((sentence.text,), _number_words(pieces), num_all, kept, encoded)
+    borders: list[int] = []  # the first token of each word in the row, and the end of the last word
+    if num_words:
+        borders = encoded.alignment[0].tokens.tolist()
+        borders.append(borders[0] + int(word_ends[num_words - 1]))
+    for number, (first, end) in enumerate(pairwise(borders)):
+        word = shown.words[number]
+        spans = tokenizer.encode(word).offsets[1:-1]
+        if len(spans) != end - first:  # such as a word that becomes [UNK]
+            spans = [(0, len(word))] * (end - first)
+        word_start = offsets[number][0]
+        for position, (span_start, span_end) in zip(range(first, end), spans, strict=True):
+            label = format_token(tokenizer, row[position], word[span_start:span_end])
+            pieces[position] = ShownPiece(
+                label, 0, word_start + span_start, word_start + span_end, number
+            )
+    return ShownText((sentence.text,), number_words(pieces), len(ids) + num_special, shown, encoded)
 
 
-def _number_words(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
-    """Number words along the row, special tokens included."""
+def number_words(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
+    """Number the words along the row from 0; each special token counts as a word.
+
+    Args:
+        pieces: neighbours are of one word if they have the same `part` and the same `word`.
+    """
     numbered: list[ShownPiece] = []
-    before: tuple[int | None, int] | None = None
+    number = -1
+    previous: ShownPiece | None = None
     for piece in pieces:
-        key = piece.part, piece.word
-        is_new = piece.part is None or key != before
-        word = (numbered[-1].word + is_new) if numbered else 0
-        numbered.append(replace(piece, word=word))
-        before = key
+        is_same_word = (
+            previous is not None
+            and piece.part is not None
+            and (piece.part, piece.word) == (previous.part, previous.word)
+        )
+        if not is_same_word:
+            number += 1
+        numbered.append(replace(piece, word=number))
+        previous = piece
     return tuple(numbered)
 
 
-def spell_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:
+def format_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:
     """Return a token's text for people.
 
     Args:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.inspection.decisions import Decision
-from bertsmith.inspection.explanations import MAX_EXPLAINED, count_affordable, count_points
+from bertsmith.inspection.explanations import MAX_EXPLAINED, count_explained, count_points
 from bertsmith.inspection.head_statistics import StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
 from bertsmith.inspection.look_result import Look
@@ -19,16 +19,21 @@ from bertsmith.inspection.neurons import plain_neurons
 from bertsmith.inspection.page_limits import count_page_tokens
 from bertsmith.inspection.plain_values import (
     ALPHABET,
+    format_weights,
     likely_words,
     plain_attribution,
     plain_decision,
     plain_piece,
     plain_statistics,
-    spell_weights,
 )
 from bertsmith.inspection.run_steps import choose_checkpoints, other_model, step_of
 from bertsmith.inspection.saliency import Attribution, Target, integrate_until_complete
-from bertsmith.inspection.shown_text import ShownPiece, check_given_texts, spell_token
+from bertsmith.inspection.shown_text import (
+    ShownPiece,
+    check_given_texts,
+    format_token,
+    number_words,
+)
 from bertsmith.inspection.system_reader import (
     ShownGpt,
     ShownSystem,
@@ -59,7 +64,8 @@ NUM_NEXT = 5
 class ReadSystem:
     """A system with the texts that it reads.
 
-    `pieces` are the tokens of each sequence; `num_all` counts them before they were cut.
+    `pieces` are the tokens of each sequence. `num_all` is the number of all tokens before the
+    sequences were cut.
     """
 
     reader: ShownSystem
@@ -153,11 +159,11 @@ def look_at_system(
     outputs = reader.compute()
     decisions = _decide(read, outputs)
     attributions = _explain(read, decisions)
-    others = None
+    without_heads = None
     if heads:
         names = [f"{layer + 1}.{head + 1}" for layer, head in heads]
         changed = _decide(read, reader.compute(heads))
-        others = {"heads": names, "decisions": list(map(plain_decision, changed))}
+        without_heads = {"heads": names, "decisions": list(map(plain_decision, changed))}
     last = reader.parts[-1]
     steps, num_steps = _look_at_steps(read, path, outputs) if checkpoints else ([], 0)
     folder = Path(path)
@@ -190,7 +196,7 @@ def look_at_system(
         "neurons": plain_neurons(outputs.head_vectors),
         "numSteps": num_steps,
         "saliency": list(map(plain_attribution, attributions)),
-        "without": others,
+        "without": without_heads,
         "lens": {
             "tokens": [
                 likely_words(read.tokenizer, reader.logits_of(hidden).numpy())
@@ -206,12 +212,12 @@ def look_at_system(
 def _look_at_steps(
     read: ReadSystem, folder: str | Path, outputs: SystemOutputs
 ) -> tuple[list[dict[str, Any]], int]:
-    """Compute the frames of the checkpoints of a run; also return how many checkpoints there are.
+    """Compute the frame of each shown checkpoint; also return how many checkpoints the run has.
 
-    All of them read the same tokens, those that the model of the folder reads or writes.
+    All checkpoints read the same tokens, those that the model of the folder reads or writes.
 
     Raises:
-        CheckpointError: there are none, or one of another model, or a damaged one.
+        CheckpointError: there is no checkpoint, or one is damaged or of another model.
     """
     num_weights = sum(weights.numel() for layers in outputs.attentions for weights in layers)
     chosen, count = choose_checkpoints(folder, num_weights)
@@ -230,7 +236,8 @@ def _look_at_steps(
 def _frame(
     step: int | None, outputs: SystemOutputs, decisions: Sequence[Decision]
 ) -> dict[str, Any]:
-    weights = [spell_weights(layers) for layers in outputs.attentions]
+    """Return the part of the page's data that differs between the checkpoints of a run."""
+    weights = [format_weights(layers) for layers in outputs.attentions]
     return {"step": step, "weights": weights, "decisions": list(map(plain_decision, decisions))}
 
 
@@ -242,12 +249,12 @@ def _read_gpt(
     model = load_gpt(path).to(select_device(device)).requires_grad_(False)
     tokenizer = load_tokenizer(path)
     config = model.config
-    limit = _limit(max_length, config.n_positions, config.n_layer * config.n_head)
+    limit = _limit_length(max_length, config.n_positions, config.n_layer * config.n_head)
     start = tokenizer.cls_id if config.bos_token_id is None else config.bos_token_id
     ids, pieces = _encode_given(tokenizer, text, 0)
     shown = (_special(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
-    return ReadSystem(reader, (text,), (_numbered(shown),), 1 + len(ids), tokenizer)
+    return ReadSystem(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
 
 
 def _read_transformer(
@@ -276,7 +283,7 @@ def _read_writer(
     tokenizer = load_tokenizer(path)
     encoder, decoder = heads_of(model)
     num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
-    limit = _limit(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
+    limit = _limit_length(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
     ids, pieces = _encode_given(tokenizer, text, 0)
     source = [*ids[: limit - 1], model.end_id]
     if pair:
@@ -285,15 +292,15 @@ def _read_writer(
     else:
         (answer,) = write_targets(model, [source], limit - 1)
         written = [id_ for id_ in answer if id_ != model.end_id]
-        target_text, target_pieces = _spell(tokenizer, written, 1)
+        target_text, target_pieces = _decode(tokenizer, written, 1)
     num_all = 2 + len(ids) + len(written)
     written, target_pieces = written[: limit - 1], target_pieces[: limit - 1]
     # A T5 normalizes the vectors that it reads, so all points of a path from zero look alike to it.
     baseline_id = tokenizer.unk_id if isinstance(model, T5) else None
     reader = ShownWriter(model, source, [model.start_id, *written], baseline_id)
     shown = (
-        _numbered((*pieces[: limit - 1], _special(tokenizer, model.end_id))),
-        _numbered((_special(tokenizer, model.start_id), *target_pieces)),
+        number_words((*pieces[: limit - 1], _special(tokenizer, model.end_id))),
+        number_words((_special(tokenizer, model.start_id), *target_pieces)),
     )
     return ReadSystem(reader, (text, target_text), shown, num_all, tokenizer)
 
@@ -308,19 +315,24 @@ READERS: dict[str, Read] = {"gpt2": _read_gpt, "marian": _read_transformer, "t5"
 """The systems that can be looked into, by the `model_type` of their folders."""
 
 
-def _limit(asked: int | None, longest: int, num_heads: int) -> int:
-    if asked is None:
+def _limit_length(max_length: int | None, longest: int, num_heads: int) -> int:
+    """Return how many tokens of a sequence are shown.
+
+    Raises:
+        ConfigError: the user asks for a number of tokens that the model cannot read.
+    """
+    if max_length is None:
         return min(longest, count_page_tokens(num_heads))
-    if not 2 <= asked <= longest:
+    if not 2 <= max_length <= longest:
         raise ConfigError(
-            f"{option('max_length')}: found {asked}; this model reads 2 to {longest} tokens. "
+            f"{option('max_length')}: found {max_length}; this model reads 2 to {longest} tokens. "
             "Choose a number in that range."
         )
-    return asked
+    return max_length
 
 
 def _special(tokenizer: Tokenizer, id_: int) -> ShownPiece:
-    return ShownPiece(spell_token(tokenizer, id_, ""), None, 0, 0, 0)
+    return ShownPiece(format_token(tokenizer, id_, ""), None, 0, 0, 0)
 
 
 def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list[ShownPiece]]:
@@ -328,14 +340,17 @@ def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list
     encoding = tokenizer.encode(text)
     ids: list[int] = []
     pieces: list[ShownPiece] = []
+    word = -1
     for id_, sequence, (start, end) in zip(
         encoding.ids, encoding.sequence_ids, encoding.offsets, strict=True
     ):
-        if sequence is not None:
-            ids.append(id_)
-            continues = int(bool(pieces) and bool(tokenizer.continues_word[id_]))
-            label = spell_token(tokenizer, id_, text[start:end])
-            pieces.append(ShownPiece(label, part, start, end, continues))
+        if sequence is None:  # a special token
+            continue
+        if not pieces or not tokenizer.continues_word[id_]:
+            word += 1
+        ids.append(id_)
+        label = format_token(tokenizer, id_, text[start:end])
+        pieces.append(ShownPiece(label, part, start, end, word))
     return ids, pieces
 
 
@@ -354,59 +369,50 @@ def _encode_given(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int]
     return ids, pieces
 
 
-def _spell(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, list[ShownPiece]]:
-    """Write ids as a text in which each token can be located."""
+def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, list[ShownPiece]]:
+    """Decode ids to a text in which each token can be located."""
     text = tokenizer.decode(ids)
-    again, pieces = _encode(tokenizer, text, part)
-    if again == list(ids):
+    ids_of_text, pieces = _encode(tokenizer, text, part)
+    if ids_of_text == list(ids):
         return text, pieces
-    labels = [spell_token(tokenizer, id_, "") for id_ in ids]
-    ends = np.cumsum([len(label) + 1 for label in labels]) - 1
-    located = [
-        ShownPiece(label, part, int(end) - len(label), int(end), 0)
-        for label, end in zip(labels, ends, strict=True)
-    ]
-    return " ".join(labels), located
-
-
-def _numbered(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
-    """Number the words of pieces whose `word` says whether they continue the one before."""
-    numbers = np.cumsum([1 - piece.word for piece in pieces]) - 1
-    return tuple(
-        ShownPiece(piece.token, piece.part, piece.start, piece.end, int(number))
-        for piece, number in zip(pieces, numbers, strict=True)
-    )
+    # The text has other tokens than the model wrote: join the tokens with spaces instead.
+    labels = [format_token(tokenizer, id_, "") for id_ in ids]
+    pieces = []
+    start = 0
+    for word, label in enumerate(labels):
+        pieces.append(ShownPiece(label, part, start, start + len(label), word))
+        start += len(label) + 1
+    return " ".join(labels), pieces
 
 
 def _decide(read: ReadSystem, outputs: SystemOutputs) -> list[Decision]:
     """List the likeliest next tokens of a text, or each token of a target with its probability."""
     tokenizer = read.tokenizer
-    shares = read.reader.logits_of(outputs.hidden_states[-1]).softmax(-1)
+    probabilities = read.reader.logits_of(outputs.hidden_states[-1]).softmax(-1)
     if isinstance(read.reader, ShownWriter):
         target = [*read.reader.sequences[1][1:], read.reader.model.end_id]
         cells = list(enumerate(target))
     else:
-        last = len(shares) - 1
-        cells = [
-            (last, id_) for id_ in shares[-1].topk(min(NUM_NEXT, shares.shape[1])).indices.tolist()
-        ]
+        last = len(probabilities) - 1
+        likeliest = probabilities[last].topk(min(NUM_NEXT, probabilities.shape[1])).indices
+        cells = [(last, id_) for id_ in likeliest.tolist()]
     return [
         Decision(
-            spell_token(tokenizer, id_, ""),
-            float(shares[place, id_]),
-            target=Target.of(place, id_),
+            format_token(tokenizer, id_, ""),
+            float(probabilities[position, id_]),
+            target=Target.of(position, id_),
         )
-        for place, id_ in cells
+        for position, id_ in cells
     ]
 
 
 def _explain(read: ReadSystem, decisions: Sequence[Decision]) -> list[Attribution | None]:
     reader = read.reader
     num_tokens = sum(map(len, reader.sequences))
-    weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())
-    count = min(MAX_EXPLAINED, count_affordable(weights, num_tokens, MAX_EXPLAINED))
+    num_weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())
+    count = count_explained(num_weights, num_tokens, MAX_EXPLAINED)
     targets = [each.target for each in decisions[:count] if each.target is not None]
-    max_points = count_points(weights, num_tokens, len(targets))
+    max_points = count_points(num_weights, num_tokens, len(targets))
     with torch.enable_grad():
         results = integrate_until_complete(reader.logits, reader.ends(), targets, max_points)
     return [*results, *[None] * (len(decisions) - len(results))]

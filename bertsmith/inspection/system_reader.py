@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from bertsmith.data.batches import pack
 from bertsmith.inspection.head_vectors import HeadVectors, recording_vectors
 from bertsmith.inspection.module_hooks import (
-    Place,
+    AttentionKey,
     ids_on,
     recording_attention,
     recording_inputs,
     recording_outputs,
     replacing_words,
 )
-from bertsmith.inspection.saliency import Target
+from bertsmith.inspection.saliency import Target, sum_cells
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.t5 import T5, T5Config
@@ -59,7 +59,8 @@ class SystemOutputs:
 class ShownSystem(ABC):
     """A system and the sequences of token ids that it reads.
 
-    `kept` are ids that the baseline of the attributions keeps, such as the start token.
+    The attributions compare them with a baseline. `kept_ids` are the token ids that it keeps, such
+    as the start token. `baseline_id` replaces the other ones, or vectors of zeros if it is None.
     """
 
     model: Any
@@ -68,11 +69,11 @@ class ShownSystem(ABC):
     def __init__(
         self,
         sequences: Sequence[Sequence[int]],
-        kept: Sequence[int],
+        kept_ids: Sequence[int],
         baseline_id: int | None = None,
     ) -> None:
         self.sequences = sequences
-        self.kept = kept
+        self.kept_ids = kept_ids
         self.baseline_id = baseline_id
 
     def with_model(self, model: Any) -> Self:
@@ -95,7 +96,7 @@ class ShownSystem(ABC):
         """Return for each token the logits of the token that follows it, [tokens, vocabulary]."""
 
     @abstractmethod
-    def attention_modules(self) -> Mapping[Place, nn.Module]:
+    def attention_modules(self) -> Mapping[AttentionKey, nn.Module]:
         """Return the modules of attention by their part and layer."""
 
     @abstractmethod
@@ -108,62 +109,57 @@ class ShownSystem(ABC):
 
     @torch.no_grad()
     def compute(self, without: Sequence[tuple[int, int]] = ()) -> SystemOutputs:
-        """Compute attention and logits, without these heads (layer and head) of the first part."""
-        recorded: dict[Place, Tensor] = {}
-        silent: dict[Place, list[int]] = {}
+        """Compute attention and vectors, without these heads (layer and head) of the first part."""
+        recorded: dict[AttentionKey, Tensor] = {}
+        disabled: dict[AttentionKey, list[int]] = {}
         for layer, head in without:
-            silent.setdefault((0, layer), []).append(head)
+            disabled.setdefault((0, layer), []).append(head)
         modules = self.attention_modules()
         with (
-            recording_attention(modules, recorded.__setitem__, silent),
+            recording_attention(modules, recorded.__setitem__, disabled),
             recording_vectors(modules.values()) as calls,
             recording_outputs(self.layers()) as outputs,
             recording_inputs(self.layers()[0]) as inputs,
         ):
             hidden = self.encode()
-        rows, columns = ([len(self.sequences[s]) for s in sides] for sides in self._sides())
-        attentions = tuple(
-            tuple(
-                recorded[number, layer][:, : rows[number], : columns[number]]
-                for layer in range(part.layers)
-            )
-            for number, part in enumerate(self.parts)
-        )
         calls_by_module = {call.module: call for call in calls}
-        head_vectors = tuple(
-            tuple(
-                calls_by_module[modules[number, layer]].vectors(rows[number], columns[number])
-                for layer in range(part.layers)
+        attentions = []
+        head_vectors = []
+        for number, part in enumerate(self.parts):
+            # Padding is cut off.
+            num_rows, num_columns = (
+                len(self.sequences[part.rows]),
+                len(self.sequences[part.columns]),
             )
-            for number, part in enumerate(self.parts)
-        )
+            keys = [(number, layer) for layer in range(part.layers)]
+            attentions.append(tuple(recorded[key][:, :num_rows, :num_columns] for key in keys))
+            part_calls = [calls_by_module[modules[key]] for key in keys]
+            head_vectors.append(tuple(call.vectors(num_rows, num_columns) for call in part_calls))
         length = len(self.sequences[-1])
-        lower = [self.finish(each[:length]) for each in (*inputs[:1], *outputs[:-1])]
-        return SystemOutputs(attentions, (*lower, hidden), head_vectors)
+        embedded = inputs[0]  # what enters the first layer
+        lower = [self.finish(each[:length]) for each in (embedded, *outputs[:-1])]
+        return SystemOutputs(tuple(attentions), (*lower, hidden), tuple(head_vectors))
 
     @torch.no_grad()
     def logits_of(self, hidden: Tensor) -> Tensor:
         """Return each token's logits of the next token, fp32 [tokens, vocabulary], on the CPU."""
         return self.compute_logits(hidden).float().cpu()
 
-    def _sides(self) -> tuple[list[int], list[int]]:
-        return [part.rows for part in self.parts], [part.columns for part in self.parts]
-
     def ends(self) -> tuple[Tensor, Tensor]:
         """Return the word vectors of the baseline and of all sequences, fp32 [tokens, hidden].
 
         In the baseline, a vector of zeros, or that of `baseline_id`, takes the place of each word
-        that is not in `kept`.
+        that is not in `kept_ids`.
         """
         ids = [each for sequence in self.sequences for each in sequence]
         weight = self.word.weight.detach()
-        end = weight[ids_on(ids, weight.device)].float()
-        is_kept = np.isin(ids, list(self.kept))
-        hidden = torch.zeros_like(end)
+        vectors = weight[ids_on(ids, weight.device)].float()
+        replacement = torch.zeros_like(vectors)
         if self.baseline_id is not None:
-            hidden += weight[self.baseline_id].float()
-        start = torch.where(torch.from_numpy(is_kept).to(weight.device)[:, None], end, hidden)
-        return start, end
+            replacement += weight[self.baseline_id].float()
+        is_kept = torch.from_numpy(np.isin(ids, list(self.kept_ids))).to(weight.device)
+        baseline = torch.where(is_kept[:, None], vectors, replacement)
+        return baseline, vectors
 
     def logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
         """Compute the logit of each target, fp32 [copies, targets], as `LogitsOf` says."""
@@ -174,18 +170,16 @@ class ShownSystem(ABC):
         with replacing_words(self.word, vectors):
             hidden = self.encode(copies)
         positions = sorted({position for each in targets for position, _ in each.cells})
-        rows = {position: row for row, position in enumerate(positions)}
         chosen = hidden.view(copies, lengths[-1], -1)[:, positions].flatten(0, 1)
         logits = self.compute_logits(chosen).float().view(copies, len(positions), -1)
-        sums = [sum(logits[:, rows[p], output] for p, output in each.cells) for each in targets]
-        return torch.stack(sums, dim=1)  # type: ignore[arg-type]
+        return sum_cells(logits, positions, targets)
 
 
 class ShownGpt(ShownSystem):
     """A GPT, which reads one text from left to right."""
 
-    def __init__(self, model: Gpt, ids: Sequence[int], kept: Sequence[int]) -> None:
-        super().__init__([ids], kept)
+    def __init__(self, model: Gpt, ids: Sequence[int], kept_ids: Sequence[int]) -> None:
+        super().__init__([ids], kept_ids)
         self.model = model
         config = model.config
         self.parts = (AttentionPart("the text to itself", config.n_layer, config.n_head),)
@@ -202,7 +196,7 @@ class ShownGpt(ShownSystem):
     def compute_logits(self, hidden: Tensor) -> Tensor:
         return self.model.compute_logits(hidden)
 
-    def attention_modules(self) -> Mapping[Place, nn.Module]:
+    def attention_modules(self) -> Mapping[AttentionKey, nn.Module]:
         return {(0, n): layer.attention for n, layer in enumerate(self.model.layers)}
 
     def layers(self) -> Sequence[nn.Module]:
@@ -248,7 +242,7 @@ class ShownWriter(ShownSystem):
     def compute_logits(self, hidden: Tensor) -> Tensor:
         return self.model.compute_logits(hidden)
 
-    def attention_modules(self) -> Mapping[Place, nn.Module]:
+    def attention_modules(self) -> Mapping[AttentionKey, nn.Module]:
         encoder = {(0, n): layer.attention for n, layer in enumerate(self.model.encoder)}
         decoder = {(1, n): layer.attention for n, layer in enumerate(self.model.decoder)}
         cross = {(2, n): layer.source_attention for n, layer in enumerate(self.model.decoder)}

@@ -22,7 +22,7 @@ from bertsmith.data.columns import Columns
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
 from bertsmith.inspection.look import look
 from bertsmith.inspection.page import page_data
-from bertsmith.inspection.plain_values import ALPHABET, spell_weights
+from bertsmith.inspection.plain_values import ALPHABET, format_weights
 from bertsmith.inspection.saliency import TOLERANCE
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import TASK_SETTINGS
@@ -134,7 +134,7 @@ def test_the_last_layer_of_the_lens_is_the_prediction(case):
 
 def test_the_page_holds_the_weights_to_a_level(case):
     _, _, result = case
-    text = spell_weights(result.decided.layers.attentions)
+    text = format_weights(result.decided.layers.attentions)
     weights = np.stack(result.attentions)
     assert len(text) == weights.size
     levels = np.array([ALPHABET.index(character) for character in text]) / (len(ALPHABET) - 1)
