@@ -65,6 +65,12 @@ def versions(*packages: str) -> dict[str, str]:
     return found
 
 
+def core_seconds() -> float:
+    """Return the processor time of this process and of those that it started."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 def machine(*packages: str) -> str:
     """Describe what a figure was measured on, with the versions of packages besides torch."""
     import torch

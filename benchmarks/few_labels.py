@@ -21,7 +21,7 @@ import argparse
 import csv
 import json
 import lzma
-import os
+import re
 import shlex
 import subprocess
 import time
@@ -34,11 +34,27 @@ from typing import Any
 import numpy as np
 
 import bertsmith
-from benchmarks.common import DATA, ROOT, machine, published_model, spread, table
+from benchmarks.common import (
+    DATA,
+    ROOT,
+    core_seconds,
+    machine,
+    published_model,
+    spread,
+    table,
+)
+from benchmarks.few_labels_names import (
+    NAMES,
+    WORD_LABELS,
+    draw_sentences,
+    measure_names,
+    read_sentences,
+)
 from bertsmith.finetuning.heads import MANY_TO_COMPARE, head_for_few
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.tfidf import build_tfidf
+from bertsmith.training.recorder import Callback, Status
 
 PAGE = ROOT / "benchmarks" / "few-labels.md"
 PUBLISHED = "all-MiniLM-L6-v2"
@@ -65,9 +81,18 @@ SETFIT = f"{PUBLISHED}, SetFit 1.2"
 MODEL2VEC = f"{PUBLISHED} as model2vec, logistic regression"
 PEERS = {"setfit": "few_labels_setfit.py", "model2vec": "few_labels_model2vec.py"}
 """Scripts beside this one that run in environments of their own."""
+NAMES_NOTE = (
+    "F1 of the names in percent. A label is a sentence here, whose every word is labelled. TF-IDF, "
+    "SetFit, and the linear and contrastive head are for whole texts and label no words."
+)
+SPEED = "training_texts_per_core_second"
+"""Texts that an encoder learns from, in pairs, per second of a core: without loading the model,
+fitting the head and saving both."""
 
 Rows = tuple[list[str], list[str]]
 Figures = dict[str, Any]
+Way = tuple[str, str, Path | None]
+"""The title of a way, its head or peer, and its model."""
 BySeed = Mapping[int, Figures]
 """The figures of a way by its sample."""
 ByCount = dict[int, dict[str, dict[int, Figures]]]
@@ -121,11 +146,11 @@ def read_acceptability(path: Path) -> Rows:
     return [row[3] for row in rows], [row[1] for row in rows]
 
 
-def read_sets() -> dict[str, tuple[Rows, Rows]]:
+def read_sets() -> dict[str, tuple[Any, Any]]:
     """Return training and eval rows by the name of the set."""
     genres, chinese = DATA / "ud_english_ewt", DATA / "chnsenticorp"
     acceptability = DATA / "glue" / "CoLA"
-    sets = {
+    sets: dict[str, tuple[Any, Any]] = {
         "SST-2": (
             read_rows(DATA / "glue" / "SST-2" / "train.tsv", "sentence"),
             read_rows(DATA / "glue" / "SST-2" / "dev.tsv", "sentence"),
@@ -148,11 +173,13 @@ def read_sets() -> dict[str, tuple[Rows, Rows]]:
             read_acceptability(acceptability / "dev.tsv"),
         ),
     }
+    names = DATA / "conll2003"
+    sets[NAMES] = read_sentences(names / "eng.train"), read_sentences(names / "eng.testa")
     return {name: (shuffled(train, POOL), shuffled(test, MAX_EVAL_TEXTS))
             for name, (train, test) in sets.items()}  # fmt: skip
 
 
-def shuffled(rows: Rows, most: int) -> Rows:
+def shuffled(rows: tuple[list[Any], list[Any]], most: int) -> tuple[list[Any], list[Any]]:
     """Draw at most `most` rows in random order, always the same ones."""
     order = np.random.default_rng(0).permutation(len(rows[0]))[:most]
     return [rows[0][index] for index in order], [rows[1][index] for index in order]
@@ -173,16 +200,17 @@ def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -
 
     `core_seconds` are those of all cores together, which other programs lengthen little.
     """
+    clock = StepClock()
     began, began_core = time.perf_counter(), core_seconds()
     classifiers: list[Any] = []
     if model is None:
-        classifiers.append(build_tfidf().fit(*sample))
+        classifiers.append(build_word_counts(sample[0]).fit(*sample))
     else:
         head, num_seeds = ("fine-tuned", NUM_SEEDS) if way == "average" else (way, 1)
         for each in range(seed, seed + num_seeds):
             options: Any = {"head": head, "seed": each, "verbose": 0}
             classifiers.append(bertsmith.TextClassifier(model, **options))
-            classifiers[-1].fit(*sample, eval=None)
+            classifiers[-1].fit(*sample, eval=None, callbacks=[clock])
     seconds, used = time.perf_counter() - began, core_seconds() - began_core
     likely = np.mean([each.predict_proba(test[0]) for each in classifiers], axis=0)
     answers = np.asarray(classifiers[0].classes_)[likely.argmax(1)]
@@ -190,16 +218,34 @@ def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -
     figures: Figures = {"accuracy": accuracy, "seconds": seconds, "core_seconds": used}
     if way == "contrastive":
         texts = classifiers[0].result_.training.steps * min(len(sample[0]), STEP)
-        figures["texts_per_core_second"] = texts / used
+        figures[SPEED] = texts / clock.core_seconds
     elif way == "auto":
         figures["chosen"] = classifiers[0].result_.choice.chosen
     return figures
 
 
-def core_seconds() -> float:
-    """Return the processor time of this process and of those that it started."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+def build_word_counts(texts: Sequence[str]) -> Any:
+    """Build TF-IDF and logistic regression; Chinese has no spaces, so its characters count."""
+    num_chinese = sum(bool(re.search("[\u4e00-\u9fff]", text)) for text in texts)
+    analyzer = "char" if num_chinese > len(texts) / 2 else "word"
+    return build_tfidf().set_params(tfidfvectorizer__analyzer=analyzer)
+
+
+class StepClock(Callback):
+    """Takes the processor time from the start of a training, with its model loaded, to its end."""
+
+    def __init__(self) -> None:
+        self.began = self.ended = 0.0
+
+    @property
+    def core_seconds(self) -> float:
+        return self.ended - self.began
+
+    def begin(self, computing: str) -> None:
+        self.began = core_seconds()
+
+    def on_step(self, entry: Mapping[str, Any], status: Status) -> None:
+        self.ended = core_seconds()
 
 
 def setfit_name(iterations: int | None) -> str:
@@ -228,7 +274,7 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
     commands = results.setdefault("commands", [])
     if (command := describe_call(args)) not in commands:
         commands.append(command)
-    ways: list[tuple[str, str, Path | None]] = [] if args.no_words else [(WORDS, "", None)]
+    ways: list[Way] = [] if args.no_words else [(WORDS, "", None)]
     ways += [
         (f"{name}, {HEADS[head]}", head, path)
         for name, path in models.items()
@@ -242,12 +288,15 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
     for seed in range(1, args.samples + 1):
         for name, (train, test) in sets.items():
             for count in args.labels:
-                sample = draw(train, count, seed)
-                for title, head, model in ways:
+                is_names = name == NAMES
+                sample = (draw_sentences if is_names else draw)(train, count, seed)
+                for title, head, model in ways_for_names(ways) if is_names else ways:
                     key = f"{name} | {count} | {title} | {seed}"
                     if key in results:
                         continue
-                    if head in PEERS:
+                    if is_names:
+                        figures = measure_names(model, sample, test, seed)
+                    elif head in PEERS:
                         figures = measure_peer(head, args, sample, test, seed)
                     elif (chosen := head_by_rule(head, model, sample)) is not None and (
                         equal := key.replace(AUTO, HEADS[chosen])
@@ -258,6 +307,11 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                     results[key] = figures
                     print(key, results[key], flush=True)
                     target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def ways_for_names(ways: Sequence[Way]) -> list[Way]:
+    """Return the ways that label words: fine-tuning, and each word's most frequent label."""
+    return [(WORD_LABELS, "", None), *(way for way in ways if way[1] == "fine-tuned")]
 
 
 def head_by_rule(head: str, model: Path | None, sample: Rows) -> str | None:
@@ -313,9 +367,13 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield f"## {name}, {count_noun(max(samples), 'sample')}"
         yield ""
+        if name == NAMES:
+            yield NAMES_NOTE
+            yield ""
         rows = [[way, *(cell(by_count[count].get(way, {}), max(samples)) for count in counts)]
                 for way in sorted(ways)]  # fmt: skip
-        yield from table(["", *(f"{count:,} labels" for count in counts)], rows)
+        unit = "sentences" if name == NAMES else "labels"
+        yield from table(["", *(f"{count:,} {unit}" for count in counts)], rows)
         yield from speeds(by_count)
     yield from recommendations(figures)
 
@@ -344,8 +402,7 @@ def speeds(by_count: ByCount) -> Iterator[str]:
             way: float(np.median(speeds))
             for way, runs in by_count[count].items()
             if not way.endswith(AUTO)
-            and (speeds := [run["texts_per_core_second"] for run in runs.values()
-                           if "texts_per_core_second" in run])
+            and (speeds := [run[SPEED] for run in runs.values() if SPEED in run])
         }  # fmt: skip
         if len(of_ways) > 1:
             shown = ", ".join(f"{way} {value:,.1f}" for way, value in of_ways.items())
@@ -407,13 +464,14 @@ def lead(runs: BySeed, others: BySeed) -> float:
 
 
 def cell(runs: BySeed, usual: int) -> str:
-    """Format the accuracies of a way and its seconds."""
+    """Format the scores of a way and its seconds."""
     if not runs:
         return ""
     number = "" if len(runs) == usual else f" [{len(runs)}]"
     used = [run["core_seconds"] for run in runs.values() if "core_seconds" in run]
     seconds = f" ({np.median(used):.1f} s)" if used else ""
-    return f"{spread(100 * run['accuracy'] for run in runs.values())}{number}{seconds}"
+    scores = (100 * run.get("f1", run.get("accuracy", 0.0)) for run in runs.values())
+    return f"{spread(scores)}{number}{seconds}"
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -14,6 +15,17 @@ from setfit import SetFitModel, Trainer, TrainingArguments
 
 BATCH = 16
 """Pairs of a step, SetFit's default."""
+
+
+class TimedTrainer(Trainer):
+    """Takes the processor time in which the encoder learns from pairs."""
+
+    encoder_seconds = 0.0
+
+    def train_embeddings(self, *given: Any, **options: Any) -> None:
+        began = time.process_time()
+        super().train_embeddings(*given, **options)
+        self.encoder_seconds = time.process_time() - began
 
 
 def main(task_file: str, out: str) -> None:
@@ -31,7 +43,7 @@ def main(task_file: str, out: str) -> None:
         num_iterations=task["iterations"],
         batch_size=BATCH,
     )
-    trainer = Trainer(model=model, args=options, train_dataset=rows)
+    trainer = TimedTrainer(model=model, args=options, train_dataset=rows)
     began, began_core = time.perf_counter(), time.process_time()
     trainer.train()
     seconds, core_seconds = time.perf_counter() - began, time.process_time() - began_core
@@ -42,7 +54,7 @@ def main(task_file: str, out: str) -> None:
         "accuracy": float((answers == gold).mean()),
         "seconds": seconds,
         "core_seconds": core_seconds,
-        "texts_per_core_second": texts / core_seconds,
+        "training_texts_per_core_second": texts / trainer.encoder_seconds,
     }
     print(json.dumps(figures))
 

@@ -12,7 +12,7 @@ from torch_threads import threads
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
-from benchmarks import few_labels, gpu, lineage, quality  # noqa: E402
+from benchmarks import few_labels, few_labels_names, gpu, lineage, quality  # noqa: E402
 from benchmarks.serving import __main__ as serving  # noqa: E402
 from benchmarks.speed import readme, time_to_quality  # noqa: E402
 from benchmarks.speed.contest import Claim, Contender, Contest, run  # noqa: E402
@@ -242,6 +242,60 @@ def test_the_page_of_the_lineage_has_the_tables_of_each_corpus(tmp_path):
     assert "| gpt | 1,234 | 6.00 | 50,000 | 2.100 ± 0.141 | 25.0 ± 0.0 |" in text
     assert "| gpt | 75.0 ± 1.4 ≈ | – |" in text and "masked LM" not in text
     assert "plot 12, end 4" in text and "Failed: gpt, seed 1" in text
+
+
+def test_the_page_of_few_labels_gives_names_in_sentences_and_f1():
+    name = few_labels_names.NAMES
+    results = {"machine": "a processor", "commands": []}
+    for seed, f1 in enumerate((0.5, 0.7), start=1):
+        results[f"{name} | 64 | m, fine-tuned | {seed}"] = {"f1": f1, "core_seconds": 2.0}
+    lines = list(few_labels.page(results))
+    assert lines[-5].startswith("F1 of the names") and lines[-3] == "| | 64 sentences |"
+    assert lines[-1] == "| m, fine-tuned | 60.0 ± 14.1 (2.0 s) |"
+
+
+def test_texts_of_pairs_are_compared_where_two_ways_learn_from_them():
+    results = {"machine": "a processor", "commands": []}
+    for way, speed in (("m, contrastive head", 100.0), ("m, SetFit", 25.0)):
+        results[f"films | 16 | {way} | 1"] = {"accuracy": 0.5, few_labels.SPEED: speed}
+    results["goods | 16 | m, SetFit | 1"] = {"accuracy": 0.5, few_labels.SPEED: 25.0}
+    (line,) = (line for line in few_labels.page(results) if "per second of a core" in line)
+    assert line.endswith("16 labels: m, contrastive head 100.0, m, SetFit 25.0.")
+
+
+NAMES = """-DOCSTART- -X- O O
+
+Ada NNP I-NP I-PER
+Bell NNP B-NP B-PER
+flew VBD I-VP O
+
+Rome NNP I-NP I-LOC
+slept VBD I-VP O
+late RB I-ADVP O
+"""
+
+
+def test_the_baseline_of_names_learns_each_words_label(tmp_path):
+    file = tmp_path / "names.txt"
+    file.write_text(NAMES, encoding="utf-8")
+    sentences = few_labels_names.read_sentences(file)
+    assert sentences[0] == [["Ada", "Bell", "flew"], ["Rome", "slept", "late"]]
+    assert sentences[1] == [["B-PER", "B-PER", "O"], ["B-LOC", "O", "O"]]
+    drawn = few_labels_names.draw_sentences(sentences, 2, 3)
+    assert sorted(zip(*drawn, strict=True)) == sorted(zip(*sentences, strict=True))
+    # Two of three names: Nero was in no sentence, and most words are no names.
+    test = [["Ada", "slept"], ["Rome", "Nero"]], [["B-PER", "O"], ["B-LOC", "B-PER"]]
+    figures = few_labels_names.measure_names(None, sentences, test, 1)
+    assert figures == {"f1": pytest.approx(0.8)}
+
+
+def test_chinese_texts_are_counted_by_character():
+    films = few_labels.build_word_counts(["好看", "不好看", "fine"]).fit(
+        ["好看", "不好看", "很好看", "不看"], ["1", "0", "1", "0"]
+    )
+    assert films.predict(["不好"]).tolist() == ["0"]
+    words = few_labels.build_word_counts(["good", "not good"]).fit(["good", "bad"], ["1", "0"])
+    assert list(words[0].vocabulary_) == ["good", "bad"]
 
 
 def test_samples_of_labels_have_every_label_and_repeat_with_the_seed():
