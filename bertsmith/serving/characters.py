@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+CHARACTERS_PER_TOKEN = 4
+"""About as many as in English; Chinese has one or two."""
+
 
 def count_characters(records: Sequence[Mapping[str, Any]]) -> int:
     """Count the characters of all texts in records, also of those in lists."""
@@ -12,3 +15,8 @@ def count_characters(records: Sequence[Mapping[str, Any]]) -> int:
         for value in record.values()
         if isinstance(value, str | list)
     )
+
+
+def likely_tokens(num_characters: int, most: int) -> int:
+    """Guess the number of tokens of texts that are not encoded yet, `most` at most."""
+    return min(num_characters // CHARACTERS_PER_TOKEN, most)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.serving.characters import likely_tokens
 from bertsmith.serving.free_memory import FreeMemory
 from bertsmith.serving.messages import (
     Answers,
@@ -80,7 +81,7 @@ class Engine:
     Args:
         models: by name.
         sender: sends these messages to the HTTP process, a `ComputedBatch` for each batch, and
-            `Waiting` whenever the waiting time changes.
+            `Waiting` after each batch and each `Cancel`.
         max_batch_tokens: largest number of tokens that are computed together; a longer text is
             computed alone.
         max_text_tokens: largest number of tokens of one text, over all its windows.
@@ -103,15 +104,23 @@ class Engine:
         self._encodings: dict[int, TextEncoding] = {}
         """Requests that are not encoded yet, in the order of their turns."""
         self._requests: dict[int, _Request] = {}
-        self._told_seconds = 0.0
+        self._last_number = 0
+        self._busy_since = time.perf_counter()
+        """The end of the last batch, or the time at which a request found the engine idle."""
         self._memory = FreeMemory(max_batch_tokens)
 
     @property
     def is_idle(self) -> bool:
         return not (self._encodings or self.queue)
 
+    def warm_up(self) -> None:
+        """Compute random texts with each model; the first requests find its speed known."""
+        for model in self.models.values():
+            self.speed.add(*model.warm_up(self.max_batch_tokens))
+
     def run(self, inbox: "SimpleQueue[Message]") -> None:
         """Compute what arrives in `inbox`, until a `Stop` has arrived and nothing is left."""
+        self._tell_waiting()
         is_stopping = False
         while not (is_stopping and self.is_idle):
             # All messages are read before a text is encoded: the next one may be a Cancel.
@@ -129,6 +138,9 @@ class Engine:
 
     def accept(self, work: Work) -> None:
         """Let the texts of a request wait for their turn to be encoded."""
+        if self.is_idle:
+            self._busy_since = time.perf_counter()
+        self._last_number = work.number
         self._encodings[work.number] = TextEncoding(
             work, self.models[work.model], self.max_text_tokens
         )
@@ -186,25 +198,23 @@ class Engine:
         if not taken:
             return
         self._compute(taken)
-        self._tell_waiting()
         for number in taken:
             request = self._requests.get(number)
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[number]
                 self.sender.send(_answers(request))
+        self._tell_waiting()
 
     def _tell_waiting(self) -> None:
-        """Send the waiting time of a new request, if it has changed."""
+        """Send the number of tokens that are computed before a new request, and the speed."""
         # Under overload more texts arrive than are encoded between two batches.
         not_encoded = sum(
-            min(encoding.likely_tokens, self.max_batch_tokens)
+            likely_tokens(encoding.num_characters, self.max_batch_tokens)
             for encoding in self._encodings.values()
         )
         encoded = self.queue.tokens_before_new(self.max_batch_tokens)
-        seconds = self.speed.seconds_for(encoded + not_encoded)
-        if seconds != self._told_seconds:
-            self._told_seconds = seconds
-            self.sender.send(Waiting(seconds))
+        num_tokens = encoded + not_encoded
+        self.sender.send(Waiting(self._last_number, num_tokens, self.speed.seconds_per_token))
 
     def _compute(self, taken: Mapping[int, list[int]]) -> None:
         """Compute texts of several requests together; if that fails, each request by itself."""
@@ -228,7 +238,11 @@ class Engine:
             for request in requests
             for index in taken[request.work.number]
         )
-        self.speed.add(num_tokens, seconds)
+        now = time.perf_counter()
+        # A batch behind which nothing waits may be one short text, from which no speed follows.
+        if not self.is_idle:
+            self.speed.add(num_tokens, now - self._busy_since)
+        self._busy_since = now
         self._memory.add(num_tokens)
         self.sender.send(ComputedBatch(sum(map(len, taken.values())), num_tokens))
         for request in requests:

@@ -72,14 +72,13 @@ def _run(connection: Connection, settings: EngineSettings) -> None:
         connection.send(Failed(error.message))
         return
     max_batch_tokens = settings.max_batch_tokens or served_model.tokens_of_all_threads()
-    for model in models.values():
-        model.warm_up(max_batch_tokens)
     engine = engine_module.Engine(
         models,
         connection,
         max_batch_tokens=max_batch_tokens,
         max_text_tokens=settings.max_text_tokens,
     )
+    engine.warm_up()
     inbox: SimpleQueue[Message] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, inbox), daemon=True).start()
     connection.send(Ready([model.info for model in models.values()], max_batch_tokens))

@@ -131,9 +131,13 @@ class Cancelled:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The longest time that a request waits for its turn if it arrives now."""
+    """The work that the engine does before the turn of a request that comes next."""
 
-    seconds: float
+    last_number: int
+    """Number of the latest request that is counted; those with higher ones had not arrived."""
+    num_tokens: int
+    seconds_per_token: float
+    """Of the latest batches under load, with encoding and all other work of the engine."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import math
 
 from bertsmith.serving.problems import invalid, overloaded
+from bertsmith.serving.waiting_time import WaitingTime
 from bertsmith.system.memory import available_bytes
 
 BYTES_PER_CHARACTER = 16
@@ -30,8 +31,7 @@ class Places:
         self.max_seconds = max_seconds
         self.num_taken = 0
         self.num_characters = 0
-        self.waiting_seconds = 0.0
-        """Seconds that a new request waits for its turn, by the engine's latest message."""
+        self.waiting_time = WaitingTime()
 
     def take(self, count: int, num_characters: int) -> None:
         """Take places for the texts of a request.
@@ -59,10 +59,11 @@ class Places:
                 f"{self.max_characters:,}. Send the request again in a moment.",
                 self._seconds_until_room(),
             )
-        if self.waiting_seconds > self.max_seconds:
+        seconds = self.waiting_time.seconds
+        if seconds > self.max_seconds:
             raise overloaded(
-                f"the server is busy: a new request waits for about {self.waiting_seconds:.0f} "
-                f"seconds, and may wait for {self.max_seconds:g}. Send it again later.",
+                f"the server is busy: a new request waits for about {seconds:.0f} seconds, and may "
+                f"wait for {self.max_seconds:g}. Send it again later.",
                 self._seconds_until_room(),
             )
         self.num_taken += count
@@ -70,7 +71,7 @@ class Places:
 
     def _seconds_until_room(self) -> int:
         """Return the whole seconds until every request that waits now has had its turn."""
-        return max(1, math.ceil(self.waiting_seconds))
+        return max(1, math.ceil(self.waiting_time.seconds))
 
     def give_back(self, count: int, num_characters: int) -> None:
         """Give places back, once their texts are computed or nobody waits for them any more."""

@@ -1,4 +1,4 @@
-"""How fast the engine computes, by its latest batches."""
+"""How fast the engine works under load, by its latest batches."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ NUM_BATCHES = 20
 
 
 class RecentSpeed:
-    """Tokens per second over the latest batches together.
+    """Seconds per token over the latest batches together.
 
     It is not a mean of the batches' own rates: a batch of one short text, which has a low rate,
     takes little time and so counts little.
@@ -16,11 +16,12 @@ class RecentSpeed:
         self._batches: deque[tuple[int, float]] = deque(maxlen=NUM_BATCHES)
 
     def add(self, num_tokens: int, seconds: float) -> None:
-        """Add a batch."""
+        """Add a batch, with all the time that it took the engine."""
         self._batches.append((num_tokens, seconds))
 
-    def seconds_for(self, num_tokens: int) -> float:
-        """Return the seconds that so many tokens take; 0 before the first batch."""
+    @property
+    def seconds_per_token(self) -> float:
+        """Seconds that one token takes; 0 before the first batch."""
         tokens = sum(tokens for tokens, _ in self._batches)
         seconds = sum(seconds for _, seconds in self._batches)
-        return num_tokens * seconds / tokens if tokens else 0.0
+        return seconds / tokens if tokens else 0.0

@@ -1,18 +1,23 @@
 """The queue of texts to compute: which of them share the next forward passes.
 
 There is no waiting window: whenever the model is free, it takes the texts that are queued, up to a
-budget of real tokens. Requests take turns: a batch takes one text of each in turn, and a request
+budget of real tokens. Requests take turns: a batch takes some texts of each in turn, and a request
 that was served goes behind all others. So a request with many texts delays another request by one
-batch at most.
+batch at most. A turn is a share of a batch, not one text: where many requests wait, one of many
+short texts would need as many rounds otherwise, and its time would be over.
 """
 
+import math
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+TURNS_OF_BATCH = 4
+"""Number of turns that fill a batch."""
+
 
 @dataclass
-class _Waiting:
+class _Texts:
     """The texts of a request that are not computed yet."""
 
     key: Hashable
@@ -23,12 +28,21 @@ class _Waiting:
     def is_empty(self) -> bool:
         return self.next_text == len(self.costs)
 
+    def take(self, turn_tokens: int, room: float) -> range:
+        """Take the next texts of at most `turn_tokens`, but at least one; none above `room`."""
+        first = self.next_text
+        left = min(max(turn_tokens, self.costs[first]), room)
+        while not self.is_empty and self.costs[self.next_text] <= left:
+            left -= self.costs[self.next_text]
+            self.next_text += 1
+        return range(first, self.next_text)
+
 
 @dataclass
 class RequestQueue:
     """Requests by their numbers, in the order of their turns."""
 
-    _requests: dict[int, _Waiting] = field(default_factory=dict)
+    _requests: dict[int, _Texts] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -39,8 +53,8 @@ class RequestQueue:
         Each request that waits is served at most once before, with at most `max_tokens`.
         """
         return sum(
-            min(sum(waiting.costs[waiting.next_text :]), max_tokens)
-            for waiting in self._requests.values()
+            min(sum(texts.costs[texts.next_text :]), max_tokens)
+            for texts in self._requests.values()
         )
 
     def add(self, number: int, key: Hashable, costs: Sequence[int]) -> None:
@@ -49,7 +63,7 @@ class RequestQueue:
         Args:
             costs: number of tokens of each text, at least one text.
         """
-        self._requests[number] = _Waiting(key, costs)
+        self._requests[number] = _Texts(key, costs)
 
     def cancel(self, number: int) -> bool:
         """Remove the rest of a request; return whether there was one."""
@@ -58,8 +72,9 @@ class RequestQueue:
     def take(self, max_tokens: int) -> list[tuple[int, int]]:
         """Take texts of at most `max_tokens` tokens, but at least one.
 
-        All have the key of the request whose turn it is. The result has pairs of a request's
-        number and the index of its text, in the order of requests and texts.
+        All have the key of the request whose turn it is. A request gets about a quarter of the
+        batch (`TURNS_OF_BATCH`) at each of its turns. The result has pairs of a request's number
+        and the index of its text, in the order of requests and texts.
 
         >>> queue = RequestQueue()
         >>> queue.add(1, "a", [10, 10, 10])
@@ -70,20 +85,19 @@ class RequestQueue:
         if not self._requests:
             return []
         key = next(iter(self._requests.values())).key
-        turns = deque(number for number, waiting in self._requests.items() if waiting.key == key)
+        turns = deque(number for number, texts in self._requests.items() if texts.key == key)
         taken: list[tuple[int, int]] = []
         room = max_tokens
         while turns:
             number = turns.popleft()
-            waiting = self._requests[number]
-            cost = waiting.costs[waiting.next_text]
-            if taken and cost > room:
+            texts = self._requests[number]
+            indices = texts.take(max_tokens // TURNS_OF_BATCH, room if taken else math.inf)
+            if not indices:
                 continue  # a shorter text of another request may still fit
-            room -= cost
-            taken.append((number, waiting.next_text))
-            waiting.next_text += 1
+            room -= sum(texts.costs[index] for index in indices)
+            taken += [(number, index) for index in indices]
             del self._requests[number]
-            if not waiting.is_empty:
-                self._requests[number] = waiting  # behind those that wait for their turn
+            if not texts.is_empty:
+                self._requests[number] = texts  # behind those that wait for their turn
                 turns.append(number)
         return sorted(taken)

@@ -1,5 +1,6 @@
 """A loaded model, with the kinds of results that it can compute."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -85,18 +86,24 @@ class ServedModel:
         """Return the definition of a kind of result, with the options of a request."""
         return _with_options(self.definitions[kind], options)
 
-    def warm_up(self, max_tokens: int) -> None:
+    def warm_up(self, max_tokens: int) -> tuple[int, float]:
         """Compute single texts of several lengths and one full batch of short ones.
 
         Otherwise the first requests would be slow: oneDNN compiles a kernel for each new shape, and
         threads start with the first batch.
+
+        Returns:
+            Number of tokens of the full batch, and the seconds that it took.
         """
         length = MIN_WARM_UP_LENGTH
         while length < self.info.max_length:
             self._compute_random(1, length)
             length *= 2
         self._compute_random(1, self.info.max_length)
-        self._compute_random(max(1, max_tokens // MIN_WARM_UP_LENGTH), MIN_WARM_UP_LENGTH)
+        count = max(1, max_tokens // MIN_WARM_UP_LENGTH)
+        started_at = time.perf_counter()
+        self._compute_random(count, MIN_WARM_UP_LENGTH)
+        return count * MIN_WARM_UP_LENGTH, time.perf_counter() - started_at
 
     def _compute_random(self, count: int, length: int) -> None:
         definition = next(iter(self.definitions.values()))

@@ -16,7 +16,7 @@ from typing import Any
 from bertsmith.errors import BertsmithError
 from bertsmith.model.nested_folder import open_files
 from bertsmith.serving.body_bytes import BODIES_AT_A_TIME, BodyBytes
-from bertsmith.serving.characters import count_characters
+from bertsmith.serving.characters import count_characters, likely_tokens
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.engine_process import EngineProcess
@@ -42,6 +42,7 @@ from bertsmith.serving.problems import (
     unhealthy,
 )
 from bertsmith.serving.text_field import TextField
+from bertsmith.serving.waiting_time import WaitingTime
 from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -233,6 +234,8 @@ class Service:
         self._held[number] = len(records), num_characters
         answer: asyncio.Future[Answers | Refusal] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
+        num_tokens = likely_tokens(num_characters, self.max_batch_tokens)
+        self.places.waiting_time.add(number, num_tokens)
         try:
             self._engine.send(
                 Work(number, model.name, kind, records, tuple((options or {}).items()), may_cut)
@@ -282,7 +285,7 @@ class Service:
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, Waiting):
-            self.places.waiting_seconds = message.seconds
+            self.places.waiting_time.update(message)
         if isinstance(message, ComputedBatch):
             self.metrics.observe_batch(message)
         if isinstance(message, Answers | Refusal | Cancelled):
@@ -294,6 +297,7 @@ class Service:
 
     def _give_places_back(self, number: int) -> None:
         """Give back the places of a request that has left the engine."""
+        self.places.waiting_time.remove(number)
         places = self._held.pop(number, None)
         if places is not None:
             self.places.give_back(*places)
@@ -310,7 +314,7 @@ class Service:
                 answer.set_exception(unhealthy(self.why_not_ready))
         for number in list(self._held):
             self._give_places_back(number)
-        self.places.waiting_seconds = 0.0
+        self.places.waiting_time = WaitingTime()
         self._restart = asyncio.ensure_future(self._start_again())
 
     async def _start_again(self) -> None:

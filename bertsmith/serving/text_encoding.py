@@ -16,8 +16,6 @@ from bertsmith.serving.characters import count_characters
 from bertsmith.serving.messages import Refusal, Work
 from bertsmith.serving.served_model import Definition, ServedModel
 
-CHARACTERS_PER_TOKEN = 4
-"""About as many as in English; Chinese has one or two."""
 MAX_ANSWER_NUMBERS = 2**24
 """Number of numbers that the token vectors of one request may have: 64 MiB as fp32, and 180 MB as
 JSON. A large model (1,024 numbers for each token) can send 32 texts of 512 tokens."""
@@ -51,9 +49,9 @@ class TextEncoding:
         return len(self.examples) == len(self.work.records)
 
     @cached_property
-    def likely_tokens(self) -> int:
-        """Number of tokens of all texts, guessed by their characters."""
-        return count_characters(self.work.records) // CHARACTERS_PER_TOKEN
+    def num_characters(self) -> int:
+        """Number of characters of all texts."""
+        return count_characters(self.work.records)
 
     def choose_slice(self, max_characters: int) -> int:
         """Choose the next texts, of about `max_characters` and at least one.

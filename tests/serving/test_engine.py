@@ -1,6 +1,7 @@
 """The engine answers each request as if it had come alone; refusing one harms no other."""
 
 import platform
+import time
 from queue import SimpleQueue
 
 import numpy as np
@@ -10,6 +11,7 @@ from tiny_models import reviews, save_tiny
 
 from bertsmith import load
 from bertsmith.serving import text_encoding
+from bertsmith.serving.characters import CHARACTERS_PER_TOKEN
 from bertsmith.serving.engine import SLICE_CHARACTERS, Engine
 from bertsmith.serving.free_memory import BATCHES_BETWEEN_LOOKS
 from bertsmith.serving.messages import (
@@ -24,7 +26,6 @@ from bertsmith.serving.messages import (
 )
 from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.served_model import ServedModel
-from bertsmith.serving.text_encoding import CHARACTERS_PER_TOKEN
 
 TEXTS = [example.text for example in reviews(12)]
 
@@ -306,10 +307,11 @@ def test_the_engine_says_how_long_a_new_request_waits(folder):
     engine.accept(work(1, TEXTS * 20))
     engine.encode_some()
     engine.compute_batch()
-    one_batch = engine.speed.seconds_for(40)
-    assert sent[1:] == [Waiting(one_batch)]  # though many batches are left
+    speed = engine.speed.seconds_per_token
+    assert speed > 0
+    assert sent[1:] == [Waiting(1, 40, speed)]  # though many batches are left
     engine.cancel(1)
-    assert sent[2:] == [Cancelled(1), Waiting(0.0)]
+    assert sent[2:] == [Cancelled(1), Waiting(1, 0, speed)]
 
 
 def test_texts_that_are_not_encoded_yet_count_in_the_waiting_time(folder):
@@ -319,7 +321,33 @@ def test_texts_that_are_not_encoded_yet_count_in_the_waiting_time(folder):
     engine.accept(work(2, ["good film"] * 3))  # 27 characters
     engine.accept(work(3, ["good film"] * 3000))
     engine.compute_batch()
-    assert sent[1] == Waiting(engine.speed.seconds_for(27 // CHARACTERS_PER_TOKEN + 40))
+    num_tokens = 27 // CHARACTERS_PER_TOKEN + 40
+    assert sent[-1] == Waiting(3, num_tokens, engine.speed.seconds_per_token)
+
+
+def test_the_speed_is_known_after_warming_up_and_counts_all_that_a_batch_took(folder):
+    engine, _ = engine_of(served(m=folder), max_batch_tokens=8)
+    engine.warm_up()
+    assert engine.speed.seconds_per_token > 0
+    engine.speed = RecentSpeed()
+    engine.accept(work(1, ["good film"] * 3))  # 4 tokens each
+    time.sleep(0.2)  # as if other programs had the core while the texts were encoded
+    engine.encode_some()
+    engine.compute_batch()
+    speed = engine.speed.seconds_per_token
+    assert speed >= 0.2 / 8
+    engine.compute_batch()  # nothing waits behind the third text
+    assert engine.is_idle and engine.speed.seconds_per_token == speed
+
+
+def test_the_speed_leaves_out_the_time_in_which_the_engine_had_nothing_to_do(folder):
+    engine, _ = engine_of(served(m=folder), max_batch_tokens=4)
+    time.sleep(1.0)
+    started_at = time.perf_counter()
+    engine.accept(work(1, ["good film"] * 2))
+    engine.encode_some()
+    engine.compute_batch()
+    assert 0 < engine.speed.seconds_per_token <= (time.perf_counter() - started_at) / 4
 
 
 def test_the_engine_says_how_large_each_batch_was(folder):
@@ -356,11 +384,11 @@ def test_free_memory_is_given_back_after_long_texts_that_are_refused(folder, tri
 
 def test_a_short_batch_counts_little_in_the_speed():
     speed = RecentSpeed()
-    assert speed.seconds_for(100) == 0
+    assert speed.seconds_per_token == 0
     speed.add(1000, 1.0)
     for _ in range(5):
         speed.add(1, 0.01)
-    assert speed.seconds_for(1000) == pytest.approx(1.05, abs=0.01)
+    assert speed.seconds_per_token == pytest.approx(1.05e-3, abs=1e-5)
     for _ in range(100):
         speed.add(10, 1.0)  # the machine has become slow
-    assert speed.seconds_for(10) == pytest.approx(1.0)
+    assert speed.seconds_per_token == pytest.approx(0.1)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bertsmith.serving.messages import Waiting
 from bertsmith.serving.places import Places, characters_to_hold
 from bertsmith.serving.problems import Problem
 
@@ -45,18 +46,18 @@ def test_what_never_fits_is_refused_for_good(needed):
 def test_a_request_that_would_wait_too_long_is_refused_at_once():
     places = Places(1000, 1_000_000, max_seconds=2.0)
     places.take(1, 500)
-    places.waiting_seconds = 5.2
+    places.waiting_time.update(Waiting(last_number=1, num_tokens=52, seconds_per_token=0.1))
     problem = refusal(places, 1, 1)
     assert (problem.status, problem.headers["Retry-After"]) == (429, "6")
     assert "about 5 seconds" in problem.message
-    places.waiting_seconds = 1.0
+    places.waiting_time.update(Waiting(last_number=1, num_tokens=10, seconds_per_token=0.1))
     places.take(1, 100_000)  # characters are no measure of time: long texts may be cut
 
 
 def test_a_full_server_says_when_the_waiting_requests_have_had_their_turn():
     places = Places(4, 100, 10.0)
     places.take(4, 50)
-    places.waiting_seconds = 3.5
+    places.waiting_time.update(Waiting(last_number=1, num_tokens=35, seconds_per_token=0.1))
     assert refusal(places, 1, 1).headers["Retry-After"] == "4"
 
 

@@ -1,5 +1,7 @@
 """The queue of texts: budgets, turns, and keys that are computed apart."""
 
+from itertools import count, islice
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +56,20 @@ def test_many_long_requests_let_a_short_one_in():
         queue.add(number, "k", [10] * 100)
     queue.add(10, "k", [10])
     assert [(10, 0) in queue.take(40) for _ in range(3)] == [False, False, True]
+
+
+def test_a_request_of_short_texts_needs_few_turns_where_many_requests_wait():
+    queue = RequestQueue()
+    queue.add(0, "k", [5] * 8)
+    numbers = count(1)
+    turns: list[list[int]] = []
+    while sum(map(len, turns)) < 8:
+        for number in islice(numbers, 8):  # twice as many as a batch takes
+            queue.add(number, "k", [10])
+        batch = queue.take(40)
+        if indices := [index for number, index in batch if number == 0]:
+            turns.append(indices)
+    assert turns == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
 def test_other_keys_are_computed_apart_and_take_turns():

@@ -1,11 +1,15 @@
 """The service beside its engine: places, and an engine that cannot go on."""
 
 import asyncio
+import multiprocessing
+import os
+import signal
 
 import pytest
 from model_server import TIMEOUT
 from tiny_models import reviews, save_tiny
 
+from bertsmith.serving.characters import likely_tokens
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Limits, Service
@@ -41,7 +45,39 @@ def test_places_are_given_back_when_the_engine_has_forgotten_the_request(setting
             answers = await service.compute(service.model(), "vectors", records)
             assert len(answers.predictions) == len(TEXTS)
             assert (service.places.num_taken, service.places.num_characters) == (0, 0)
-            assert service.places.waiting_seconds == 0
+            assert service.places.waiting_time.seconds == 0
+        finally:
+            service.kill()
+
+    asyncio.run(run())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="stops a process by a signal")
+def test_requests_that_arrive_during_a_batch_count_in_the_waiting_time(settings):
+    """A request that is accepted is answered, also where a batch takes long."""
+
+    async def run():
+        service = Service(settings)
+        await service.start()
+        try:
+            waiting = service.places.waiting_time
+            await until(lambda: waiting.told.seconds_per_token > 0)
+            num_tokens = likely_tokens(len(TEXTS[0]), service.max_batch_tokens)
+            service.places.max_seconds = 3 * num_tokens * waiting.told.seconds_per_token
+            (engine,) = multiprocessing.active_children()
+            os.kill(engine.pid, signal.SIGSTOP)
+            requests = [
+                asyncio.ensure_future(
+                    service.compute(service.model(), "vectors", [{"text": TEXTS[0]}])
+                )
+                for _ in range(10)
+            ]
+            await until(lambda: sum(request.done() for request in requests) == 6)
+            os.kill(engine.pid, signal.SIGCONT)
+            results = await asyncio.gather(*requests, return_exceptions=True)
+            refused = [result for result in results if isinstance(result, Problem)]
+            assert [problem.status for problem in refused] == [429] * 6
+            await until(lambda: waiting.seconds == 0)
         finally:
             service.kill()
 
