@@ -11,9 +11,13 @@ from bertsmith.system.dask_cluster import connect
 @contextmanager
 def local_cluster():
     """Start a scheduler and two workers of one thread; yield its address, an executor and it."""
+    import dask
     import distributed
 
+    # 15 seconds after a worker died, Dask gives up its place for ever if no worker is in it at that
+    # moment: on a busy machine a worker takes longer to start again, or has just died once more.
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
