@@ -91,15 +91,15 @@ def tokens_per_second(
 
     Starting the other processes would take longer than the steps.
     """
-    # At most the rows that the run computes at once: long rows need much memory.
-    at_once = rows_in_memory(objective.settings.max_length, config, machine)
-    num_rows = min(TRIAL_ROWS, objective.micro_batch_size, at_once)
+    # A run computes no more rows at once either, as long rows need much memory.
+    max_rows = rows_in_memory(objective.settings.max_length, config, machine)
+    num_rows = min(TRIAL_ROWS, objective.micro_batch_size, max_rows)
     trial = objective.resized(num_rows, objective.eval_rows)
     with drawing_from(trial.seed):
         model = trial.new_model(config).to(machine.device)
     timing = timing_steps(trial, model, machine.precision, 1, optimizer)
     with machine.as_one_process(), timing as timer:
-        timed = timer.time(objective.start_steps + 1, warm_up=1)  # of full length
+        timed = timer.time(objective.start_steps + 1, warm_up=1)  # the first step with full rows
     growth = objective.batch_size / num_rows
     # A process without a micro-batch in a step has no work.
     processes = min(machine.num_processes, -(-objective.batch_size // objective.micro_batch_size))

@@ -30,7 +30,7 @@ class TwoSegments(PairTask):
 
     @staticmethod
     def draw_pairs(
-        bounds: Corpus, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
+        corpus: Corpus, anchors: np.ndarray, max_lengths: np.ndarray, rng: np.random.Generator
     ) -> SegmentPairs:
         """Draw segments A and B and their label for each anchor, as `segments.draw_pairs` does."""
         raise NotImplementedError

@@ -102,17 +102,17 @@ def check_memory(corpus: Corpus, purpose: str, alternative: str) -> None:
     """Check that the pairs of a large vocabulary fit into memory.
 
     Args:
-        purpose: what the memory is for, for the message. alternative: another choice, which the
-        message names before "a vocabulary of at most …".
+        purpose: what the memory is for, with which the message begins.
+        alternative: another choice, which the message names before "a vocabulary of at most …".
 
     Raises:
         ConfigError: they may not fit.
     """
-    most = BYTES_PER_PAIR * min(MAX_COUNTED_PAIRS, WINDOW * corpus.num_tokens)
+    needed = BYTES_PER_PAIR * min(MAX_COUNTED_PAIRS, WINDOW * corpus.num_tokens)
     free = available_bytes()
-    if corpus.vocab_size > MAX_DENSE and free is not None and free < most:
+    if corpus.vocab_size > MAX_DENSE and free is not None and free < needed:
         raise ConfigError(
-            f"{purpose}: for {corpus.vocab_size:,} tokens it may need {most / 2**30:.1f} GiB of "
+            f"{purpose}: for {corpus.vocab_size:,} tokens it may need {needed / 2**30:.1f} GiB of "
             f"memory; {free / 2**30:.1f} GiB are free. Choose {alternative}a vocabulary of at most "
             f"{MAX_DENSE:,} tokens."
         )
@@ -124,8 +124,7 @@ def count_neighbours(corpus: Corpus) -> PairCounts:
     In a large corpus evenly spread documents are counted. If there are more than
     `MAX_COUNTED_PAIRS` different pairs, the most frequent ones are returned.
     """
-    none = np.zeros(0, dtype=np.int64)
-    pairs = PairCounts(none, none)
+    pairs = PairCounts(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     for keys in neighbour_keys(corpus):
         pairs = add_counts(pairs, PairCounts(*np.unique(keys, return_counts=True)))
     if len(pairs.keys) > MAX_COUNTED_PAIRS:
@@ -136,18 +135,18 @@ def count_neighbours(corpus: Corpus) -> PairCounts:
 
 def neighbour_keys(corpus: Corpus) -> Iterator[IdArray]:
     """Yield the keys of all pairs of neighbours, about `KEYS_AT_ONCE` in an array."""
-    waiting: list[IdArray] = []
+    arrays: list[IdArray] = []
     for documents in counted_documents(corpus, "counting neighbours"):
         words = with_gaps(documents)
         for distance in range(1, WINDOW + 1):
             one, other = words[:-distance], words[distance:]
             smaller, larger = np.minimum(one, other), np.maximum(one, other)
-            waiting.append((smaller * corpus.vocab_size + larger)[smaller >= 0])
-            if sum(map(len, waiting)) >= KEYS_AT_ONCE:
-                yield np.concatenate(waiting)
-                waiting = []
-    if waiting:
-        yield np.concatenate(waiting)
+            arrays.append((smaller * corpus.vocab_size + larger)[smaller >= 0])
+            if sum(map(len, arrays)) >= KEYS_AT_ONCE:
+                yield np.concatenate(arrays)
+                arrays = []
+    if arrays:
+        yield np.concatenate(arrays)
 
 
 def with_gaps(documents: Sequence[NDArray[Any]]) -> IdArray:
@@ -172,11 +171,13 @@ def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
     logarithm of how much more often than by chance two tokens are neighbours.
     """
     smaller, larger = pairs.keys // size, pairs.keys % size
-    is_two = smaller != larger
+    are_different = smaller != larger
     # Columns left of the diagonal come first: a stable sort by row then sorts the columns, too.
-    rows = np.concatenate((larger[is_two], smaller))
-    columns = np.concatenate((smaller[is_two], larger))
-    counts = np.concatenate((pairs.counts[is_two], pairs.counts * np.where(is_two, 1.0, 2.0)))
+    rows = np.concatenate((larger[are_different], smaller))
+    columns = np.concatenate((smaller[are_different], larger))
+    counts = np.concatenate(
+        (pairs.counts[are_different], pairs.counts * np.where(are_different, 1.0, 2.0))
+    )
     order = np.argsort(rows, kind="stable")
     rows, columns, counts = rows[order], columns[order], counts[order]
     of_tokens = np.maximum(np.bincount(rows, counts, size), 1)
@@ -211,14 +212,14 @@ def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
     num_kept = min(rank, *matrix.rows.shape)
     size = min(num_kept + OVERSAMPLING, *matrix.rows.shape)
     # As torch.svd_lowrank does, which takes minutes for a large matrix and shows no progress.
-    with progress_bar("factorizing counts", 2 * ITERATIONS + 2) as done:
+    with progress_bar("factorizing counts", 2 * ITERATIONS + 2) as advance:
         basis = _orthonormal(matrix.rows @ torch.randn(matrix.rows.shape[1], size))
-        done()
+        advance()
         for _ in range(ITERATIONS):
             basis = _orthonormal(matrix.columns @ basis)
-            done()
+            advance()
             basis = _orthonormal(matrix.rows @ basis)
-            done()
+            advance()
         left, values, _ = torch.linalg.svd((matrix.columns @ basis).T, full_matrices=False)
     vectors = basis @ left[:, :num_kept] * values[:num_kept].sqrt()
     return torch.nn.functional.pad(vectors, (0, rank - num_kept))

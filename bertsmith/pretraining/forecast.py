@@ -23,7 +23,7 @@ from bertsmith.pretraining.micro_batch import saved_activations
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.row_source import EVALUATION_TOKENS
-from bertsmith.pretraining.step_timer import longest_share, timing_steps
+from bertsmith.pretraining.step_timer import busiest_tokens, timing_steps
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.memory import available_bytes, peak_bytes, resident_bytes
 from bertsmith.training.flat_parameters import Layout
@@ -39,15 +39,15 @@ PROCESS_BYTES = 180_000_000
 class Phase:
     """Steps of one row length, from `first` to `last` (None: to the end), with means per step.
 
-    `predicted` is the number of tokens with vocabulary logits, `share` the number of tokens of the
-    busiest process, `epochs` the part of the corpus that a step reads.
+    `predicted` is the number of tokens with vocabulary logits, `busiest` the number of tokens of
+    the busiest process, `epochs` the part of the corpus that a step reads.
     """
 
     first: int
     last: int | None
     tokens: float
     predicted: float
-    share: float
+    busiest: float
     flops: float
     epochs: float
 
@@ -105,11 +105,13 @@ class Forecast:
             return float(self.config.steps)
         assert self.config.minutes is not None
         evaluations = (1 + self.config.evaluations.times) * self.trial.evaluation_seconds
-        left, steps = max(0.0, 60 * self.config.minutes - evaluations), 0.0
+        seconds_left = max(0.0, 60 * self.config.minutes - evaluations)
+        steps = 0.0
         for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
             longest = math.inf if phase.last is None else phase.last - phase.first + 1
-            done = min(longest, left / seconds)
-            steps, left = steps + done, left - done * seconds
+            done = min(longest, seconds_left / seconds)
+            steps += done
+            seconds_left -= done * seconds
         return max(1.0, steps)
 
     @property
@@ -139,7 +141,8 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         """Return the forecast as plain JSON, in seconds, bytes and operations."""
-        step, seconds = self.phases[-1], self.step_seconds[-1]
+        step = self.phases[-1]
+        seconds = self.step_seconds[-1]
         return {
             "preset": self.config.preset or None,
             "notes": list(self.config.notes),
@@ -185,22 +188,33 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         config = resolve_pretraining(job, corpus, machine)
         objective = build_objective(config, corpus)
         with on_meta_device():
-            shape = objective.new_model(config.model)
-        counts = count_parameters(shape)
-        state = state_bytes(shape, config, machine)
+            meta_model = objective.new_model(config.model)
+        counts = count_parameters(meta_model)
+        state = state_bytes(meta_model, config, machine)
         _check_memory(state, config, machine)
         began = time.monotonic()
         is_new = not config.source
         model = build_model(config, objective) if is_new else objective.new_model(config.model)
-        preparation, prepared_peak = time.monotonic() - began, peak_bytes()
+        preparation = time.monotonic() - began
+        prepared_peak = peak_bytes()
         start = objective.start_steps
-        phases = [_sample(objective, model, machine, 1, start)] if start else []
-        phases.append(_sample(objective, model, machine, start + 1, None))
-        trial = _try(objective, config, model.to(machine.device), machine, phases[-1], seconds)
+        phases = [_measure_phase(objective, model, machine, 1, start)] if start else []
+        phases.append(_measure_phase(objective, model, machine, start + 1, None))
+        trial = _time_steps(
+            objective, config, model.to(machine.device), machine, phases[-1], seconds
+        )
     if machine.device.type == "cpu" and trial.peak_bytes and prepared_peak:
         trial = replace(trial, peak_bytes=max(trial.peak_bytes, prepared_peak))
-    heads = sum_parameters(counts), sum_parameters(counts, heads=False)
-    return Forecast(config, machine, *heads, phases, state, preparation, trial)
+    return Forecast(
+        config,
+        machine,
+        parameters=sum_parameters(counts),
+        encoder_parameters=sum_parameters(counts, heads=False),
+        phases=phases,
+        state_bytes=state,
+        preparation_seconds=preparation,
+        trial=trial,
+    )
 
 
 def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> int:
@@ -211,9 +225,11 @@ def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> i
     """
     width = DTYPES[machine.precision].itemsize
     is_cpu = machine.device.type == "cpu"
-    sums = not is_cpu or config.batch_size > machine.num_processes * config.micro_batch_size
+    sums_gradients = (
+        not is_cpu or config.batch_size > machine.num_processes * config.micro_batch_size
+    )
     weights = 4 + (width if width < 4 else 0)
-    gradients = (4 if sums else width) * machine.num_processes
+    gradients = (4 if sums_gradients else width) * machine.num_processes
     return Layout.of(model.parameter_specs()).size * (weights + 8 + gradients)
 
 
@@ -237,7 +253,7 @@ def _check_memory(state: int, config: PretrainConfig, machine: Machine) -> None:
         )
 
 
-def _sample(
+def _measure_phase(
     objective: Pretraining,
     model: BertModel,
     machine: Machine,
@@ -254,13 +270,13 @@ def _sample(
         last,
         tokens=tokens,
         predicted=fmean(sum(objective.counts(batch)["mlm"] for batch in step) for step in steps),
-        share=fmean(longest_share(step, machine.num_processes) for step in steps),
+        busiest=fmean(busiest_tokens(step, machine.num_processes) for step in steps),
         flops=tokens * flops_per_token(objective, model, first),
         epochs=rows / source.rows_per_epoch,
     )
 
 
-def _try(
+def _time_steps(
     objective: Pretraining,
     config: PretrainConfig,
     model: BertModel,
@@ -269,7 +285,8 @@ def _try(
     seconds: float,
 ) -> Trial:
     """Time steps of full length by all processes of the run."""
-    rows, max_length = objective.batch_size, config.pretraining.max_length
+    rows = objective.batch_size
+    max_length = config.pretraining.max_length
     is_cpu = machine.device.type == "cpu"
     if is_cpu:  # two batches per process, so that the trial sums gradients if the run does
         rows = min(rows, 2 * machine.num_processes * config.micro_batch_size)
@@ -289,4 +306,4 @@ def _try(
         peak = resident_bytes([os.getpid(), *workers]) if is_cpu else None
     if machine.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(machine.device)
-    return Trial(measured.num_steps, measured.seconds(phase.share), evaluation, peak)
+    return Trial(measured.num_steps, measured.seconds(phase.busiest), evaluation, peak)

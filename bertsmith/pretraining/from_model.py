@@ -118,17 +118,20 @@ def adapt(
     model = build(folder, heads)
     stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
     pooler = stored_pooler(folder) if model.pooler is None else None
-    models = [model, *([load_generator(folder.path)] if "replaced_token" in heads else [])]
+    generator = load_generator(folder.path) if config.pretraining.has_generator else None
     check_extends(old, tokenizer, config.source, config.corpus)
     before = model.config.max_length
     pieces = list(replaced_ids(old, tokenizer.vocab[old.vocab_size :]))
-    for each in models:
-        if pieces:
+    for each in (model, generator):
+        if each is not None and pieces:
             extend_words(each, old.vocab_size, pieces)
-        if positions != before:
+        if each is not None and positions != before:
             set_positions(each, positions)
     load_report = model.load_report
     assert load_report is not None
+    dropped = list(load_report.unused)
+    if pooler is not None:  # it is saved again with the model
+        dropped = [name for name in dropped if "pooler" not in name]
     report = AdaptationReport(
         folder=config.source,
         weights=config.source_weights,
@@ -138,16 +141,22 @@ def adapt(
         num_positions=(before, positions),
         repeats_positions=model.config.has_position_embedding,
         new=tuple(_new_heads(model, stored, counts)),
-        dropped=tuple(n for n in load_report.unused if "pooler" not in n or pooler is None),
+        dropped=tuple(dropped),
         reason_to_reset=reason_to_reset(folder.run),
     )
-    return model if len(models) == 1 else ElectraPair.of(*models), pooler, report
+    if generator is not None:
+        model = ElectraPair.of(model, generator)
+    return model, pooler, report
 
 
 def _new_heads(
     model: BertModel, stored: Collection[str], counts: Callable[[], Tensor]
 ) -> Iterator[str]:
-    """Initialize a missing masked-LM head, and describe all parts that are not `stored`."""
+    """Initialize a masked-LM head that the folder lacks, and describe all parts that it lacks.
+
+    Args:
+        stored: names of the heads that the folder has, and "pooler" if it has one.
+    """
     if "masked_lm" in model.heads and "masked_lm" not in stored:
         start_masked_lm_head(cast(MaskedLMHead, model.heads["masked_lm"]), counts())
         yield "masked-LM head, from the word embedding and the corpus's word frequencies"
@@ -175,8 +184,8 @@ def source_facts(
             f"{option('from')} for a new BERT, which can begin with vectors counted in its corpus "
             f"({option('word_initializer', 'counted')})."
         )
-    guesses = folder.family.architectures[frozenset({"masked_lm"})]
-    is_masked_lm = guesses in (folder.settings.get("architectures") or ())
+    masked_lm_class = folder.family.architectures[frozenset({"masked_lm"})]
+    is_masked_lm = masked_lm_class in (folder.settings.get("architectures") or ())
     objective = "masked_lm" if is_masked_lm else folder.family.objective
     if weights is None:
         weights = weight_sums(folder.path)
@@ -205,12 +214,12 @@ def save_with_pooler(
         CheckpointError: the tokenizer has more tokens than the model has embeddings.
         InputError: the disk is full or cannot be written.
     """
-    before = model.pooler
-    model.pooler = before or pooler
+    own_pooler = model.pooler
+    model.pooler = own_pooler or pooler
     try:
         save_model(model, folder, tokenizer)
     finally:
-        model.pooler = before
+        model.pooler = own_pooler
 
 
 def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> None:

@@ -34,6 +34,8 @@ from bertsmith.training.objective import LossTerm, Objective
 
 TRAIN_STREAM = 0
 STATIC_STREAM = 2
+"""Numbers in the generators' keys of rows with new masks, and with static ones. Eval rows have
+another (`row_source.py`), so that none of the three repeats the draws of another."""
 
 COMPARED_ROWS = "compared_rows"
 """Name in a run's identity: the rows among which a contrastive loss finds the partner."""
@@ -255,13 +257,13 @@ class Pretraining(Objective[BertModel, Batch]):
         first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
-            # All rows of the rounds are divided into steps, of which the last may have fewer rows.
-            # After it the steps begin again with the same masks.
+            # The rows of `duplicates` epochs are divided into steps, of which the last may have
+            # fewer rows. After it the steps begin again with the same masks.
             all_rows = self.settings.duplicates * source.rows_per_epoch
-            step_in_round = (step - first_step) % -(-all_rows // num_rows)
-            first_row = step_in_round * num_rows
+            step_in_cycle = (step - first_step) % -(-all_rows // num_rows)
+            first_row = step_in_cycle * num_rows
             num_rows = min(num_rows, all_rows - first_row)
-            key = [STATIC_STREAM, first_step, step_in_round]
+            key = [STATIC_STREAM, first_step, step_in_cycle]
         rule = self.settings.masking_rule(step)
         return StepRows(source, first_row, num_rows, rule, (self.seed, *key))
 
@@ -310,13 +312,15 @@ def held_out_figures(batches: Iterable[Mapping[str, LossTerm]]) -> dict[str, flo
         for name, term in terms.items():
             by_name.setdefault(name, []).append(term)
     figures = {"held_out_loss": 0.0}
-    for name, each in by_name.items():
-        if (count := sum(term.count for term in each)) == 0:
+    for name, terms_of_batches in by_name.items():
+        count = sum(term.count for term in terms_of_batches)
+        if count == 0:
             continue
-        loss = sum(term.sum.item() for term in each) / count
-        figures["held_out_loss"] += each[0].weight * loss
+        loss = sum(term.sum.item() for term in terms_of_batches) / count
+        figures["held_out_loss"] += terms_of_batches[0].weight * loss
         figures[f"held_out_{name}_loss"] = loss
-        figures[f"held_out_{name}_accuracy"] = sum(term.correct.item() for term in each) / count
+        num_correct = sum(term.correct.item() for term in terms_of_batches)
+        figures[f"held_out_{name}_accuracy"] = num_correct / count
     return figures
 
 

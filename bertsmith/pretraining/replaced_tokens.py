@@ -84,16 +84,18 @@ class ReplacedTokens(Pretraining):
             labels,
             batch.targets["draws"],
         )
-        read = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
+        corrupted = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
         is_replaced = torch.zeros(batch.num_tokens, device=samples.device)
         is_replaced = is_replaced.index_copy(0, positions, (samples != labels).float())
-        padded_logits = model.heads["replaced_token"](fill_up(model.encode(read)))
+        padded_logits = model.heads["replaced_token"](fill_up(model.encode(corrupted)))
         logits = padded_logits[: batch.num_tokens].float()
         loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
-        right = ((logits > 0) == (is_replaced > 0)).sum()
+        num_correct = ((logits > 0) == (is_replaced > 0)).sum()
         terms = {
             "mlm": LossTerm(mlm, correct, len(labels)),
-            "rtd": LossTerm(loss, right, batch.num_tokens, self.settings.discriminator_weight),
+            "rtd": LossTerm(
+                loss, num_correct, batch.num_tokens, self.settings.discriminator_weight
+            ),
         }
         return Detection(terms, logits.detach(), is_replaced)
 

@@ -123,8 +123,8 @@ def resolve_pretraining(
     if previous is not None and training.micro_batch_size is None:
         # A contrastive loss depends on the rows that it compares, so they stay those of the run.
         micro_batch_size = previous.get(COMPARED_ROWS) or micro_batch_size
-    share = 1.0 if preset else CONTINUED_SHARE
-    rate = job.optim.learning_rate or share * LEARNING_RATES[preset or nearest_preset(shape)]
+    scale = 1.0 if preset else CONTINUED_SHARE
+    rate = job.optim.learning_rate or scale * LEARNING_RATES[preset or nearest_preset(shape)]
     config = PretrainConfig(
         corpus=job.corpus,
         source=source.name if source else "",
@@ -244,9 +244,9 @@ def _check_length(row_length: int, longest: int, source: SourceFacts | None) -> 
     if longest < MIN_LENGTH:
         raise SettingError("model.max_position_embeddings", longest, f"{MIN_LENGTH} or more")
     if row_length > longest:
-        way_on = f"Give {option('max_position_embeddings', row_length)}, or more."
+        advice = f"Give {option('max_position_embeddings', row_length)}, or more."
         if source is not None:
-            way_on = (
+            advice = (
                 f"Give {option('max_position_embeddings', row_length)}, which lengthens what "
                 f"{source.name} reads, or rows that fit: {option('max_length', longest)}."
             )
@@ -254,7 +254,7 @@ def _check_length(row_length: int, longest: int, source: SourceFacts | None) -> 
             "pretraining.max_length",
             row_length,
             f"at most {option('model.max_position_embeddings')}, {longest}",
-            way_on,
+            advice,
         )
 
 

@@ -32,7 +32,9 @@ from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.pretraining.word_bounds import WordBounds
 
 HELD_OUT_STREAM = 1
+"""Number in the generators' keys of eval rows; training has others (`objective.py`)."""
 EVALUATION_TOKENS = 8192
+"""Tokens of an eval batch, at most."""
 
 GROUP_ROWS = 32
 """Rows that are drawn with one generator; an even number, since two rows are a contrastive pair."""
@@ -127,7 +129,8 @@ class RowSource:
         if settings.masking != "piece":
             bounds = WordBounds(tokenizer, settings.load_segmenter())
         self._lengths = TextLengths(
-            *(settings.max_length - tokenizer.num_special_tokens(count) for count in (1, 2))
+            one_segment=settings.max_length - tokenizer.num_special_tokens(1),
+            two_segments=settings.max_length - tokenizer.num_special_tokens(2),
         )
         self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
 
@@ -165,24 +168,25 @@ class RowSource:
             draws,
         )
 
-    def divide(self, num_rows: int, rows_each: int) -> list[range]:
-        """Divide the numbers of rows into ranges of `rows_each`, one for each batch.
+    def divide(self, num_rows: int, rows_per_batch: int) -> list[range]:
+        """Divide the numbers of rows into ranges of `rows_per_batch`, one for each batch.
 
         Rows of one anchor, such as a contrastive pair, are in one batch, so both numbers are
         rounded up. If fewer rows are left at the end than the pair task can use, the batch before
         takes them.
         """
-        least = self.pair_task.min_rows if self.pair_task else 1
-        num_rows += -num_rows % self._rows_per_anchor
-        rows_each = max(least, rows_each + -rows_each % self._rows_per_anchor)
-        cuts = [*range(0, max(1, num_rows + 1 - least), rows_each), num_rows]
-        return [range(first, end) for first, end in pairwise(cuts)]
+        min_rows = self.pair_task.min_rows if self.pair_task else 1
+        per_anchor = self._rows_per_anchor
+        num_rows = per_anchor * -(-num_rows // per_anchor)
+        rows_per_batch = max(min_rows, per_anchor * -(-rows_per_batch // per_anchor))
+        starts = [*range(0, max(1, num_rows + 1 - min_rows), rows_per_batch), num_rows]
+        return [range(first, end) for first, end in pairwise(starts)]
 
     def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
         """Build batches of rows that are always the same."""
         rows = StepRows(self, 0, num_rows, self.settings.masking_rule(), (seed, HELD_OUT_STREAM))
-        rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
-        return [rows.batch(chosen) for chosen in self.divide(num_rows, rows_each)]
+        rows_per_batch = max(1, EVALUATION_TOKENS // self.settings.max_length)
+        return [rows.batch(chosen) for chosen in self.divide(num_rows, rows_per_batch)]
 
 
 class StepRows:

@@ -105,7 +105,8 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
         check_outside(out, job.corpus, job.from_)
 
     def resolve(self, machine: Machine) -> ResolvedPretraining:
-        job, checkpoint = self.job, self.newest_checkpoint()
+        job = self.job
+        checkpoint = self.newest_checkpoint()
         earlier_run = self.folder.read_run() if self.resume else {}
         earlier_config = earlier_run[CONFIG] if self.resume else None
         corpus = Corpus.open(job.corpus)
@@ -123,7 +124,7 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
     def build(self, resolved: ResolvedPretraining, machine: Machine) -> BuiltRun:
         job, config, facts = self.job, resolved.config, resolved.facts
         adapted = resolved.earlier_run.get("source") if resolved.checkpoint else None
-        model, save, report = _begin(config, resolved.objective, resolved.start, adapted)
+        model, save, report = _build_start(config, resolved.objective, resolved.start, adapted)
         if not self.resume:
             warn_unknown(facts["unknown_rate"], job.corpus)
         notes = [str(report)] if report else []
@@ -148,11 +149,13 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
 
     def build_result(self, resolved: ResolvedPretraining, trained: Trained) -> dict[str, Any]:
         """Return the summary with the facts about the data and the findings from the journal."""
-        entries, run = read_journal(self.folder.journal_path), self.folder.read_run()
+        entries = read_journal(self.folder.journal_path)
+        run = self.folder.read_run()
         result = {"out": str(self.folder.path), **flat_summary(trained.summary), **resolved.facts}
         if resolved.config.source:
-            first = next((entry for entry in entries if is_held_out(entry)), {})
-            result |= {"source": run["source"], "before": _measured(first)}
+            first_evaluation = next((entry for entry in entries if is_held_out(entry)), {})
+            before = _held_out_figures(first_evaluation)
+            result |= {"source": run["source"], "before": before}
         findings = list(map(asdict, diagnose(entries, run)))
         mask_token = resolved.corpus.tokenizer().mask_token
         return {**result, "mask_token": mask_token, "findings": findings}
@@ -189,7 +192,7 @@ def run_pretraining(
     ).run()
 
 
-def _begin(
+def _build_start(
     config: PretrainConfig,
     objective: Pretraining,
     folder: ModelFolder | None,
@@ -235,8 +238,8 @@ def flat_summary(summary: Summary) -> dict[str, Any]:
     last_step = facts.pop("last_step")
     held_out = facts.pop("held_out")
     figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
-    return {**facts, **figures, **_measured(held_out)}
+    return {**facts, **figures, **_held_out_figures(held_out)}
 
 
-def _measured(held_out: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in held_out.items() if name.startswith("held_out_")}
+def _held_out_figures(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name.startswith("held_out_")}

@@ -47,8 +47,8 @@ class Segments:
     def of_rows(self) -> list[list[tuple[int, int]]]:
         """List start and end of every span, row by row."""
         ranges = list(zip(self.starts.tolist(), self.ends.tolist(), strict=True))
-        bounds = [*np.flatnonzero(self.is_first).tolist(), len(ranges)]
-        return [ranges[start:end] for start, end in pairwise(bounds)]
+        row_starts = [*np.flatnonzero(self.is_first).tolist(), len(ranges)]
+        return [ranges[start:end] for start, end in pairwise(row_starts)]
 
 
 @dataclass(frozen=True)
@@ -130,102 +130,102 @@ def draw_lengths(
 
 
 def draw_pairs(
-    bounds: Corpus, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
+    corpus: Corpus, anchors: np.ndarray, max_lengths: np.ndarray, rng: np.random.Generator
 ) -> SegmentPairs:
     """Draw segments A and B per anchor for next-sentence prediction.
 
-    This is Devlin et al. 2019, section 3.1, task 2. `anchors` are token offsets, `targets` lengths
-    in tokens; both int64 `[rows]`. The segments have at most `targets` tokens together; the label
-    is a fair coin. The text must have two documents or more, none of them empty. Every row uses the
-    same number of draws, whatever its label. Segments are filled as in the released
+    This is Devlin et al. 2019, section 3.1, task 2. `anchors` are token offsets, int64 `[rows]`.
+    The two segments have at most `max_lengths` tokens together, int64 `[rows]`; the label is a fair
+    coin. The text must have two documents or more, none of them empty. Every row uses the same
+    number of draws, whatever its label. Segments are filled as in the released
     `create_pretraining_data.py`, with differences that keep the labels balanced and the lengths
     uninformative (docs/architecture.md, "Segment pairs").
     """
-    starts = bounds.sentence_starts
-    chunks = _gather_sentences(bounds, anchors, targets)
+    starts = corpus.sentence_starts
+    chunks = _gather_sentences(corpus, anchors, max_lengths)
     wants_next = rng.random(len(anchors)) < 0.5
-    chunks = _reach_for_neighbour(chunks, wants_next)
+    chunks = _extend_to_neighbour(chunks, wants_next)
     num_sentences = chunks.end - chunks.first
     is_next = wants_next & (num_sentences > 1)
     a_end = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
     len_a = starts[a_end] - starts[chunks.first]
-    wanted_b = _pair_length(bounds, chunks, targets) - len_a
-    elsewhere = _other_document_tokens(bounds, chunks, rng)
-    random_b = _gather_sentences(bounds, elsewhere, np.maximum(wanted_b, 1))
+    max_len_b = _pair_length(corpus, chunks, max_lengths) - len_a
+    other_tokens = _other_document_tokens(corpus, chunks, rng)
+    random_b = _gather_sentences(corpus, other_tokens, np.maximum(max_len_b, 1))
     b_first = np.where(is_next, a_end, random_b.first)
     b_end = np.where(is_next, chunks.end, random_b.end)
-    kept_a, kept_b = pair_budget(len_a, starts[b_end] - starts[b_first], targets)
+    kept_a, kept_b = pair_budget(len_a, starts[b_end] - starts[b_first], max_lengths)
     a_starts, a_ends = _trim(starts[chunks.first], starts[a_end], kept_a, rng)
     b_starts, b_ends = _trim(starts[b_first], starts[b_end], kept_b, rng)
     return SegmentPairs(a_starts, a_ends, b_starts, b_ends, np.where(is_next, IS_NEXT, IS_RANDOM))
 
 
 def draw_ordered_pairs(
-    bounds: Corpus, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
+    corpus: Corpus, anchors: np.ndarray, max_lengths: np.ndarray, rng: np.random.Generator
 ) -> SegmentPairs:
     """Draw two consecutive segments per anchor, half of them swapped, for SOP.
 
-    `anchors` are token offsets, `targets` lengths in tokens; both int64 `[rows]`. The segments have
-    at most `targets` tokens together, and are cut after the swap, as in ALBERT's released code (Lan
-    et al. 2020, section 3.1; differences: docs/architecture.md, "Segment pairs"). The label is
+    `anchors` are token offsets, int64 `[rows]`. The two segments have at most `max_lengths` tokens
+    together, int64 `[rows]`, and are cut after the swap, as in ALBERT's released code (Lan et al.
+    2020, section 3.1; differences: docs/architecture.md, "Segment pairs"). The label is
     `IS_SWAPPED` where the second segment is first, and `IGNORE_INDEX` for a document of one
     sentence, which gives one segment.
     """
-    starts = bounds.sentence_starts
-    is_mirrored = rng.random(len(anchors)) < 0.5
-    chunks = _gather_either_way(bounds, anchors, targets, is_mirrored)
-    chunks = _reach_for_neighbour(chunks, np.ones(len(anchors), dtype=bool), is_mirrored)
+    starts = corpus.sentence_starts
+    is_backward = rng.random(len(anchors)) < 0.5
+    chunks = _gather_either_way(corpus, anchors, max_lengths, is_backward)
+    chunks = _extend_to_neighbour(chunks, np.ones(len(anchors), dtype=bool), is_backward)
     num_sentences = chunks.end - chunks.first
     middle = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
-    is_alone = num_sentences == 1
-    is_swapped = (rng.random(len(anchors)) < 0.5) & ~is_alone
-    bounds_of = [starts[chunks.first], starts[middle], starts[chunks.end]]
-    a_starts, a_ends, b_starts, b_ends = (
-        np.where(is_swapped, bounds_of[swapped], bounds_of[straight])
-        for straight, swapped in ((0, 1), (1, 2), (1, 0), (2, 1))
-    )
-    kept_a, kept_b = pair_budget(a_ends - a_starts, b_ends - b_starts, targets)
-    labels = np.where(is_alone, IGNORE_INDEX, np.where(is_swapped, IS_SWAPPED, IN_ORDER))
+    is_single_sentence = num_sentences == 1
+    is_swapped = (rng.random(len(anchors)) < 0.5) & ~is_single_sentence
+    begin, cut, end = starts[chunks.first], starts[middle], starts[chunks.end]
+    a_starts = np.where(is_swapped, cut, begin)
+    a_ends = np.where(is_swapped, end, cut)
+    b_starts = np.where(is_swapped, begin, cut)
+    b_ends = np.where(is_swapped, cut, end)
+    kept_a, kept_b = pair_budget(a_ends - a_starts, b_ends - b_starts, max_lengths)
+    labels = np.where(is_single_sentence, IGNORE_INDEX, np.where(is_swapped, IS_SWAPPED, IN_ORDER))
     return SegmentPairs(
         *_trim(a_starts, a_ends, kept_a, rng), *_trim(b_starts, b_ends, kept_b, rng), labels
     )
 
 
-def windows_around(bounds: Corpus, anchors: np.ndarray, length: int) -> SegmentPairs:
+def windows_around(corpus: Corpus, anchors: np.ndarray, length: int) -> SegmentPairs:
     """Return `length` tokens around each anchor, or a whole shorter document.
 
     `anchors` are token offsets, int64 `[rows]`. Span B is empty, and labels are `IGNORE_INDEX`.
     """
-    starts = bounds.sentence_starts
-    first, end = _document_of(bounds, anchors)
+    starts = corpus.sentence_starts
+    first, end = _document_of(corpus, anchors)
     window_starts = _slide_inside(anchors, length, starts[first], starts[end])
     window_ends = np.minimum(window_starts + length, starts[end])
     labels = np.full(len(anchors), IGNORE_INDEX)
     return SegmentPairs(window_starts, window_ends, window_ends, window_ends, labels)
 
 
-def halves_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
+def halves_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return two rows per anchor: the text around it, cut in two between sentences.
 
     `anchors` are token offsets, int64 `[rows / 2]`. Together the halves have up to twice `length`
     tokens of a document, each at most `length`. A chunk of one sentence is extended by a neighbour.
     A document of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
     """
-    starts = bounds.sentence_starts
-    chunks = _gather_sentences(bounds, anchors, np.full(len(anchors), 2 * length))
-    chunks = _reach_for_neighbour(chunks, np.ones(len(anchors), dtype=bool))
+    starts = corpus.sentence_starts
+    chunks = _gather_sentences(corpus, anchors, np.full(len(anchors), 2 * length))
+    chunks = _extend_to_neighbour(chunks, np.ones(len(anchors), dtype=bool))
     begin, end = starts[chunks.first], starts[chunks.end]
     middle = (begin + end) // 2
     after = np.searchsorted(starts, middle, side="right")
     before = after - 1
     nearest = np.where(starts[after] - middle < middle - starts[before], after, before)
     cut = np.clip(nearest, chunks.first + 1, np.maximum(chunks.end - 1, chunks.first + 1))
-    is_alone = chunks.end - chunks.first < 2
-    middle = np.where(is_alone, middle, starts[cut])
+    is_single_sentence = chunks.end - chunks.first < 2
+    middle = np.where(is_single_sentence, middle, starts[cut])
     first_begin = np.maximum(begin, middle - length)
     first_end = np.maximum(middle, begin + 1)
     second_end = np.minimum(end, middle + length)
-    labels = np.repeat(np.where(is_alone, IGNORE_INDEX, 0), 2)
+    labels = np.repeat(np.where(is_single_sentence, IGNORE_INDEX, 0), 2)
     return Segments(
         np.stack([first_begin, middle], axis=1).ravel(),
         np.stack([first_end, second_end], axis=1).ravel(),
@@ -235,31 +235,31 @@ def halves_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
     )
 
 
-def passages_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
+def passages_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return whole sentences around each anchor, at most `length` tokens, across documents.
 
     `anchors` are token offsets, int64 `[rows]`. One token is kept free for the separator at each
     document end inside a passage. A sentence longer than `length` fills a row with `length` of its
     tokens. This is RoBERTa's FULL-SENTENCES (Liu et al. 2019, section 4.2).
     """
-    starts = bounds.sentence_starts
+    starts = corpus.sentence_starts
     begin = _slide_inside(anchors, length, np.zeros_like(anchors), starts[-1])
     first = np.searchsorted(starts, begin, side="right") - 1
     is_long = starts[first + 1] - starts[first] > length
     begin = np.where(is_long, np.minimum(begin, starts[first + 1] - length), starts[first])
     end = np.searchsorted(starts, begin + length, side="right") - 1
-    document = _documents(bounds, first)
-    num_crossed = _documents(bounds, np.maximum(end - 1, first)) - document
+    document = _documents(corpus, first)
+    num_crossed = _documents(corpus, np.maximum(end - 1, first)) - document
     end = np.searchsorted(starts, begin + length - num_crossed, side="right") - 1
     ends = np.where(end > first, starts[end], begin + length)
-    return _divide_at_documents(bounds, begin, ends, document)
+    return _divide_at_documents(corpus, begin, ends, document)
 
 
 def _divide_at_documents(
-    bounds: Corpus, begins: np.ndarray, ends: np.ndarray, documents: np.ndarray
+    corpus: Corpus, begins: np.ndarray, ends: np.ndarray, documents: np.ndarray
 ) -> Segments:
     """Cut token spans that begin in `documents` wherever a document ends."""
-    document_starts = bounds.sentence_starts[bounds.document_starts]
+    document_starts = corpus.sentence_starts[corpus.document_starts]
     num_parts = np.searchsorted(document_starts, ends, side="left") - documents
     rows = np.repeat(np.arange(len(begins)), num_parts)
     part = np.arange(len(rows)) - np.repeat(np.cumsum(num_parts) - num_parts, num_parts)
@@ -289,25 +289,25 @@ def pair_budget(
     return kept_a, kept_b
 
 
-def single_sentence_share(bounds: Corpus) -> float:
+def single_sentence_share(corpus: Corpus) -> float:
     """Compute the share, 0 to 1, of tokens in single-sentence documents.
 
     Such documents have no two consecutive sentences for NSP or SOP.
     """
-    sentences = np.diff(bounds.document_starts)
-    tokens = np.diff(bounds.sentence_starts[bounds.document_starts])
+    sentences = np.diff(corpus.document_starts)
+    tokens = np.diff(corpus.sentence_starts[corpus.document_starts])
     return float(tokens[sentences == 1].sum() / tokens.sum())
 
 
-def _documents(bounds: Corpus, sentences: np.ndarray) -> np.ndarray:
-    return np.searchsorted(bounds.document_starts, sentences, side="right") - 1
+def _documents(corpus: Corpus, sentences: np.ndarray) -> np.ndarray:
+    return np.searchsorted(corpus.document_starts, sentences, side="right") - 1
 
 
-def _document_of(bounds: Corpus, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _document_of(corpus: Corpus, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return first sentence and end of each token's document."""
-    sentence = np.searchsorted(bounds.sentence_starts, positions, side="right") - 1
-    document = _documents(bounds, sentence)
-    return bounds.document_starts[document], bounds.document_starts[document + 1]
+    sentence = np.searchsorted(corpus.sentence_starts, positions, side="right") - 1
+    document = _documents(corpus, sentence)
+    return corpus.document_starts[document], corpus.document_starts[document + 1]
 
 
 def _slide_inside(
@@ -318,43 +318,44 @@ def _slide_inside(
     return np.maximum(firsts, begins)
 
 
-def _gather_sentences(bounds: Corpus, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
-    """Gather sentences around each middle until they have `targets` tokens.
+def _gather_sentences(corpus: Corpus, middles: np.ndarray, lengths: np.ndarray) -> _Chunks:
+    """Gather sentences around each middle until they have `lengths` tokens or more.
 
-    They end at the document's end at the latest; with the last sentence they may exceed the target.
+    They end at the document's end at the latest. The last sentence is kept whole, so they may have
+    more tokens than that.
     """
-    starts = bounds.sentence_starts
-    document_first, document_end = _document_of(bounds, middles)
-    begin = _slide_inside(middles, targets, starts[document_first], starts[document_end])
+    starts = corpus.sentence_starts
+    document_first, document_end = _document_of(corpus, middles)
+    begin = _slide_inside(middles, lengths, starts[document_first], starts[document_end])
     first = np.searchsorted(starts, begin, side="right") - 1
-    end = np.searchsorted(starts, starts[first] + targets, side="left")
+    end = np.searchsorted(starts, starts[first] + lengths, side="left")
     return _Chunks(document_first, document_end, first, np.minimum(end, document_end))
 
 
 def _gather_either_way(
-    bounds: Corpus, middles: np.ndarray, targets: np.ndarray, is_mirrored: np.ndarray
+    corpus: Corpus, middles: np.ndarray, lengths: np.ndarray, is_backward: np.ndarray
 ) -> _Chunks:
-    """Gather sentences as `_gather_sentences`, backwards in mirrored rows.
+    """Gather sentences forwards from a first one, or backwards from a last one if `is_backward`.
 
-    The sentence with which the target is reached is more often long than short. In mirrored rows it
-    is the first sentence, so that lengths do not reveal which segment was last.
+    The sentence with which the length is reached is more often long than short. Gathered
+    backwards it is the first sentence, so that lengths do not reveal which segment was last.
     """
-    starts = bounds.sentence_starts
-    forward = _gather_sentences(bounds, middles, targets)
+    starts = corpus.sentence_starts
+    forward = _gather_sentences(corpus, middles, lengths)
     document_start = starts[forward.document_first]
-    begin = _slide_inside(middles, targets, document_start, starts[forward.document_end])
-    last = np.minimum(begin + targets, starts[forward.document_end]) - 1
+    begin = _slide_inside(middles, lengths, document_start, starts[forward.document_end])
+    last = np.minimum(begin + lengths, starts[forward.document_end]) - 1
     end = np.searchsorted(starts, last, side="right")
-    first = np.searchsorted(starts, starts[end] - targets, side="right") - 1
+    first = np.searchsorted(starts, starts[end] - lengths, side="right") - 1
     return _Chunks(
         forward.document_first,
         forward.document_end,
-        np.where(is_mirrored, np.maximum(first, forward.document_first), forward.first),
-        np.where(is_mirrored, end, forward.end),
+        np.where(is_backward, np.maximum(first, forward.document_first), forward.first),
+        np.where(is_backward, end, forward.end),
     )
 
 
-def _reach_for_neighbour(
+def _extend_to_neighbour(
     chunks: _Chunks, may_grow: np.ndarray, prefers_next: np.ndarray | bool = False
 ) -> _Chunks:
     """Extend chunks of one sentence by a neighbouring sentence, where `may_grow`.
@@ -362,29 +363,29 @@ def _reach_for_neighbour(
     The neighbour is the previous sentence, or with `prefers_next` the next one; at a document's
     border it is the other one.
     """
-    lacks = may_grow & (chunks.end - chunks.first == 1)
+    is_short = may_grow & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first
-    goes_back = lacks & can_go_back & ~(prefers_next & (chunks.end < chunks.document_end))
+    goes_back = is_short & can_go_back & ~(prefers_next & (chunks.end < chunks.document_end))
     first = chunks.first - goes_back
-    end = np.minimum(chunks.end + (lacks & ~goes_back), chunks.document_end)
+    end = np.minimum(chunks.end + (is_short & ~goes_back), chunks.document_end)
     return _Chunks(chunks.document_first, chunks.document_end, first, end)
 
 
-def _pair_length(bounds: Corpus, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
-    """Return the length of A with its true continuation, at most the target.
+def _pair_length(corpus: Corpus, chunks: _Chunks, max_lengths: np.ndarray) -> np.ndarray:
+    """Return the length of A with its true continuation, at most `max_lengths`.
 
-    The length is below the target if the document is short, but not for a document of one sentence.
+    A short document gives less than that, except for a document of one sentence.
     """
-    length = bounds.sentence_starts[chunks.end] - bounds.sentence_starts[chunks.first]
-    is_alone = chunks.document_end - chunks.document_first == 1
-    return np.where(is_alone, targets, np.minimum(targets, length))
+    length = corpus.sentence_starts[chunks.end] - corpus.sentence_starts[chunks.first]
+    is_single_sentence = chunks.document_end - chunks.document_first == 1
+    return np.where(is_single_sentence, max_lengths, np.minimum(max_lengths, length))
 
 
-def _other_document_tokens(bounds: Corpus, chunks: _Chunks, rng: np.random.Generator) -> np.ndarray:
+def _other_document_tokens(corpus: Corpus, chunks: _Chunks, rng: np.random.Generator) -> np.ndarray:
     """Draw a token of another document for each row, uniformly."""
-    own_start = bounds.sentence_starts[chunks.document_first]
-    own_length = bounds.sentence_starts[chunks.document_end] - own_start
-    token = rng.integers(0, bounds.sentence_starts[-1] - own_length)
+    own_start = corpus.sentence_starts[chunks.document_first]
+    own_length = corpus.sentence_starts[chunks.document_end] - own_start
+    token = rng.integers(0, corpus.sentence_starts[-1] - own_length)
     return np.where(token < own_start, token, token + own_length)
 
 

@@ -194,7 +194,8 @@ class PretrainingSettings:
             )
 
     def _check_schedule(self) -> None:
-        share, steps = self.masking_schedule_share or 0.0, self.masking_schedule_steps or 0
+        share = self.masking_schedule_share or 0.0
+        steps = self.masking_schedule_steps or 0
         _check("masking_schedule_share", share, 0 <= share <= 1, "0 to 1")
         _check("masking_schedule_steps", steps, steps >= 0, "0 or more")
         final_fields = [name for name in FINAL_FIELDS if getattr(self, name) is not None]
@@ -268,7 +269,8 @@ class PretrainingSettings:
         They move linearly from the first values to the last over `masking_schedule_steps`.
         """
         last = self.at_end()
-        begin, end = (self.masking_rate, *self.shares), (last.masking_rate, *last.shares)
+        begin = (self.masking_rate, *self.shares)
+        end = (last.masking_rate, *last.shares)
         done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps or 0))
         rate, mask_share, random_share, _ = (
             a + done * (b - a) for a, b in zip(begin, end, strict=True)
@@ -323,12 +325,13 @@ class PretrainingSettings:
 
         At least one step has rows of full length.
         """
-        start, schedule = self.start_steps, self.masking_schedule_steps
-        if start is None:
-            start = max(0, min(round((self.start_share or 0.0) * steps), steps - 1))
-        if schedule is None:
-            schedule = round((self.masking_schedule_share or 0.0) * steps)
-        return replace(self, start_steps=start, masking_schedule_steps=schedule)
+        start_steps = self.start_steps
+        if start_steps is None:
+            start_steps = max(0, min(round((self.start_share or 0.0) * steps), steps - 1))
+        schedule_steps = self.masking_schedule_steps
+        if schedule_steps is None:
+            schedule_steps = round((self.masking_schedule_share or 0.0) * steps)
+        return replace(self, start_steps=start_steps, masking_schedule_steps=schedule_steps)
 
     def at_start(self) -> "PretrainingSettings":
         """Return the settings with the row length of the first steps."""

@@ -67,9 +67,9 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
     tokenizer = corpus.tokenizer()
     with drawing_from(settings.seed):
         vectors, counts = count_vectors(corpus, settings.size)
-    left_out = sorted(tokenizer.special_ids)
-    vectors[left_out] = 0
-    counts[left_out] = 0
+    special_ids = sorted(tokenizer.special_ids)
+    vectors[special_ids] = 0
+    counts[special_ids] = 0
     tokenizer.model_max_length = settings.max_length
     config = StaticConfig(
         vocab_size=corpus.vocab_size,

@@ -50,12 +50,12 @@ class StepTime:
     tokens: float
     num_steps: int
 
-    def seconds(self, share: float) -> float:
-        """Compute the seconds of a step whose busiest process has `share` tokens."""
-        return share * self.compute + self.update
+    def seconds(self, busiest: float) -> float:
+        """Compute the seconds of a step whose busiest process has `busiest` tokens."""
+        return busiest * self.compute + self.update
 
 
-def longest_share(batches: Sequence[Batch] | Sequence[BatchSize], num_members: int) -> int:
+def busiest_tokens(batches: Sequence[Batch] | Sequence[BatchSize], num_members: int) -> int:
     """Count the real tokens of the busiest process; batches are assigned in turn."""
     tokens = [batch.num_tokens for batch in batches]
     return max(sum(tokens[member::num_members]) for member in range(num_members))
@@ -97,29 +97,32 @@ class StepTimer:
         update: list[float] = []
         tokens: list[int] = []
         deadline = float("inf")
-        least = warm_up + MIN_STEPS
+        min_steps = warm_up + MIN_STEPS
         started = time.perf_counter()
         with progress_bar("timing steps", 1) as bar:
-            while len(compute) < least or time.perf_counter() < deadline:
+            while len(compute) < min_steps or time.perf_counter() < deadline:
                 step = first + len(compute)
                 began = time.perf_counter()
                 if len(compute) == warm_up:
                     deadline = began + seconds
                 # Both the steps and the time must be reached, so the smaller share is shown.
-                in_steps, in_time = len(compute) / least, began - started
-                bar.move(min(in_steps, in_time / (deadline - started), 1))
+                share_of_steps = len(compute) / min_steps
+                share_of_time = (began - started) / (deadline - started)
+                bar.move(min(share_of_steps, share_of_time, 1))
                 sizes = self.workers.prepare(step)
                 self.workers.compute(step, total_counts(sizes))
                 computed = time.perf_counter()
                 self.workers.reduce_gradients()
                 self.workers.update(step, RATE, 1.0)
-                share = longest_share(sizes, self.workers.plan.num_members)
-                compute.append((computed - began) / share)
+                busiest = busiest_tokens(sizes, self.workers.plan.num_members)
+                compute.append((computed - began) / busiest)
                 update.append(time.perf_counter() - computed)
                 tokens.append(sum(size.num_tokens for size in sizes))
-        timed = slice(warm_up, None)
         return StepTime(
-            median(compute[timed]), median(update[timed]), mean(tokens[timed]), len(compute[timed])
+            compute=median(compute[warm_up:]),
+            update=median(update[warm_up:]),
+            tokens=mean(tokens[warm_up:]),
+            num_steps=len(compute) - warm_up,
         )
 
     def time_evaluation(self) -> float:
@@ -145,20 +148,20 @@ def seconds_per_row(
     objective: SizedObjective, model: TrainableModel, machine: Machine, at_most: float
 ) -> float:
     """Measure the seconds per held-out row, for about `at_most` seconds."""
-    reading = model.to(DTYPES[machine.precision]).eval()
-    exact = {each.name for each in model.parameter_specs() if each.fp32_only}
-    for name, parameter in reading.named_parameters():
-        if name in exact:
+    trial_model = model.to(DTYPES[machine.precision]).eval()
+    fp32_names = {spec.name for spec in model.parameter_specs() if spec.fp32_only}
+    for name, parameter in trial_model.named_parameters():
+        if name in fp32_names:
             parameter.data = parameter.data.float()
     seconds = 0.0
     with torch.inference_mode():
-        objective.resized(objective.batch_size, 1).evaluate(reading)  # prepares everything
+        objective.resized(objective.batch_size, 1).evaluate(trial_model)  # prepares everything
         for rows in TRIAL_ROWS:
             trial = objective.resized(objective.batch_size, rows)
-            for _ in trial.held_out_batches(reading):
+            for _ in trial.held_out_batches(trial_model):
                 pass
             began = time.perf_counter()
-            trial.evaluate(reading)
+            trial.evaluate(trial_model)
             seconds = time.perf_counter() - began
             if seconds >= at_most:
                 break

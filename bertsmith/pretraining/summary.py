@@ -39,10 +39,10 @@ def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
 def _describe_text(result: Mapping[str, Any]) -> list[str]:
     lines = []
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
-        lack = "teach no order" if "sop_loss" in result else "have no next sentence"
+        consequence = "teach no order" if "sop_loss" in result else "have no next sentence"
         lines.append(
             f"note       {percent(result['single_sentence_share'])} of the text is in documents "
-            f"of one sentence, which {lack}"
+            f"of one sentence, which {consequence}"
         )
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(

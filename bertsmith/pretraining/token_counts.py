@@ -25,8 +25,8 @@ def counted_documents(
     tokens, evenly spread documents are taken.
     """
     bounds = corpus.sentence_starts[corpus.document_starts]
-    every = max(1, corpus.num_tokens // COUNTED_TOKENS)
-    documents = range(0, corpus.num_documents, every)
+    stride = max(1, corpus.num_tokens // COUNTED_TOKENS)
+    documents = range(0, corpus.num_documents, stride)
     starts = range(0, len(documents), DOCUMENTS_AT_ONCE)
     for first in tracked(starts, what):
         chosen = documents[first : first + DOCUMENTS_AT_ONCE]

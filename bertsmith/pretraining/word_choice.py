@@ -95,21 +95,29 @@ def _spend(
     sequence, but takes a few rounds over all sequences: each round takes the words before the first
     one that does not fit, and drops the rest of that word's run.
     """
-    left = np.arange(len(sizes))
-    room = budgets.copy()
+    candidates = np.arange(len(sizes))
+    budgets_left = budgets.copy()
     is_chosen = np.zeros(len(sizes), dtype=bool)
-    number = np.cumsum(_changes(runs)) - 1
-    opening = sizes[_changes(runs)][number]
-    while len(left := left[opening[left] <= room[sequences[left]]]):
-        fits = _running_sums(sizes[left], sequences[left]) <= room[sequences[left]]
-        chosen, rest = left[fits], left[~fits]
+    run_numbers = np.cumsum(_changes(runs)) - 1
+    # The tokens of the first word of each word's run.
+    first_sizes = sizes[_changes(runs)][run_numbers]
+    while True:
+        can_begin = first_sizes[candidates] <= budgets_left[sequences[candidates]]
+        candidates = candidates[can_begin]
+        if not len(candidates):
+            break
+        own_sequences = sequences[candidates]
+        fits = _running_sums(sizes[candidates], own_sequences) <= budgets_left[own_sequences]
+        chosen = candidates[fits]
+        rest = candidates[~fits]
         is_chosen[chosen] = True
-        spent = np.bincount(sequences[chosen], sizes[chosen], minlength=len(room))
-        room = room - spent.astype(np.int64)
-        is_cut = np.zeros(len(sizes), dtype=bool)
-        is_cut[number[rest[_changes(sequences[rest])]]] = True
-        left = rest[~is_cut[number[rest]]]
-    has_some = np.bincount(sequences[is_chosen], minlength=len(room)) > 0
+        spent = np.bincount(sequences[chosen], sizes[chosen], minlength=len(budgets))
+        budgets_left = budgets_left - spent.astype(np.int64)
+        first_misfits = rest[_changes(sequences[rest])]
+        is_dropped = np.zeros(len(sizes), dtype=bool)
+        is_dropped[run_numbers[first_misfits]] = True
+        candidates = rest[~is_dropped[run_numbers[rest]]]
+    has_some = np.bincount(sequences[is_chosen], minlength=len(budgets)) > 0
     is_chosen[_shortest(sizes, sequences, has_some)] = True
     return is_chosen
 

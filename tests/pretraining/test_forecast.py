@@ -20,7 +20,7 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.step_timer import longest_share
+from bertsmith.pretraining.step_timer import busiest_tokens
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
@@ -74,8 +74,8 @@ def test_a_step_is_that_of_the_objective(job, measured):
         tokens = sum(batch.num_tokens for batches in steps for batch in batches)
         assert phase.tokens == tokens / plan.SAMPLED_STEPS
         assert phase.epochs == num_rows / source.rows_per_epoch
-        shares = [longest_share(batches, 2) for batches in steps]
-        assert phase.share == sum(shares) / plan.SAMPLED_STEPS
+        shares = [busiest_tokens(batches, 2) for batches in steps]
+        assert phase.busiest == sum(shares) / plan.SAMPLED_STEPS
 
 
 def test_a_run_is_the_sum_of_its_steps(timed):
