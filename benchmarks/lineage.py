@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, load, machine, table
 from bertsmith.comparison.metrics import Metric
+from bertsmith.comparison.peak_memory import PEAK
 from bertsmith.config import read_recipe
 
 TARGET = RESULTS / "lineage.json"
@@ -24,6 +25,7 @@ COSTS = {
     "parameters": "{parameters:,.0f}",
     "million tokens": "{tokens_in_millions:.2f}",
     "tokens a second": "{tokens_per_second:,.0f}",
+    "peak memory (MB)": "{megabytes:,.0f}",
 }
 HEAD = """# The lineage in one table
 
@@ -44,6 +46,8 @@ How to read it:
   the task.
 - Figures are mean ± standard deviation over the seeds. "≈": the difference from BERT is noise
   (an analysis of variance, paired over the seeds, at 95 % for all systems at once).
+- Peak memory is that of a process of its own, which trains 20 steps with one thread; the code of
+  its libraries counts, too.
 - After two minutes T5 predicts token frequencies alone, so its fine-tuning is that of a new model.
   Its rate and initial weights were tried less than those of the others.
 """
@@ -124,15 +128,17 @@ def cells(metrics: Mapping[str, Metric], report: Mapping[str, Any], name: str) -
 
 
 def format_costs(cost: Mapping[str, float]) -> list[str]:
-    """Format what a system cost; dashes if all its runs failed."""
+    """Format what a system cost; dashes if all its runs failed or its memory was not measured."""
     if not cost:
         return ["–"] * len(COSTS)
     values = {
         "parameters": cost["parameters"],
         "tokens_in_millions": cost["tokens"] / 1e6,
         "tokens_per_second": cost["tokens"] / (60 * cost["minutes"]),
+        "megabytes": cost.get(PEAK, 0) / 1e6,
     }
-    return [text.format(**values) for text in COSTS.values()]
+    shown = [text.format(**values) for text in COSTS.values()]
+    return shown if PEAK in cost else [*shown[:-1], "–"]
 
 
 def guess_table(guesses: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]) -> list[str]:

@@ -224,7 +224,7 @@ def test_the_page_of_the_lineage_has_the_tables_of_each_corpus(tmp_path):
         for key, (title, recipes, is_clear) in scores.items()
     }
     cost = {"parameters": 1234, "steps": 9, "tokens": 6e6, "minutes": 2.0}
-    recipes = {"bert": {"cost": cost}, "gpt": {"cost": cost}}
+    recipes = {"bert": {"cost": {**cost, "memory_bytes": 5e8}}, "gpt": {"cost": cost}}
     guess = [[{"token": "plot", "percent": 12.3}, {"token": "end", "percent": 4.0}]] * 7
     report = {
         "recipes": recipes,
@@ -238,8 +238,8 @@ def test_the_page_of_the_lineage_has_the_tables_of_each_corpus(tmp_path):
     found = lineage.take_report(tmp_path / "comparison.json")
     text = "\n".join(lineage.page({"reviews": found}))
     assert "## Reviews" in text and "Corpus: 9 documents." in text
-    assert "| bert | 1,234 | 6.00 | 50,000 | 1.600 ± 0.141 | 50.0 ± 0.0 |" in text
-    assert "| gpt | 1,234 | 6.00 | 50,000 | 2.100 ± 0.141 | 25.0 ± 0.0 |" in text
+    assert "| bert | 1,234 | 6.00 | 50,000 | 500 | 1.600 ± 0.141 | 50.0 ± 0.0 |" in text
+    assert "| gpt | 1,234 | 6.00 | 50,000 | – | 2.100 ± 0.141 | 25.0 ± 0.0 |" in text
     assert "| gpt | 75.0 ± 1.4 ≈ | – |" in text and "masked LM" not in text
     assert "plot 12, end 4" in text and "Failed: gpt, seed 1" in text
 

@@ -1,9 +1,9 @@
 """A recipe of a comparison for BERT or a relative: a job of `bertsmith pretrain`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bertsmith.comparison.budget import ComparisonBudget, length_of_job
 from bertsmith.comparison.recipe import Recipe
@@ -30,6 +30,12 @@ COMPARED_SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attenti
 @dataclass(frozen=True)
 class BertRecipe(Recipe[PretrainJob]):
     """A named job of `bertsmith pretrain`."""
+
+    def shortened(self, steps: int) -> Self:
+        """Return the recipe with a run of only `steps` steps, all with rows of full length."""
+        short = super().shortened(steps)
+        full_length = short.job.with_pretraining(start_share=None, start_steps=None)
+        return replace(short, job=full_length)
 
     @property
     def max_length(self) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bertsmith.comparison.page import write_comparison_page
+from bertsmith.comparison.peak_memory import add_peak_memory
 from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import ComparisonRun, run_all
@@ -30,7 +31,9 @@ def compare(
     comparison = read_comparison(settings)
     check_outside(settings.out, settings.corpus)
     with hold_folder(settings.out):
-        results = run_all(ComparisonRun(comparison, callbacks, command, tell))
+        work = ComparisonRun(comparison, callbacks, command, tell)
+        results = run_all(work)
+        add_peak_memory(work, results)
         report = ComparisonReport(comparison, tuple(results))
         write_json(settings.out / f"{NAME}.json", report.to_json())
         write_comparison_page(settings.out / f"{NAME}.html", report)

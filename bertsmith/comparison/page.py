@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bertsmith.comparison.metrics import GAPS_NOTE, METHOD
+from bertsmith.comparison.peak_memory import MEMORY_NOTE
 from bertsmith.comparison.report import ComparisonReport, classify_difference
 from bertsmith.comparison.runs import EvalPoint
 from bertsmith.metrics.differences import Difference
@@ -29,6 +30,7 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
         verdict=classify_difference,
         method=METHOD,
         gaps_note=GAPS_NOTE,
+        memory_note=MEMORY_NOTE,
         charts=charts(report),
         cost_charts=cost_charts(report),
         scale_of=scale_of,

@@ -35,6 +35,12 @@ class Recipe(ABC, Generic[JobT]):
     def with_seed(self, seed: int) -> Self:
         return self.with_training(seed=seed)
 
+    def shortened(self, steps: int) -> Self:
+        """Return the recipe with a run of only `steps` steps, evaluated at the end."""
+        return self.with_training(
+            steps=steps, minutes=None, eval_every=steps, checkpoint_every=None, keep=0
+        )
+
     @property
     @abstractmethod
     def max_length(self) -> int:

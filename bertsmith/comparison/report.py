@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertsmith.comparison.metrics import METHOD, Metric, metrics_of, to_json
+from bertsmith.comparison.peak_memory import PEAK
 from bertsmith.comparison.recipes import Comparison
 from bertsmith.comparison.runs import RunResult
 from bertsmith.config import to_jsonable
@@ -117,6 +118,7 @@ class ComparisonReport:
             "M tokens": ".2f",
             "minutes": ".2f",
             "tokens/s": ",.0f",
+            "peak memory (MB)": ",.0f",
         }
         rows: list[Row] = [("recipe", *formats)]
         for name in self.names:
@@ -124,7 +126,9 @@ class ComparisonReport:
             if cost:
                 cost["M tokens"] = cost["tokens"] / 1e6
                 cost["tokens/s"] = cost["tokens"] / (60 * cost["minutes"])
-            cells = (f"{cost[key]:{spec}}" if cost else "–" for key, spec in formats.items())
+            if PEAK in cost:
+                cost["peak memory (MB)"] = cost[PEAK] / 1e6
+            cells = (f"{cost[key]:{spec}}" if key in cost else "–" for key, spec in formats.items())
             rows.append((name, *cells))
         return rows
 

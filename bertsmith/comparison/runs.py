@@ -67,9 +67,9 @@ class RunResult:
     """The result of one recipe with one seed.
 
     `scores` has metrics by name: of masked LM on the common rows, of the run's other objectives on
-    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens and minutes. `points`
-    are the evaluations during training, and `errors` the messages of the parts of the run that
-    failed.
+    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens and minutes, and
+    that of one run of each recipe the recipe's peak memory. `points` are the evaluations during
+    training, and `errors` the messages of the parts of the run that failed.
     """
 
     recipe: str

@@ -6,7 +6,7 @@ from typing import Any
 
 from bertsmith.errors import SettingError
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import Compute
+from bertsmith.system.compute import Advanced, Compute
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class ComparisonSettings(Compute):
     final_rows: int | None = None
     """Number of eval rows on which the finished models are measured. By default 4,096; after short
     runs fewer, but at least 256."""
+    measure_memory: Advanced[bool] = True
+    """Measure the peak memory of each recipe once, on a CPU, after all runs. A new process trains
+    20 steps for it, which takes some seconds."""
 
     @property
     def given_compute(self) -> dict[str, Any]:

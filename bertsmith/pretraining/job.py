@@ -26,3 +26,6 @@ class PretrainJob:
 
     def with_training(self, **changes: Any) -> Self:
         return replace(self, training=replace(self.training, **changes))
+
+    def with_pretraining(self, **changes: Any) -> Self:
+        return replace(self, pretraining=replace(self.pretraining, **changes))

@@ -70,6 +70,17 @@ def peak_bytes() -> int | None:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def own_peak_bytes() -> int | None:
+    """Return the most memory that this process has held since its program began; None if unknown.
+
+    On Linux `peak_bytes` of a new process also counts what the process that started it held then.
+    """
+    try:
+        return KILOBYTE * _kilobytes(Path("/proc/self/status"))["VmHWM"]
+    except (OSError, KeyError):
+        return peak_bytes()
+
+
 def available_bytes() -> int | None:
     """Return the memory that this process can still allocate; None if unknown.
 

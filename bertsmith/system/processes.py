@@ -100,13 +100,28 @@ class LocalProcesses:
         workers: list[_Worker] = []
         pool = ThreadPoolExecutor(self.processes)
         try:
-            workers += (_Worker(work) for _ in first)
+            condition = f"with fewer {option('processes')}"
+            workers += (_Worker(work, condition) for _ in first)
             yield from _in_order(pool, workers, chain(first, remaining), 2 * self.processes)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.end()
             pool.shutdown()
+
+
+def run_in_new_process(work: Callable[[Item], Result], item: Item) -> Result:
+    """Return `work(item)`, computed by a process that starts for it, and then ends.
+
+    Raises:
+        ConfigError: the process was ended from outside.
+    """
+    worker = _Worker(work, "when more memory is free")
+    try:
+        result: Result = worker.do(item)
+    finally:
+        worker.end()
+    return result
 
 
 def _in_order(
@@ -136,9 +151,13 @@ class _Worker:
     Each worker has its own pipe. If it dies while it sends a result, the pipe breaks and `do`
     raises an error. The standard library's pool shares one pipe among all workers, and would wait
     forever.
+
+    Args:
+        condition: under which the command may succeed after this process has died, for the error.
     """
 
-    def __init__(self, work: Callable[[Any], Any]) -> None:
+    def __init__(self, work: Callable[[Any], Any], condition: str) -> None:
+        self._condition = condition
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
         self._pipe, worker_pipe = spawn.Pipe()
@@ -171,8 +190,7 @@ class _Worker:
         if code == -9:
             end = "was killed (SIGKILL), as the system does when the memory is full"
         return ConfigError(
-            f"a worker process {end}. Nothing was changed; run the command again with fewer "
-            f"{option('processes')}."
+            f"a worker process {end}. Nothing was changed; run the command again {self._condition}."
         )
 
     def end(self) -> None:

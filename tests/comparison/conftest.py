@@ -48,7 +48,7 @@ def write_lab(folder, corpus_dir):
         write_csv(folder / f"{name}.csv", ("text", "label"), *rows)
     return ComparisonSettings(
         (folder / "lab.toml",), corpus_dir, folder / "out", data=folder, eval_rows=6,
-        final_rows=13, device="cpu", precision="fp32", threads=1,
+        final_rows=13, measure_memory=False, device="cpu", precision="fp32", threads=1,
     )  # fmt: skip
 
 

@@ -24,7 +24,8 @@ def typed(settings, *more):
     """The same, as it is typed."""
     main(["compare", *map(str, settings.files), "--corpus", str(settings.corpus), "--out",
           str(settings.out), "--data", str(settings.data), "--device", "cpu", "--precision", "fp32",
-          "--threads", "1", "--eval-rows", "6", "--final-rows", "13", *more])  # fmt: skip
+          "--threads", "1", "--eval-rows", "6", "--final-rows", "13", "--no-measure-memory",
+          *more])  # fmt: skip
 
 
 def test_the_page_in_a_browser(finished, check_page):

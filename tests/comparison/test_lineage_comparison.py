@@ -79,7 +79,7 @@ def write_lab(folder, corpus_dir):
     (folder / "names.tsv").write_text(7 * sentence)
     return ComparisonSettings(
         (folder / "lab.toml",), corpus_dir, folder / "out", data=folder, eval_rows=6,
-        final_rows=13, device="cpu", precision="fp32", threads=1,
+        final_rows=13, measure_memory=False, device="cpu", precision="fp32", threads=1,
     )  # fmt: skip
 
 
@@ -140,6 +140,35 @@ def test_the_cost_of_each_run_is_told(lineage):
     runs = report_of(lineage)["runs"]
     for cost in (run["cost"] for run in runs):
         assert cost["steps"] == 4 and cost["parameters"] > 10_000 and cost["minutes"] > 0
+
+
+def test_a_finished_comparison_gets_the_peak_memory_that_it_lacks(lineage, tmp_path):
+    settings = replace(lineage, out=shutil.copytree(lineage.out, tmp_path / "out"))
+    path = tmp_path / "two.toml"
+    start, t5 = FILE.partition("[recipes.gpt]")[0], FILE[FILE.index("[recipes.t5]") :]
+    path.write_text(start + t5)
+    settings = replace(settings, files=(path,), measure_memory=True)
+    told = []
+    compare(settings, tell=told.append)
+    assert [line for line in told if "memory" in line] == [
+        "bert: measuring peak memory",
+        "t5: measuring peak memory",
+    ]
+    report = report_of(settings)
+    for name in ("bert", "t5"):
+        costs = [run["cost"] for run in report["runs"] if run["recipe"] == name]
+        assert ["memory_bytes" in cost for cost in costs] == [True, False]
+        # More than torch alone takes.
+        assert 50e6 < costs[0]["memory_bytes"] < 16e9
+        assert report["recipes"][name]["cost"]["memory_bytes"] == costs[0]["memory_bytes"]
+    table = str(compare(replace(settings, measure_memory=False), tell=told.append))
+    (row,) = (line for line in table.splitlines() if line.startswith("peak memory (MB)"))
+    costs = [report["recipes"][name]["cost"]["memory_bytes"] for name in ("bert", "t5")]
+    assert row.split()[3:] == [f"{cost / 1e6:,.0f}" for cost in costs]
+    compare(settings, tell=told.append)
+    assert sum("memory" in line for line in told) == 2
+    page = (settings.out / "comparison.html").read_text()
+    assert "peak memory (MB)" in page and "a process of its own" in page
 
 
 def test_other_sentences_are_filled_by_the_finished_models(lineage, tmp_path):

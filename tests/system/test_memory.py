@@ -18,6 +18,8 @@ from bertsmith.model.shared import SharedFile
 from bertsmith.system.memory import (
     available_bytes,
     lacks_memory,
+    own_peak_bytes,
+    peak_bytes,
     requested_bytes,
     resident_bytes,
 )
@@ -52,6 +54,19 @@ def test_what_is_shared_counts_once():
     assert size < both <= mine + other
     assert resident_bytes([2**22 + 1]) is None
     assert available_bytes() > 0
+
+
+OWN_PEAK = "from bertsmith.system.memory import own_peak_bytes; print(own_peak_bytes())"
+
+
+@on_linux
+def test_the_peak_of_a_process_is_without_that_of_the_one_that_started_it():
+    with mmap.mmap(-1, 256 * MEGABYTE) as memory:
+        memory.write(bytes(256 * MEGABYTE))
+        command = [sys.executable, "-c", OWN_PEAK]
+        of_child = int(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert MEGABYTE < of_child < 200 * MEGABYTE
+    assert 256 * MEGABYTE < own_peak_bytes() <= peak_bytes()
 
 
 def test_a_limit_on_the_size_of_files_is_named():

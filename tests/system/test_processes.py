@@ -12,7 +12,7 @@ import pytest
 from refusals import refuses
 
 from bertsmith.errors import ConfigError
-from bertsmith.system.processes import LocalProcesses, num_processes
+from bertsmith.system.processes import LocalProcesses, num_processes, run_in_new_process
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -65,6 +65,25 @@ class DiesWhenItArrives:
 def test_a_worker_that_ends_as_it_starts():
     with refuses(ConfigError, "3", "--processes"):
         list(LocalProcesses(2).map_in_order(DiesWhenItArrives(os.getpid()), range(9)))
+
+
+def process_of(item):
+    return item, os.getpid()
+
+
+def end_this_process(code):
+    os._exit(code)
+
+
+def test_a_new_process_for_one_item():
+    item, process = run_in_new_process(process_of, "x")
+    assert item == "x" and process != os.getpid()
+    with pytest.raises(ValueError) as caught:
+        run_in_new_process(int, "x")
+    assert "invalid literal" in str(caught.value)
+    with refuses(ConfigError, "exit code 7", "memory"):
+        run_in_new_process(end_this_process, 7)
+    assert not multiprocessing.active_children()
 
 
 def test_scripts_need_no_guard(tmp_path):

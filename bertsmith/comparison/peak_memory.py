@@ -1,0 +1,99 @@
+"""Peak memory of a recipe's training, measured in a process of its own.
+
+The process of a comparison has trained other recipes before, and libraries keep memory of them. So
+a new process trains the recipe for a few steps, on the CPU, and reports its peak. It computes as
+the run did, but with one thread, so that one process holds everything: more threads are more
+processes, each with gradients of its own, and their number depends on the computer.
+"""
+
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bertsmith.comparison.recipes import AnyRecipe
+from bertsmith.comparison.runs import FAILURES, MEASURED, ComparisonRun, RunResult
+from bertsmith.errors import BertsmithError, Interrupted, as_flags
+from bertsmith.system.hardware import ComputeChoices, computing_as, select_device
+from bertsmith.system.memory import own_peak_bytes
+from bertsmith.system.process_options import configure_process
+from bertsmith.system.processes import run_in_new_process
+from bertsmith.training.run_folder import RunFolder
+
+STEPS = 20
+MEMORY_NOTE = (
+    f"Peak memory is that of a process of its own, which trains {STEPS} steps with one thread and "
+    "ends; the code of its libraries counts, too. A dash: not measured, or unknown on this system."
+)
+PEAK = "memory_bytes"
+"""Key in `comparison` of a `run.json`, and in a run's cost."""
+
+
+@dataclass(frozen=True)
+class MemoryTrial:
+    """A recipe to train for a few steps, and how its full run computes."""
+
+    recipe: AnyRecipe
+    choices: ComputeChoices | None
+
+
+def add_peak_memory(work: ComparisonRun, results: Sequence[RunResult]) -> None:
+    """Add to the cost of each recipe's first successful run the recipe's peak memory.
+
+    It is measured once, if the settings say so, and then stored in that run's `run.json`. A failure
+    is only told, as all other results are complete.
+    """
+    for recipe in work.comparison.recipes:
+        trained = (result for result in results if result.recipe == recipe.name and result.cost)
+        result = next(trained, None)
+        if result is None:
+            continue
+        try:
+            peak = _stored_peak(work, recipe, result.seed)
+        except Interrupted:
+            raise
+        except FAILURES as error:
+            message = error.message if isinstance(error, BertsmithError) else str(error)
+            work.tell(f"{recipe.name}: peak memory not measured: {as_flags(message)}")
+            continue
+        if peak is not None:
+            result.cost[PEAK] = peak
+
+
+def _stored_peak(work: ComparisonRun, recipe: AnyRecipe, seed: int) -> int | None:
+    """Return the peak that a finished run's folder has, after measuring it if it is not there."""
+    folder = RunFolder(work.comparison.folder(recipe, seed))
+    record = folder.read_run()
+    stored: int | None = record[MEASURED].get(PEAK)
+    is_on_cpu = select_device(recipe.training.device).type == "cpu"
+    if stored is None and is_on_cpu and work.comparison.settings.measure_memory:
+        work.tell(f"{recipe.name}: measuring peak memory")
+        stored = measure_peak_memory(recipe.with_seed(seed), folder)
+        if stored is not None:
+            folder.write_run({**record, MEASURED: {**record[MEASURED], PEAK: stored}})
+    return stored
+
+
+def measure_peak_memory(recipe: AnyRecipe, finished: RunFolder) -> int | None:
+    """Return the peak memory of training in bytes, with the code of libraries; None if unknown.
+
+    Args:
+        finished: the folder of a run of the recipe; the trial computes by its choices.
+
+    Raises:
+        BertsmithError: the trial failed, or its process was ended from outside.
+    """
+    short = recipe.shortened(STEPS).with_training(threads=1, report_to=None)
+    return run_in_new_process(_train_and_count, MemoryTrial(short, finished.read_choices()))
+
+
+def _train_and_count(trial: MemoryTrial) -> int | None:
+    """Train in this process, and return the most memory that it has held."""
+    configure_process()
+    choices = trial.choices and replace(trial.choices, threads=1)
+    with tempfile.TemporaryDirectory(prefix="bertsmith-") as out, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the full run has told them
+        with computing_as(choices):
+            trial.recipe.train(RunFolder(Path(out, "run")), (), "", lambda model: {})
+    return own_peak_bytes()
