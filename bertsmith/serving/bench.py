@@ -37,7 +37,7 @@ MIN_RATE_GAIN = 1.03
 MAX_FLAT_STEPS = 2
 """The search for the highest rate doubles the number of callers. It ends after this many doublings
 in a row that raised the rate by less than the factor `MIN_RATE_GAIN`."""
-KEPT_UP = 0.97
+KEEPS_UP_SHARE = 0.97
 """A server keeps up with a load if it answers at least this share of the requests a second."""
 CHECKED_SHARE = 0.9
 TEXT_FIELDS = {"/embeddings": "input", "/v1/embeddings": "input"}
@@ -155,10 +155,10 @@ async def _measure(
         on_load(name, result)
         return result
 
-    async def send_at(share: float, full: float) -> LoadResult:
-        if not full:
+    async def send_at(share: float, highest_rate: float) -> LoadResult:
+        if not highest_rate:
             raise ConfigError(f"{client.url}: no request was answered in {seconds:g} seconds.")
-        result = await run_open_loop(client, requests, share * full, seconds, seed)
+        result = await run_open_loop(client, requests, share * highest_rate, seconds, seed)
         on_load(f"at {share:.0%} of the rate", result)
         return result
 
@@ -175,7 +175,7 @@ async def _measure(
         best = max(best, result.answered_per_second)
         callers *= 2
     checked = await send_at(CHECKED_SHARE, best)
-    if checked.answered_per_second < KEPT_UP * checked.sent_per_second:
+    if checked.answered_per_second < KEEPS_UP_SHARE * checked.sent_per_second:
         best = checked.answered_per_second
     at_50 = await send_at(0.5, best)
     at_80 = await send_at(0.8, best)

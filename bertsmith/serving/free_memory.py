@@ -3,8 +3,8 @@
 Batches of different sizes leave holes between arrays, and so do long texts, whose words are many
 small objects. Under full load an engine of all-MiniLM-L6-v2 with two threads and a heap for each
 grew from 513 to 666 MB in two minutes (a Zen 5). After memory was given back, the next batch needs
-most of it again. So under load this is done only if the memory has grown, not after a fixed number
-of batches: it would move up and down all the time.
+most of it again. So under load the engine gives memory back only if the process has grown. If it
+did so after a fixed number of batches, the memory would move up and down all the time.
 """
 
 import os
@@ -12,11 +12,11 @@ import os
 from bertsmith.system.memory import resident_bytes
 from bertsmith.system.process_options import give_free_memory_back
 
-BATCHES_BETWEEN_LOOKS = 10
-"""Number of full batches after which the memory is looked at."""
+BATCHES_BETWEEN_CHECKS = 10
+"""Number of full batches after which the memory is checked."""
 MAX_GROWTH = 1.04
-"""The memory of the process, as a multiple of what it was at the first look after memory was given
-back, from which it is given back while requests wait."""
+"""While requests wait, memory is given back only if the process has grown by more than this factor
+since the first check after memory was given back."""
 
 
 class FreeMemory:
@@ -27,21 +27,21 @@ class FreeMemory:
     """
 
     def __init__(self, batch_tokens: int) -> None:
-        self._tokens_between_looks = BATCHES_BETWEEN_LOOKS * batch_tokens
+        self._tokens_between_checks = BATCHES_BETWEEN_CHECKS * batch_tokens
         self._num_tokens = 0
         self._usual_bytes: int | None = None
-        """Memory of the process at the first look after memory was given back."""
+        """Memory of the process at the first check after memory was given back."""
 
     def add(self, num_tokens: int) -> None:
         """Count tokens that were computed, or work that leaves as many holes."""
         self._num_tokens += num_tokens
 
     def give_back(self, *, is_idle: bool) -> None:
-        """Give free memory back if that is due: if the process is idle, or if it has grown.
+        """Give free memory back if the process is idle, or if it has grown.
 
-        Without full batches since the last look this does nothing.
+        Until `BATCHES_BETWEEN_CHECKS` full batches have been computed, this does nothing.
         """
-        if self._num_tokens < self._tokens_between_looks:
+        if self._num_tokens < self._tokens_between_checks:
             return
         self._num_tokens = 0
         held = resident_bytes([os.getpid()])

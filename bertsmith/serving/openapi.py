@@ -63,12 +63,11 @@ def described(routes: Sequence[Route]) -> Iterator[tuple[str, str, Operation]]:
 
 def describe_routes(routes: Sequence[Route], *, has_key: bool) -> dict[str, Any]:
     """Describe routes as an object of OpenAPI 3.1."""
-    examples = [example for operation in OPERATIONS.values() for example in operation.examples]
-    types = list(
-        dict.fromkeys(
-            [ProblemAnswer, *(kind for one in examples for kind in (one.body, one.answer_type))]
-        )
-    )
+    types: list[Any] = [ProblemAnswer]
+    for operation in OPERATIONS.values():
+        for example in operation.examples:
+            types += [example.body, example.answer_type]
+    types = list(dict.fromkeys(types))  # each once
     schemas, components = msgspec.json.schema_components(types, ref_template=SCHEMAS)
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
@@ -161,31 +160,35 @@ def render_docs(routes: Sequence[Route], address: str, *, has_key: bool) -> str:
     paths: dict[tuple[str, str], list[str]] = defaultdict(list)
     for method, path, _ in described(routes):
         paths[method, canonical_path(path)].append(path)
-    groups = {
-        group: [
+    groups: dict[str, list[dict[str, Any]]] = {group: [] for group in PAGE_GROUPS}
+    for (method, path), operation in OPERATIONS.items():
+        if not paths[method, path]:  # the server has no such route
+            continue
+        examples = [
+            _docs_example(address + path, example, has_key=has_key)
+            for example in operation.examples
+        ]
+        groups[operation.group].append(
             {
                 "method": method,
                 "path": path,
                 "others": [other for other in paths[method, path] if other != path],
                 "operation": operation,
-                "examples": [
-                    {
-                        "name": one.name,
-                        "command": curl_line(address + path, one, has_key=has_key),
-                        "answer": json.dumps(one.answer, ensure_ascii=False),
-                        "fields": list(fields_of(one.body)),
-                    }
-                    for one in operation.examples
-                ],
+                "examples": examples,
             }
-            for (method, path), operation in OPERATIONS.items()
-            if operation.group == group and paths[method, path]
-        ]
-        for group in PAGE_GROUPS
-    }
+        )
     return render_page(
         "serving/docs.html", groups=groups, errors=ERRORS, has_key=has_key, version=__version__
     )
+
+
+def _docs_example(address: str, example: RouteExample, *, has_key: bool) -> dict[str, Any]:
+    return {
+        "name": example.name,
+        "command": curl_line(address, example, has_key=has_key),
+        "answer": json.dumps(example.answer, ensure_ascii=False),
+        "fields": list(fields_of(example.body)),
+    }
 
 
 def curl_line(address: str, example: RouteExample, *, has_key: bool) -> str:

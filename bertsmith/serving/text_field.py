@@ -1,4 +1,4 @@
-"""The place of a request's texts in its body, for messages."""
+"""The path of a request's texts in its body, such as `inputs[1]`, for messages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TextField:
-    """The field of a request that has its texts, and the place of each text in it.
+    """The field of a request that has its texts, and the path of each text in it.
 
     Args:
         name: the field, such as `inputs`.
-        place_of: returns the place of a text by its index; None for `inputs[0]`, `inputs[1]` …
+        path_of: returns the path of a text by its index; None for `inputs[0]`, `inputs[1]` …
     """
 
     name: str
-    place_of: Callable[[int], str] | None = None
+    path_of: Callable[[int], str] | None = None
 
     @classmethod
     def of(cls, name: str, value: object) -> "TextField":
@@ -22,8 +22,8 @@ class TextField:
         return cls(name) if isinstance(value, list) else cls(name, lambda index: name)
 
     def of_text(self, index: int) -> str:
-        """Return the place of a text."""
-        return f"{self.name}[{index}]" if self.place_of is None else self.place_of(index)
+        """Return the path of a text."""
+        return f"{self.name}[{index}]" if self.path_of is None else self.path_of(index)
 
     def __str__(self) -> str:
         return self.name

@@ -13,7 +13,7 @@ from bertsmith import load
 from bertsmith.serving import text_encoding
 from bertsmith.serving.characters import CHARACTERS_PER_TOKEN
 from bertsmith.serving.engine import SLICE_CHARACTERS, Engine
-from bertsmith.serving.free_memory import BATCHES_BETWEEN_LOOKS
+from bertsmith.serving.free_memory import BATCHES_BETWEEN_CHECKS
 from bertsmith.serving.messages import (
     Answers,
     Cancel,
@@ -362,8 +362,8 @@ def test_the_engine_says_how_large_each_batch_was(folder):
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep no pages")
 @pytest.mark.parametrize(("num_batches", "num_trims"), [
-    (BATCHES_BETWEEN_LOOKS - 2, 0),
-    (BATCHES_BETWEEN_LOOKS - 1, 1),  # encoding these texts counts like one more batch
+    (BATCHES_BETWEEN_CHECKS - 2, 0),
+    (BATCHES_BETWEEN_CHECKS - 1, 1),  # encoding these texts counts like one more batch
 ])  # fmt: skip
 def test_an_idle_engine_gives_free_memory_back(folder, trims, num_batches, num_trims):
     before = len(trims)

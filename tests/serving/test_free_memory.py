@@ -6,7 +6,7 @@ import platform
 import numpy as np
 import pytest
 
-from bertsmith.serving.free_memory import BATCHES_BETWEEN_LOOKS, FreeMemory
+from bertsmith.serving.free_memory import BATCHES_BETWEEN_CHECKS, FreeMemory
 from bertsmith.system.memory import resident_bytes
 
 pytestmark = pytest.mark.skipif(
@@ -16,14 +16,14 @@ BATCH = 7
 
 
 def look(memory, *, is_idle=False):
-    memory.add(BATCHES_BETWEEN_LOOKS * BATCH)
+    memory.add(BATCHES_BETWEEN_CHECKS * BATCH)
     memory.give_back(is_idle=is_idle)
 
 
 def test_an_idle_process_gives_memory_back_after_full_batches(trims):
     memory = FreeMemory(BATCH)
     before = len(trims)
-    memory.add(BATCHES_BETWEEN_LOOKS * BATCH - 1)
+    memory.add(BATCHES_BETWEEN_CHECKS * BATCH - 1)
     memory.give_back(is_idle=True)
     assert len(trims) == before
     memory.add(1)

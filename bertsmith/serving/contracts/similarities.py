@@ -46,11 +46,11 @@ async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBod
         normalize=True if model.similarity == "cosine" else None,  # as the folder says
         direction=parameters.truncation_direction,
         may_cut=parameters.truncate is not False,
-        field=TextField("inputs", _place_of),
+        field=TextField("inputs", _path_of),
     )
     vectors = stack_vectors(answers)
     return compute_similarity(vectors[:1], vectors[1:], model.similarity)[0].tolist()  # type: ignore[arg-type]
 
 
-def _place_of(index: int) -> str:
+def _path_of(index: int) -> str:
     return "inputs.source_sentence" if index == 0 else f"inputs.sentences[{index - 1}]"

@@ -62,7 +62,7 @@ async def answer_questions(call: Call, model: ModelInfo, content: Mapping[str, A
         for prediction in answers.predictions
     ]
     if count == 1:
-        results = [rows[0] for rows in results]
+        results = [rows_of_question[0] for rows_of_question in results]
     return results if isinstance(body.inputs, list) else results[0]
 
 

@@ -1,10 +1,11 @@
 """Text classification."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from bertsmith.serving.call import Call
 from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, as_rows
@@ -72,17 +73,17 @@ async def classify(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> 
     scored = label_scores(model, answers, raw=apply is not None)
     if apply in ("softmax", "sigmoid"):
         function = softmax64 if apply == "softmax" else sigmoid
-        scored = [
-            list(
-                zip(
-                    (label for label, _ in row),
-                    function(np.array([score for _, score in row])).tolist(),
-                    strict=True,
-                )
-            )
-            for row in scored
-        ]
+        scored = [_apply_to_scores(function, row) for row in scored]
     return [
         [{"label": label, "score": score} for label, score in row[: body.parameters.top_k]]
         for row in scored
     ]
+
+
+def _apply_to_scores(
+    function: Callable[[NDArray[Any]], NDArray[np.float64]], row: list[tuple[str, float]]
+) -> list[tuple[str, float]]:
+    """Return the labels of a text with the function of their scores."""
+    labels = [label for label, _ in row]
+    scores = np.array([score for _, score in row])
+    return list(zip(labels, function(scores).tolist(), strict=True))

@@ -19,10 +19,10 @@ from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.mask_prediction import normalize_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-MAX_PROPOSED = 4_000
-"""Largest number of candidates in a response, so that a short request cannot ask for the whole
-vocabulary at each of many masks."""
-MAX_SPELLED = 20_000_000
+MAX_CANDIDATES = 4_000
+"""Largest number of candidate tokens in a response, so that a short request cannot ask for the
+whole vocabulary at each of many masks."""
+MAX_RESPONSE_CHARACTERS = 20_000_000
 """Largest number of characters in a response. Each candidate comes with the whole filled text, so a
 response to long texts would be far longer than the request."""
 DEFAULT_TOP_K = 5
@@ -70,24 +70,24 @@ async def fill_masks(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
 
 
 def _check_response_size(texts: Sequence[str], mask: str, top: int) -> None:
-    """Check that the response has at most `MAX_PROPOSED` tokens and `MAX_SPELLED` characters.
+    """Check that the response has not too many candidates or characters.
 
     Raises:
         Problem: 422 if it would have more.
     """
     counts = [text.count(mask) for text in texts]
-    if sum(counts) * top > MAX_PROPOSED:
+    if sum(counts) * top > MAX_CANDIDATES:
         raise invalid(
             f"parameters.top_k: found {top:,} tokens for each of {sum(counts):,} masks, and this "
-            f"server gives at most {MAX_PROPOSED:,} in one request. Ask for fewer, or divide the "
+            f"server gives at most {MAX_CANDIDATES:,} in one request. Ask for fewer, or divide the "
             "request."
         )
     num_characters = sum(count * top * len(text) for count, text in zip(counts, texts, strict=True))
-    if num_characters > MAX_SPELLED:
+    if num_characters > MAX_RESPONSE_CHARACTERS:
         raise invalid(
             f"inputs: the answer would have {num_characters:,} characters, since each token comes "
-            f"with its text, and this server writes at most {MAX_SPELLED:,}. Shorten the texts, "
-            "or ask for fewer tokens."
+            f"with its text, and this server writes at most {MAX_RESPONSE_CHARACTERS:,}. Shorten "
+            "the texts, or ask for fewer tokens."
         )
 
 
@@ -100,10 +100,10 @@ def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> tuple[int, ..
     words = [targets] if isinstance(targets, str) else targets
     if not words:
         raise empty("parameters.targets: found none. Send at least one word, or leave it out.")
-    if len(words) > MAX_PROPOSED:
+    if len(words) > MAX_CANDIDATES:
         raise invalid(
             f"parameters.targets: found {len(words):,} words, and this server takes at most "
-            f"{MAX_PROPOSED:,} in one request. Divide it."
+            f"{MAX_CANDIDATES:,} in one request. Divide it."
         )
     return tuple(sorted({_target_id(tokenizer, word) for word in words}))
 

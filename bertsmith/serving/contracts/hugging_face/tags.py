@@ -68,10 +68,15 @@ def labelled_entities(prediction: TagPrediction, ignored: Sequence[str]) -> list
     """List the entities; if labels are plain, each word whose label is not ignored."""
     if prediction.scheme == "plain":
         return [
-            {"entity_group" if name == "entity" else name: value for name, value in word.items()
-             if name != "index"}
+            {
+                "entity_group": word["entity"],
+                "score": word["score"],
+                "word": word["word"],
+                "start": word["start"],
+                "end": word["end"],
+            }
             for word in labelled_words(prediction, ignored)
-        ]  # fmt: skip
+        ]
     return [
         {
             "entity_group": entity.label,

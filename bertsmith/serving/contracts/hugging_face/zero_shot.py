@@ -81,7 +81,7 @@ async def classify_zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -
     logits = np.array(answers.raw).reshape(len(texts), len(labels), -1)
     if parameters.multi_label or len(labels) == 1:
         contradiction = _index_of(model, "contra")
-        if contradiction is None:
+        if contradiction is None:  # take the label at the other end, as transformers does
             contradiction = 0 if entailment else len(model.labels) - 1
         scores = softmax64(logits[:, :, [contradiction, entailment]])[:, :, 1]
     else:

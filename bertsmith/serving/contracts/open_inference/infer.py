@@ -89,21 +89,17 @@ async def infer(call: Call) -> Response:
         )
     else:
         outputs = await _infer_others(call, model, texts, parameters)
+    head = {"model_name": model.name, "model_version": VERSION}
+    if body.id is not None:
+        head["id"] = body.id
     by_name = {output.name: output for output in outputs}
-    is_binary = bool(sent.get("binary_data_output"))
-    content, headers = write_body(
-        {
-            "model_name": model.name,
-            "model_version": VERSION,
-            **({} if body.id is None else {"id": body.id}),
-        },
-        [by_name[name] for name in requested],
-        frozenset(
-            name
-            for name, wants_binary in requested.items()
-            if (is_binary if wants_binary is None else wants_binary)
-        ),
+    is_binary_by_default = bool(sent.get("binary_data_output"))
+    binary_names = frozenset(
+        name
+        for name, is_binary in requested.items()
+        if is_binary or (is_binary is None and is_binary_by_default)
     )
+    content, headers = write_body(head, [by_name[name] for name in requested], binary_names)
     return Response(content, headers=headers)
 
 
@@ -141,7 +137,7 @@ async def _infer_vectors(
 async def _infer_classes(
     call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: TextParameters
 ) -> list[OutputTensor]:
-    records = [dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)]
+    records = _rows_of(texts)
     answers = await call.compute(
         model, "predict", records, may_cut=parameters.truncate, field="text"
     )
@@ -163,14 +159,15 @@ async def _infer_others(
     call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: Mapping[str, Any]
 ) -> list[OutputTensor]:
     """Return for each text the answer of the route `/`, as JSON text."""
-    inputs: Sequence[Any] = texts["text"] if len(texts) == 1 else [
-        dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)
-    ]  # fmt: skip
-    content = {"inputs": inputs, "parameters": dict(parameters)}
-    if not parameters:
-        del content["parameters"]
+    content: dict[str, Any] = {"inputs": texts["text"] if len(texts) == 1 else _rows_of(texts)}
+    if parameters:
+        content["parameters"] = dict(parameters)
     with with_inputs_called(next(iter(texts))):
         rows = await answer_task(call, model, content)
-    return [
-        OutputTensor("result", "BYTES", (len(rows),), [orjson.dumps(row).decode() for row in rows])
-    ]
+    answers = [orjson.dumps(row).decode() for row in rows]
+    return [OutputTensor("result", "BYTES", (len(rows),), answers)]
+
+
+def _rows_of(texts: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """Turn lists of entries, one list for each tensor, into a record for each row."""
+    return [dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)]

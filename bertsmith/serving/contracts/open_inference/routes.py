@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bertsmith.serving.call import answer_json, endpoint
+from bertsmith.serving.call import Handler, answer_json, endpoint
 from bertsmith.serving.contracts.open_inference.infer import infer
 from bertsmith.serving.contracts.open_inference.instances import (
     answer_description,
@@ -25,9 +25,9 @@ from bertsmith.serving.service import Service
 def open_inference_routes(service: Service) -> list[Route]:
     """Return the routes of both protocols."""
 
-    def route(path: str, handler: Any, *methods: str) -> Route:
+    def route(path: str, handler: Handler, method: str = "GET") -> Route:
         respond = endpoint(service, handler, method="infer", problem_format=error_json)
-        return Route(path, respond, methods=list(methods or ("GET",)))
+        return Route(path, respond, methods=[method])
 
     async def live(request: Request) -> Response:
         return answer_json({"live": True})
@@ -37,20 +37,18 @@ def open_inference_routes(service: Service) -> list[Route]:
         response.status_code = 200 if service.is_ready else 503
         return response
 
-    model = "/v2/models/{model}"
+    routes_of_models = []
+    for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
+        routes_of_models += [
+            route(prefix, answer_metadata),
+            route(f"{prefix}/ready", answer_ready),
+            route(f"{prefix}/infer", infer, "POST"),
+        ]
     return [
         Route("/v2/health/live", live),
         Route("/v2/health/ready", ready),
         route("/v2", answer_server),
-        *(
-            route(f"{prefix}{path}", handler, *methods)
-            for prefix in (model, f"{model}/versions/{{version}}")
-            for path, handler, *methods in (
-                ("", answer_metadata),
-                ("/ready", answer_ready),
-                ("/infer", infer, "POST"),
-            )
-        ),
+        *routes_of_models,
         route("/v1/models/{model}:predict", predict_instances, "POST"),
         Route(
             "/v1/models/{model}",

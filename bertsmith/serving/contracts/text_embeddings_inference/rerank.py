@@ -1,5 +1,7 @@
 """/rerank: texts in the order of the scores that a model gives them with a query."""
 
+from typing import Any
+
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -43,16 +45,14 @@ async def rerank(call: Call) -> Response:
         field="texts",
     )
     scores = rerank_scores(answers, raw=body.raw_scores)
-    return answer_json(
-        [
-            {
-                "index": index,
-                **({"text": texts[index]} if body.return_text else {}),
-                "score": float(scores[index]),
-            }
-            for index in np.argsort(-scores, kind="stable").tolist()
-        ]
-    )
+    ranked = []
+    for index in np.argsort(-scores, kind="stable").tolist():
+        row: dict[str, Any] = {"index": index}
+        if body.return_text:
+            row["text"] = texts[index]
+        row["score"] = float(scores[index])
+        ranked.append(row)
+    return answer_json(ranked)
 
 
 def rerank_scores(answers: Answers, *, raw: bool) -> NDArray[np.float64]:
