@@ -23,8 +23,8 @@ def is_averaged(settings: FinetuneSettings) -> bool:
     return bool(getattr(settings, "average", False))
 
 
-def keep_members(out: Path, folders: Sequence[Path]) -> None:
-    """Move the models of `folders` into the folder of the best one, and list them in its config.
+def move_members(out: Path, folders: Sequence[Path]) -> None:
+    """Move the models of `folders` into the best model's folder `out`, and list them in its config.
 
     Models that an earlier, interrupted call has moved already stay where they are.
     """

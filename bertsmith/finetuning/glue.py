@@ -48,8 +48,18 @@ from bertsmith.training.recorder import Callback
 EPOCHS = 3.0
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 """Metrics by which weights are chosen, by task; for other tasks the accuracy."""
-SHARED_SETTINGS = ("sample", "max_length", "steps", "batch_size", "learning_rate", "cls_attention",
-          "device", "precision", "threads", "report_to")  # fmt: skip
+SHARED_SETTINGS = (
+    "sample",
+    "max_length",
+    "steps",
+    "batch_size",
+    "learning_rate",
+    "cls_attention",
+    "device",
+    "precision",
+    "threads",
+    "report_to",
+)
 """Settings of the benchmark that each run takes over."""
 
 
@@ -95,46 +105,42 @@ class GlueReport:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "tasks": {
-                name: {
-                    "figure": spread([run.mean_score for run in runs]),
-                    "scores": {
-                        file: {score: spread(values) for score, values in scores.items()}
-                        for file, scores in _by_score(runs).items()
-                    },
-                    "runs": [to_jsonable(asdict(run)) for run in runs],
-                }
-                for name, runs in self.runs.items()
-            },
+            "tasks": {name: _task_json(runs) for name, runs in self.runs.items()},
             "average": spread(self.averages),
             "submissions": [str(path) for path in self.submissions],
         }
 
     def __str__(self) -> str:
         num_seeds = len(self.averages)
-        headings = (
-            "task",
-            "scores",
-            "mean",
-            "majority class",
-            count_noun(num_seeds, "seed"),
-        )
-        rows = [headings]
+        rows = [("task", "scores", "mean", "majority class", count_noun(num_seeds, "seed"))]
         for name, runs in self.runs.items():
-            seconds = sum(run.seconds for run in runs)
-            rows.append((name, _shown_scores(runs), _shown([run.mean_score for run in runs]),
-                         show_majority(runs), f"{seconds:.0f} s"))  # fmt: skip
+            mean = _format_spread([run.mean_score for run in runs])
+            duration = f"{sum(run.seconds for run in runs):.0f} s"
+            rows.append((name, _format_scores(runs), mean, format_majority(runs), duration))
         if len(self.runs) > 1:
-            rows.append(("average", "", _shown(self.averages), "", ""))
+            rows.append(("average", "", _format_spread(self.averages), "", ""))
         lines = [*align_columns(rows, str.ljust), ""]
         notes = (run.start_note for runs in self.runs.values() for run in runs if run.start_note)
         lines += list(dict.fromkeys(notes))
-        lines.append("scores times 100, on the development files; the best weights were chosen by "
-                     "these scores, so they are slightly optimistic")  # fmt: skip
+        lines.append(
+            "scores times 100, on the development files; the best weights were chosen by these "
+            "scores, so they are slightly optimistic"
+        )
         if self.submissions:
             names = ", ".join(path.name for path in self.submissions)
             lines.append(f"for a submission: {names} in {self.submissions[0].parent}")
         return "\n".join(lines)
+
+
+def _task_json(runs: Sequence[GlueRun]) -> dict[str, Any]:
+    return {
+        "figure": spread([run.mean_score for run in runs]),
+        "scores": {
+            file: {score: spread(values) for score, values in scores.items()}
+            for file, scores in _by_score(runs).items()
+        },
+        "runs": [to_jsonable(asdict(run)) for run in runs],
+    }
 
 
 def run_glue(
@@ -155,14 +161,15 @@ def run_glue(
     series = RunSeries(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
-    planned = {
-        found_task.task.name: list(_planned(settings, found_task)) for found_task in found_tasks
-    }
-    amounts = {found_task.task.name: _amount(settings, found_task) for found_task in found_tasks}
-    total = sum(
-        amounts[name] for name, task_runs in planned.items() for run in task_runs if not run.is_done
-    )
-    with progress_bar("all tasks", total, interval=WHOLE_SECONDS) as bar:
+    planned: dict[str, list[SeriesRun]] = {}
+    work: dict[str, float] = {}
+    total_work = 0.0
+    for found_task in found_tasks:
+        name = found_task.task.name
+        planned[name] = list(_plan_runs(settings, found_task))
+        work[name] = _estimate_work(settings, found_task)
+        total_work += work[name] * sum(not run.is_done for run in planned[name])
+    with progress_bar("all tasks", total_work, interval=WHOLE_SECONDS) as bar:
         for found_task in found_tasks:
             name = found_task.task.name
             for run in planned[name]:
@@ -170,12 +177,12 @@ def run_glue(
             series.run(
                 planned[name],
                 bar,
-                amount=amounts[name],
-                after=partial(_note_scores, found_task, tell),
-                score=partial(_figure, found_task.task),
+                amount=work[name],
+                after=partial(_record_scores, found_task, tell),
+                score=partial(_mean_score, found_task.task),
             )
             runs[name] = [read_scores(found_task.task, run) for run in planned[name]]
-            submissions += _conclude(found_task, runs[name], settings)
+            submissions += _predict_tests(found_task, runs[name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
     write_glue_page(settings.out / "glue.html", settings.model, report)
@@ -183,23 +190,28 @@ def run_glue(
 
 
 def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
-    spreads = {name: spread([run.mean_score for run in runs]) for name, runs in report.runs.items()}
     rows = [
-        (name, _shown_scores(report.runs[name]), figures, show_majority(report.runs[name]))
-        for name, figures in spreads.items()
+        (
+            name,
+            _format_scores(runs),
+            spread([run.mean_score for run in runs]),
+            format_majority(runs),
+        )
+        for name, runs in report.runs.items()
     ]
-    average = ("average", "", spread(report.averages), "")
+    if len(rows) > 1:
+        rows.append(("average", "", spread(report.averages), ""))
     write_page(
         path,
         "finetuning/page.html",
         model=str(model),
         num_seeds=len(report.averages),
-        rows=[*rows, average] if len(rows) > 1 else rows,
+        rows=rows,
         scale=Scale(0, 1),
     )
 
 
-def _planned(settings: GlueSettings, found_task: FoundTask) -> Iterator[SeriesRun]:
+def _plan_runs(settings: GlueSettings, found_task: FoundTask) -> Iterator[SeriesRun]:
     for seed in range(settings.seeds):
         run_settings = _run_settings(settings, found_task, seed)
         yield SeriesRun(
@@ -207,7 +219,7 @@ def _planned(settings: GlueSettings, found_task: FoundTask) -> Iterator[SeriesRu
         )
 
 
-def _amount(settings: GlueSettings, found_task: FoundTask) -> float:
+def _estimate_work(settings: GlueSettings, found_task: FoundTask) -> float:
     """Estimate the work of a run, relative to other tasks, by the size of its training file."""
     is_limited = settings.steps is not None or settings.sample is not None
     return 1.0 if is_limited else found_task.train.stat().st_size
@@ -231,7 +243,7 @@ def _run_settings(settings: GlueSettings, found_task: FoundTask, seed: int) -> F
     )
 
 
-def _note_scores(found_task: FoundTask, tell: Say, run: SeriesRun) -> None:
+def _record_scores(found_task: FoundTask, tell: Say, run: SeriesRun) -> None:
     """Add the official scores of all development files to `run.json`, unless it has them."""
     facts = run.folder.read_run()
     if "glue" in facts:
@@ -239,48 +251,53 @@ def _note_scores(found_task: FoundTask, tell: Say, run: SeriesRun) -> None:
     reports = {found_task.dev_files()[0][1]: facts["result"]["evaluation"]}
     for path, name in found_task.dev_files()[1:]:
         reports[name] = _score_file(run.settings, path, found_task.task.columns)
-    noted = {
-        "scores": {name: official(found_task.task, report) for name, report in reports.items()},
+    scores = {
+        name: select_official_scores(found_task.task, report) for name, report in reports.items()
+    }
+    recorded = {
+        "scores": scores,
         "seconds": facts["summary"]["elapsed_seconds"],
         START_NOTE: facts["result"][START_NOTE],
-        "majority": majority_figure(found_task.task, facts["result"]),
+        "majority": score_majority(found_task.task, facts["result"]),
     }
-    run.folder.write_run({**facts, "glue": noted})
-    done = read_scores(found_task.task, run)
-    tell(f"{run.name}: {_shown_scores([done])}, {done.seconds:.0f} s")
+    run.folder.write_run({**facts, "glue": recorded})
+    scored_run = read_scores(found_task.task, run)
+    tell(f"{run.name}: {_format_scores([scored_run])}, {scored_run.seconds:.0f} s")
 
 
-def majority_figure(task: GlueTask, result: Mapping[str, Any]) -> float | None:
+def score_majority(task: GlueTask, result: Mapping[str, Any]) -> float | None:
     """Return the mean official score of the majority class; None for a task without classes."""
     rows = [row for row in result.get("baselines", ()) if row["key"] == "majority"]
     if not rows:
         return None
     accuracy = rows[0]["scores"]["accuracy"]
+    # F1 of the label 1: its recall is 1 and its precision the accuracy, or both are 0.
     f1 = 2 * accuracy / (1 + accuracy) if rows[0]["answer"] == "1" else 0.0
     scores = {"accuracy": accuracy, "f1": f1, "matthews_correlation": 0.0}
     return float(np.mean([scores[name] for name in task.scores]))
 
 
-def show_majority(runs: Sequence[GlueRun]) -> str:
+def format_majority(runs: Sequence[GlueRun]) -> str:
     figures = [run.majority for run in runs if run.majority is not None]
     return f"{100 * float(np.mean(figures)):.1f}" if figures else ""
 
 
-def _figure(task: GlueTask, run: SeriesRun) -> float:
+def _mean_score(task: GlueTask, run: SeriesRun) -> float:
     return read_scores(task, run).mean_score
 
 
 def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
-    noted = run.folder.read_run()["glue"]
+    """Read the scores of a complete run from its `run.json`."""
+    recorded = run.folder.read_run()["glue"]
     settings = run.settings
     return GlueRun(
         task.name,
         settings.seed,
         settings.out,
-        noted["scores"],
-        noted["seconds"],
-        noted.get(START_NOTE, ""),
-        noted.get("majority"),
+        recorded["scores"],
+        recorded["seconds"],
+        recorded.get(START_NOTE, ""),
+        recorded.get("majority"),
     )
 
 
@@ -292,7 +309,7 @@ def _score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dic
         return evaluate(predictor, path, columns).to_json()
 
 
-def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
+def select_official_scores(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
     """Select the benchmark's official scores from an evaluation."""
     scores = dict(report)
     for class_scores in report.get("classes", ()):
@@ -301,7 +318,9 @@ def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
     return {score: scores[score] for score in task.scores}
 
 
-def _conclude(found_task: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
+def _predict_tests(
+    found_task: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings
+) -> list[Path]:
     """Predict the test files with the best run."""
     best = max(runs, key=lambda run: run.mean_score)
     files = found_task.test_files()
@@ -328,10 +347,11 @@ def _predict_test(
     with compute_settings(settings):
         predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
         pairs = predictor.iter_predictions(iter_test_examples(path, task.test_columns))
-        as_text = similarity if task.kind == "regress" else str
-        write_submission(
-            out, ((str(e.label), as_text(prediction.answer)) for e, prediction in pairs)
+        format_answer = similarity if task.kind == "regress" else str
+        rows = (
+            (str(example.label), format_answer(prediction.answer)) for example, prediction in pairs
         )
+        write_submission(out, rows)
     return out
 
 
@@ -343,19 +363,20 @@ def _by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
     }
 
 
-def _shown(values: Sequence[float]) -> str:
+def _format_spread(values: Sequence[float]) -> str:
     """Format mean ± standard deviation, times 100."""
     figures = spread(values)
     sd = "" if figures["sd"] is None else f" ± {100 * figures['sd']:.1f}"
     return f"{100 * figures['mean']:.1f}{sd}"
 
 
-def _shown_scores(runs: Sequence[GlueRun]) -> str:
+def _format_scores(runs: Sequence[GlueRun]) -> str:
     scores_by_file = _by_score(runs)
     shown = []
     for file, scores in scores_by_file.items():
         prefix = f"{file} " if len(scores_by_file) > 1 else ""
         shown += [
-            f"{prefix}{score_name(score)} {_shown(values)}" for score, values in scores.items()
+            f"{prefix}{score_name(score)} {_format_spread(values)}"
+            for score, values in scores.items()
         ]
     return ", ".join(shown)

@@ -20,7 +20,7 @@ from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.predictor import accumulate_examples
-from bertsmith.tasks.settings.classify import USELESS, ClassifySettings, Head
+from bertsmith.tasks.settings.classify import UNUSED_OPTIONS, ClassifySettings, Head
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
@@ -102,7 +102,7 @@ def finetune_best_head(
                 for head in COMPARED_HEADS
             ]
         best = choose_head(scores).head
-    unused = settings.given_in_vain(USELESS.get(best, ()))
+    unused = settings.changed_options(UNUSED_OPTIONS.get(best, ()))
     choice = HeadChoice(settings.score_key, tuple(scores), best, unused)
     result = _train(
         task_type,
@@ -134,9 +134,9 @@ def head_for_few(folder: ModelFolder, num_texts: int, num_labels: int) -> Head:
 def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
     """Return the head with the best mean over the folds; of equal ones the fastest, the first.
 
-    A lead is not asked to exceed chance. With 200 examples and 5 folds the standard error of a lead
-    is about 3 points. A rule of one standard error would therefore miss a head that is 3 points
-    better half of the time.
+    The best head need not lead by more than chance. With 200 examples and 5 folds the standard
+    error of a lead is about 3 points. So a rule that asks for a lead of one standard error would
+    miss a head that is 3 points better half of the time.
     """
     return max(scores, key=lambda each: each.mean)
 
@@ -148,7 +148,7 @@ def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
         changes |= {
             each.name: each.default
             for each in dataclasses.fields(settings)
-            if each.name in USELESS[head]
+            if each.name in UNUSED_OPTIONS[head]
         }
     elif settings.eval == NOT_GIVEN:
         changes["eval"] = IN_MEMORY

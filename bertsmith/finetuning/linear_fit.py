@@ -159,17 +159,17 @@ def cross_validate(
 
     with progress_bar("choosing the penalty", len(folds) * len(strengths)) as advance:
         for fold in folds:
-            others = np.setdiff1d(all_rows, fold)
-            learned, held_out = features.select(others), features.select(fold)
+            other_rows = np.setdiff1d(all_rows, fold)
+            train, held_out = features.select(other_rows), features.select(fold)
             weights: LinearWeights | None = None
             for c in strengths:  # starts with the weights for the last `c`, which are similar
                 weights = fit(
-                    learned,
-                    targets[others],
+                    train,
+                    targets[other_rows],
                     c,
                     is_multi_label=is_multi_label,
                     start=weights,
-                    importance=importance_of(others),
+                    importance=importance_of(other_rows),
                 )
                 logits[c][fold] = weights.logits(held_out)
                 advance(1)

@@ -180,18 +180,22 @@ def fit_task(
         rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
         vectors = encoded.mean_over_rows(rows)
     targets = _targets(data)
-    losses: Any = {
+    loss_options: Any = {
         "is_multi_label": isinstance(data.task, MultiLabel),
         "importance": _importance(data, targets),
     }
     scores = None
     if settings.head == "contrastive":
-        head = fit_to_trained_vectors(vectors, encoded, targets, loaded.tokenizer, **losses)
+        head = fit_to_trained_vectors(vectors, encoded, targets, loaded.tokenizer, **loss_options)
     else:
         folds = _folds(data, settings.seed)
-        head, scores = fit_linear_head(vectors, encoded, targets, folds, loaded.tokenizer, **losses)
-    notes = data.task.notes(data.train, encoded)
+        head, scores = fit_linear_head(
+            vectors, encoded, targets, folds, loaded.tokenizer, **loss_options
+        )
+    notes = list(data.task.notes(data.train, encoded))
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
+    if unknown_note is not None:
+        notes.append(unknown_note)
     result = FittedHead(
         out=settings.out,
         head=HEADS[settings.head],
@@ -203,7 +207,7 @@ def fit_task(
         num_train_truncated=encoded.num_truncated,
         num_train_skipped=data.num_skipped,
         num_overlap=data.num_overlap,
-        notes=(*notes, *([] if unknown_note is None else [unknown_note])),
+        notes=tuple(notes),
         cross_validation=scores,
         seconds=time.perf_counter() - began,
         evaluation=None,

@@ -25,7 +25,7 @@ NOTES = {
 }
 """Notes on counts in fields of `FineTuned`, in singular and plural."""
 
-CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
+CHOSEN_BY_SCORES = "the best weights were chosen by these scores, so they are slightly optimistic"
 NOT_SCORED = (
     "no example was set aside, so nothing was scored, and the weights of the last step were kept"
 )
@@ -37,9 +37,12 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
     The last note says by which scores the weights were chosen. Totals of several runs have no
     field `evaluation`, and count as scored.
     """
-    start = [result["start_note"]] if result["start_note"] else []
+    notes = notes_on_examples(result)
+    if result["start_note"]:
+        notes.insert(0, result["start_note"])
     is_unscored = "evaluation" in result and result["evaluation"] is None
-    return [*start, *notes_on_examples(result), NOT_SCORED if is_unscored else CHOSEN]
+    notes.append(NOT_SCORED if is_unscored else CHOSEN_BY_SCORES)
+    return notes
 
 
 def notes_on_examples(result: Mapping[str, Any]) -> list[str]:

@@ -135,8 +135,10 @@ class FineTuned(FineTuningResult):
                 f"{self.layer_gamma:.3f}"
             )
         if self.best_step == 0:
-            lines.append("training did not improve the model, so the initial weights were kept; a "
-                         "lower learning rate may help")  # fmt: skip
+            lines.append(
+                "training did not improve the model, so the initial weights were kept; a lower "
+                "learning rate may help"
+            )
         return lines + notes_on(vars(self))
 
     def _advice(self) -> list[str]:
@@ -277,12 +279,12 @@ class FinetuningRun(Run[PreparedRun, Any]):
             _read_trained_head(model, checkpoint.path)
         model.set_dropout(self.settings.dropout)
         freeze(model, resolved.config.optim)
-        used = resolved.objective.narrow_vocabulary(model)
+        subset = resolved.objective.narrow_vocabulary(model)
         return BuiltRun(
             model.to(machine.device),
             resolved.objective,
             resolved.config,
-            save=partial(_save, model, used, resolved, self.folder.path),
+            save=partial(_save, model, subset, resolved, self.folder.path),
             facts={
                 "settings": to_jsonable(self.settings),
                 START_NOTE: model.load_report.note if model.load_report else "",
@@ -357,13 +359,16 @@ def finetune(
 
 
 def _save(
-    model: BertModel, used: VocabularySubset, prepared: PreparedRun, out: Path, folder: Path
+    model: BertModel, subset: VocabularySubset, prepared: PreparedRun, out: Path, folder: Path
 ) -> None:
-    """Save a model to `out` or to a checkpoint, with the embeddings of its whole vocabulary."""
-    with used.widened(model), prepared.dataset.task.as_saved(model) as trained:
+    """Save a model with the embeddings of its whole vocabulary to `folder`.
+
+    The folder is `out` or a checkpoint, which also stores the head in training.
+    """
+    with subset.widened(model), prepared.dataset.task.as_saved(model) as trained_head:
         save_model(model, folder, prepared.tokenizer)
-    if trained and folder != out:
-        write_safetensors(folder / TRAINED_HEAD, trained)
+    if trained_head and folder != out:
+        write_safetensors(folder / TRAINED_HEAD, trained_head)
 
 
 def _read_trained_head(model: BertModel, checkpoint: Path) -> None:
@@ -430,18 +435,19 @@ def _mix_of(prepared: PreparedRun, out: Path) -> dict[str, Any]:
 def score_baselines(
     settings: FinetuneSettings,
     dataset: TaskDataset[Any],
-    before: Mapping[str, float],
+    initial_scores: Mapping[str, float],
     *,
     costly: bool,
 ) -> tuple[Baseline, ...]:
     """Score the task's baselines; with `costly`, also those that take some seconds.
 
-    `before` holds the scores of the model before training, if they were computed.
+    Args:
+        initial_scores: scores of the model before training; empty if they were not computed.
     """
     task, train, held_out = dataset.task, dataset.train, dataset.held_out
     if not (train and held_out):
         return ()
-    baselines = task.baselines.score_cheap(task, train, held_out, before)
+    baselines = task.baselines.score_cheap(task, train, held_out, initial_scores)
     if costly:
         baselines += task.baselines.score_costly(task, train, held_out, settings.model, settings)
     return tuple(baselines)
@@ -471,12 +477,12 @@ def check_run_out(settings: FinetuneSettings) -> None:
         raise ConfigError(
             f"{out}: holds {option('model', settings.model)}. Choose another {option('out')}."
         )
-    # A single run is complete once it is scored.
-    last = "summary" if settings.is_series else "result"
+    # The entry of run.json that is written last: a single run is complete once it is scored.
+    last_entry = "summary" if settings.is_series else "result"
     RunFolder(out).check(
         resume=settings.resume,
         overwrite=settings.overwrite,
-        last=last,
+        last=last_entry,
         kind="series of runs" if settings.is_series else "fine-tuning",
     )
 
@@ -494,17 +500,17 @@ def build_for_task(
     with drawing_from(settings.seed):
         model = build(folder, heads, num_labels)
         if settings.from_scratch:
-            fresh = build_heads(model.config, heads, num_labels)
+            new_heads = build_heads(model.config, heads, num_labels)
             has_pooler = model.pooler is not None
-            random = BertModel(model.config, fresh, pooler=has_pooler)
-            model.load_state_dict(random.state_dict())
+            new_model = BertModel(model.config, new_heads, pooler=has_pooler)
+            model.load_state_dict(new_model.state_dict())
         labels = dict(enumerate(task.labels))
         if model.id2label not in ({}, labels):
             model.heads.apply(model.initialize)
         assert model.load_report is not None
-        encoder = family_named(model.config.model_type).prefix
-        is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
-        if is_missing or model.id2label != labels or settings.from_scratch:
+        encoder_prefix = family_named(model.config.model_type).prefix
+        lacks_head = any(not name.startswith(encoder_prefix) for name in model.load_report.missing)
+        if lacks_head or model.id2label != labels or settings.from_scratch:
             task.begin_head(model, dataset.train)
         else:
             task.continue_head(model)
@@ -531,11 +537,11 @@ def encode_examples(
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
     examples = training_examples(task, train, settings.train, dataset.train)
     unknown_note = describe_rate(count_unknown(train, tokenizer))
+    if unknown_note is not None:
+        examples = replace(examples, notes=(*examples.notes, unknown_note))
     return objective_type(
         task,
-        examples
-        if unknown_note is None
-        else replace(examples, notes=(*examples.notes, unknown_note)),
+        examples,
         HeldOutExamples(held_out, settings.eval, dataset.held_out),
         batch_size=batch_size,
         num_parts=count_parts(batch_size, machine),

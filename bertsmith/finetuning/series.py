@@ -18,7 +18,7 @@ import numpy as np
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
-from bertsmith.finetuning.averaging import is_averaged, keep_members, score_average
+from bertsmith.finetuning.averaging import is_averaged, move_members, score_average
 from bertsmith.finetuning.notes import NOTES, notes_on
 from bertsmith.finetuning.resolve import sum_weights
 from bertsmith.finetuning.run import (
@@ -51,7 +51,7 @@ Train = Callable[..., Any]
 WEIGHTS = "model.safetensors"
 MAX_RARE_LABELS = 8
 """Largest number of rare labels that a remark names."""
-MIN_UNITS = 4
+MIN_GROUPS = 4
 """Fewest different examples of which a share can be held out."""
 
 
@@ -64,8 +64,15 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Repeats:
-    """The results of a series' runs, and the spread of their scores."""
+class SeriesResult:
+    """The results of a series' runs, and the spread of their scores.
+
+    Attributes:
+        names: the names of the runs, in the order of `results`.
+        best: the name of the run with the best score.
+        metric: the key of the score by which runs are compared.
+        figures: the spread of each score.
+    """
 
     out: Path
     kind: Kind
@@ -107,19 +114,19 @@ class Repeats:
                 f"average: the mean of the probabilities of {len(self.names)} models; predictions "
                 f"take {len(self.names)} times as long as those of one model",
             ]
-        return "\n".join(
-            [f"{len(self.names)} {self.kind}s, mean ± standard deviation; {where}",
-             *_notes_on_runs(self.results), "", *lines]
-        )  # fmt: skip
+        title = f"{len(self.names)} {self.kind}s, mean ± standard deviation; {where}"
+        return "\n".join([title, *_notes_on_runs(self.results), "", *lines])
 
 
 def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
+    """List notes on all runs together; counts are sums over the runs."""
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
     totals["start_note"] = results[0].get(START_NOTE, "")
     totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
-    *notes, chosen = notes_on(totals)
-    counted = [f"counted over all {len(results)} runs:"] if any(map(totals.get, NOTES)) else []
-    return [*counted, *notes, chosen]
+    notes = notes_on(totals)
+    if any(totals[name] for name in NOTES):
+        notes.insert(0, f"counted over all {len(results)} runs:")
+    return notes
 
 
 @dataclass(frozen=True)
@@ -186,10 +193,13 @@ class RunSeries:
             results.append(self.finish(run, begin if is_new else None, [progress]))
             after(run)
             progress.end()
+            if best is None:
+                best = run
+                continue
             worse = run
-            if best is None or score(run) > score(best):
-                best, worse = run, best or run
-            if worse is not best and not self.keeps_all:
+            if score(run) > score(best):
+                best, worse = run, best
+            if not self.keeps_all:
                 (worse.settings.out / WEIGHTS).unlink(missing_ok=True)
         return results
 
@@ -221,7 +231,7 @@ def finetune_repeatedly(
     say: Say = lambda line: None,
     *,
     train: Train = finetune,
-) -> Repeats:
+) -> SeriesResult:
     """Fine-tune with several seeds or folds, and keep the best model.
 
     Earlier contents of the folder are kept until the first run has checked all its input.
@@ -238,27 +248,27 @@ def finetune_repeatedly(
         naming_the_run(folder, resume_command),
         ExitStack() as stack,
     ):
-        runs = list(_runs_of(task_type, settings, kind, say))
+        runs = list(_plan_runs(task_type, settings, kind, say))
         facts = _describe(settings, kind)
         _check_series(folder, settings, facts)
 
-        def take_folder() -> None:
+        def lock_folder() -> None:
             stack.enter_context(folder.held(lambda: _check_series(folder, settings, facts)))
             if not settings.resume:
                 folder.begin()
                 folder.write_run(facts | note_choices(machine.device, machine.precision))
 
         if settings.resume:
-            take_folder()
+            lock_folder()
         pending = [run for run in runs if not (settings.resume and run.is_done)]
         with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
             keeps_all = is_averaged(settings)
             series = RunSeries(callbacks, resume_command, say, train, keeps_all=keeps_all)
-            results = series.run(runs, bar, begin=None if settings.resume else take_folder)
-        return _conclude(folder, task_type, settings, kind, runs, results)
+            results = series.run(runs, bar, begin=None if settings.resume else lock_folder)
+        return _write_result(folder, task_type, settings, kind, runs, results)
 
 
-def _runs_of(
+def _plan_runs(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind, say: Say
 ) -> Iterator[SeriesRun]:
     held_out = settings.train if kind == "fold" else settings.eval
@@ -281,31 +291,31 @@ def _runs_of(
 def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskDataset[Any]]:
     """Divide the examples into folds with equal shares of each stratum (`Task.fold_keys`).
 
-    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one unit, such as those
-    with the same text, stay in one fold.
+    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one group, such as
+    those with the same text, stay in one fold.
 
     Raises:
-        ConfigError: fewer units than folds.
+        ConfigError: fewer groups than folds.
     """
-    units = _units_of(dataset, seed)
-    if len(units) < num_folds:
+    groups = _group_examples(dataset, seed)
+    if len(groups) < num_folds:
         raise ConfigError(
-            f"{option('folds')}: found {num_folds}; with {len(units)} different examples allowed "
-            f"is 2 to {len(units)}."
+            f"{option('folds')}: found {num_folds}; with {len(groups)} different examples allowed "
+            f"is 2 to {len(groups)}."
         )
-    return [_without(dataset, set(fold)) for fold in folds_of(dataset, num_folds, seed)]
+    return [_with_held_out(dataset, set(fold)) for fold in folds_of(dataset, num_folds, seed)]
 
 
 def folds_of(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[list[int]]:
     """Return the indices of the training examples in each fold, as `split` divides them.
 
-    There are at most as many folds as units, and none if there is only one unit.
+    There are at most as many folds as groups, and none if there is only one group.
     """
-    units = _units_of(dataset, seed)
-    if len(units) < 2:
+    groups = _group_examples(dataset, seed)
+    if len(groups) < 2:
         return []
     strata = [_stratum(dataset, example) for example in dataset.train]
-    folds = _deal(units, strata, min(num_folds, len(units)))
+    folds = _assign_to_folds(groups, strata, min(num_folds, len(groups)))
     return [sorted(fold) for fold in folds]
 
 
@@ -328,20 +338,20 @@ def _check_folds(parts: Sequence[TaskDataset[Any]], settings: FinetuneSettings) 
 def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
     """Describe the labels that some fold does not learn or score; None if there is none."""
     task = dataset.task
-    units = {
+    groups = {
         (label, task.fold_keys(example)[0])
         for example in dataset.train
         for label in task.labels_of(example)
     }
-    counts = Counter(label for label, _ in units)
+    counts = Counter(label for label, _ in groups)
     rare = sorted(label for label, count in counts.items() if count < num_folds)
     if not rare:
         return None
     shown = ", ".join(f"'{label}' has {counts[label]}" for label in rare[:MAX_RARE_LABELS])
     num_more = len(rare) - MAX_RARE_LABELS
     more = f", and {num_more:,} more have too few" if num_more > 0 else ""
-    one = f"label has fewer {task.unit_nouns} than the {num_folds} folds, so some"
-    several = f"labels have fewer {task.unit_nouns} than the {num_folds} folds, so some"
+    one = f"label has fewer {task.group_nouns} than the {num_folds} folds, so some"
+    several = f"labels have fewer {task.group_nouns} than the {num_folds} folds, so some"
     return (
         f"{count_noun(len(rare), one, several)} cannot learn or score "
         f"{'it' if len(rare) == 1 else 'all of them'}: {shown}{more}"
@@ -351,14 +361,14 @@ def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
     """Hold out a `share` of the training examples, about the same share of each stratum.
 
-    At least two units are held out. Examples of one unit stay together, as in `split`. One unit of
+    At least two groups are held out. Examples of a group stay together, as in `split`. One group of
     each stratum is left to train on, unless there are too few others to hold out.
 
     Raises:
         ConfigError: no share between 0 and 1, or too few examples.
     """
     examples = dataset.train
-    units = _units_of(dataset, seed)
+    groups = _group_examples(dataset, seed)
     if not 0 < share < 1:
         raise SettingError(
             "eval",
@@ -366,40 +376,43 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
             "a share above 0 and below 1, such as 0.1",
             "Or give eval=(X, y), or eval=None to train on all examples.",
         )
-    if len(units) < MIN_UNITS:
+    if len(groups) < MIN_GROUPS:
         raise ConfigError(
             f"eval: fit sets {100 * share:.3g} % of the examples aside to choose the best weights "
-            f"by, and needs at least {MIN_UNITS} {dataset.task.unit_nouns} for that; X has "
-            f"{len(units)}. Pass more, or eval=(X, y), or eval=None to train on all of them."
+            f"by, and needs at least {MIN_GROUPS} {dataset.task.group_nouns} for that; X has "
+            f"{len(groups)}. Pass more, or eval=(X, y), or eval=None to train on all of them."
         )
-    units.sort(key=lambda unit: _stratum(dataset, examples[unit[0]]))
-    strata = [_stratum(dataset, examples[unit[0]]) for unit in units]
-    others = [index for index in range(1, len(units)) if strata[index] == strata[index - 1]]
-    count = min(max(2, round(share * len(units))), len(units) - 1)
-    candidates = others if len(others) >= count else list(range(len(units)))
-    chosen = {candidates[int((i + 0.5) * len(candidates) / count)] for i in range(count)}
-    return _without(dataset, {example for index in chosen for example in units[index]})
+    groups.sort(key=lambda group: _stratum(dataset, examples[group[0]]))
+    strata = [_stratum(dataset, examples[group[0]]) for group in groups]
+    # All groups but the first of each stratum, which is left to train on.
+    candidates = [index for index in range(1, len(groups)) if strata[index] == strata[index - 1]]
+    count = min(max(2, round(share * len(groups))), len(groups) - 1)
+    if len(candidates) < count:
+        candidates = list(range(len(groups)))
+    # The candidates are sorted by stratum; evenly spread ones are a fair share of each.
+    chosen = {candidates[int((number + 0.5) * len(candidates) / count)] for number in range(count)}
+    return _with_held_out(dataset, {example for index in chosen for example in groups[index]})
 
 
-def _without(dataset: TaskDataset[Any], indices: Set[int]) -> TaskDataset[Any]:
+def _with_held_out(dataset: TaskDataset[Any], indices: Set[int]) -> TaskDataset[Any]:
     """Hold out the training examples at `indices`, in the form that was read for evaluation."""
-    evaluated = {example.row: example for example in dataset.held_out}
+    read_for_evaluation = {example.row: example for example in dataset.held_out}
     train, held_out = [], []
     for index, example in enumerate(dataset.train):
         if index in indices:
-            held_out.append(evaluated.get(example.row, example))
+            held_out.append(read_for_evaluation.get(example.row, example))
         else:
             train.append(example)
     return replace(dataset, train=train, held_out=held_out)
 
 
-def _units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
-    """Group the indices of training examples by unit, in random order."""
-    units: dict[Any, list[int]] = {}
+def _group_examples(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
+    """List the groups of training examples, each as its indices, in random order."""
+    groups: dict[Any, list[int]] = {}
     for index in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
-        unit, _ = dataset.task.fold_keys(dataset.train[index])
-        units.setdefault(unit, []).append(index)
-    return list(units.values())
+        group, _ = dataset.task.fold_keys(dataset.train[index])
+        groups.setdefault(group, []).append(index)
+    return list(groups.values())
 
 
 def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
@@ -407,19 +420,21 @@ def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
     return str(dataset.task.fold_keys(example)[1])
 
 
-def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> list[set[int]]:
+def _assign_to_folds(
+    groups: Sequence[list[int]], strata: Sequence[str], num_folds: int
+) -> list[set[int]]:
     """Divide the indices into folds, so that strata are balanced.
 
-    A unit goes to the fold that has the fewest examples of its stratum so far. Large units go
+    A group goes to the fold that has the fewest examples of its stratum so far. Large groups go
     first, so that small ones can even out the folds.
     """
     folds: list[set[int]] = [set() for _ in range(num_folds)]
-    of_stratum = [Counter[str]() for _ in folds]
-    for unit in sorted(units, key=lambda unit: (strata[unit[0]], -len(unit))):
-        stratum = strata[unit[0]]
-        fold = min(range(num_folds), key=lambda i: (of_stratum[i][stratum], len(folds[i])))
-        of_stratum[fold].update(strata[index] for index in unit)
-        folds[fold].update(unit)
+    stratum_counts = [Counter[str]() for _ in folds]
+    for group in sorted(groups, key=lambda group: (strata[group[0]], -len(group))):
+        stratum = strata[group[0]]
+        fold = min(range(num_folds), key=lambda i: (stratum_counts[i][stratum], len(folds[i])))
+        stratum_counts[fold].update(strata[index] for index in group)
+        folds[fold].update(group)
     return folds
 
 
@@ -445,7 +460,7 @@ def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping
     for name in run_names(series["series"], series["kind"]):
         if (path := folder.runs_dir / name).exists() and path not in earlier:
             raise ConfigError(
-                f"{path}: found in the place of a run of this series, and {folder.run_path} does "
+                f"{path}: found where a run of this series would be, and {folder.run_path} does "
                 f"not list it. Choose another {option('out')}, or remove it."
             )
 
@@ -473,18 +488,15 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     _check_files(folder.path, run, file_sums(settings))
 
 
-def _conclude(
+def _write_result(
     folder: RunFolder,
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     kind: Kind,
     runs: Sequence[SeriesRun],
     results: Sequence[dict[str, Any]],
-) -> Repeats:
-    """Move the best model to the series' folder, with the others if all are kept.
-
-    The result is written there, too.
-    """
+) -> SeriesResult:
+    """Move the models that are kept to the folder of the series, and write the result."""
     best = max(runs, key=_best_score)
     source = best.settings.out
     for path in source.iterdir():
@@ -496,9 +508,9 @@ def _conclude(
         (source / WEIGHTS).replace(folder.path / WEIGHTS)
     average = None
     if is_averaged(settings):
-        keep_members(folder.path, [run.settings.out for run in runs if run is not best])
+        move_members(folder.path, [run.settings.out for run in runs if run is not best])
         average = score_average(task_type, settings)
-    repeats = Repeats(
+    result = SeriesResult(
         out=settings.out,
         kind=kind,
         names=tuple(run.name for run in runs),
@@ -508,11 +520,11 @@ def _conclude(
         results=tuple(results),
         average=average,
     )
-    write_json(folder.repeats_path, repeats.to_json())
-    write_card(folder.path, {**RunFolder(source).read_run(), "repeats": repeats.to_json()})
-    folder.write_run({**folder.read_run(), "summary": repeats.to_json()})
+    write_json(folder.repeats_path, result.to_json())
+    write_card(folder.path, {**RunFolder(source).read_run(), "repeats": result.to_json()})
+    folder.write_run({**folder.read_run(), "summary": result.to_json()})
     folder.finish()
-    return repeats
+    return result
 
 
 def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
@@ -520,15 +532,10 @@ def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
 
     A score that is unbounded in one of them, such as a threshold, is left out.
     """
-    names = [
-        name
-        for name in evaluations[0]
-        if all(
-            isinstance(e.get(name), float) and abs(e[name]) < INFINITE_SCORE for e in evaluations
-        )
-    ]
-    columns = {name: [evaluation[name] for evaluation in evaluations] for name in names}
-    return {
-        name: Spread(statistics.fmean(values), statistics.stdev(values))
-        for name, values in columns.items()
-    }
+    result = {}
+    for name in evaluations[0]:
+        values = [evaluation.get(name) for evaluation in evaluations]
+        scores = [value for value in values if isinstance(value, float)]
+        if len(scores) == len(values) and all(abs(score) < INFINITE_SCORE for score in scores):
+            result[name] = Spread(statistics.fmean(scores), statistics.stdev(scores))
+    return result

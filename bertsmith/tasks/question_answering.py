@@ -402,12 +402,12 @@ class Answer(Task[Question, AnswerPrediction]):
             self.max_answer_length,
         )
 
-    unit_nouns = "different passages"
+    group_nouns = "different passages"
 
     def fold_keys(self, example: Question) -> tuple[Any, Any]:
         """Return the passage, and whether the question has an answer.
 
-        The questions of one passage are one unit, since they reveal each other's answers.
+        The questions of one passage are one group, since they reveal each other's answers.
         """
         return example.context, bool(example.answers)
 

@@ -177,13 +177,13 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """Return the labels of an example that each fold of a cross-validation should learn."""
         return ()
 
-    unit_nouns: ClassVar[str] = "different examples"
-    """Name of the units of `fold_keys` in messages, in the plural."""
+    group_nouns: ClassVar[str] = "different examples"
+    """Name of the groups of `fold_keys` in messages, in the plural."""
 
     def fold_keys(self, example: ExampleT) -> tuple[Any, Any]:
-        """Return the keys of an example's unit and stratum.
+        """Return the keys of an example's group and stratum.
 
-        Cross-validation keeps the examples of a unit in one fold. Each stratum, such as the
+        Cross-validation keeps the examples of a group in one fold. Each stratum, such as the
         examples of one label, is spread evenly over the folds.
         """
         return example.content, None

@@ -38,7 +38,7 @@ OF_OTHER_LOSS = (
     "preset", "pooling",
 )  # fmt: skip
 """Options of a training by logits, which training on pairs of texts has no use for."""
-USELESS = {
+UNUSED_OPTIONS = {
     "linear": (*OF_SERIES, "resume", *OF_TRAINING),
     "counts": (*OF_SERIES, "resume", *OF_TRAINING),
     "contrastive": (*OF_SERIES, *OF_OTHER_LOSS),
@@ -100,7 +100,7 @@ class ClassifySettings(LossSettings, WindowSettings):
             )
         check_choice(option("head"), self.head, get_args(Head))
         if self.head != "fine-tuned":
-            self._check_useful(USELESS[self.head])
+            self._check_unused(UNUSED_OPTIONS[self.head])
         if self.average and self.seeds is None:
             raise ConfigError(
                 f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."
@@ -126,22 +126,22 @@ class ClassifySettings(LossSettings, WindowSettings):
         if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
 
-    def given_in_vain(self, useless: Sequence[str]) -> tuple[str, ...]:
-        """Return those of some useless options that are given, and not left at their defaults."""
+    def changed_options(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of `names` that the user has set to something else than their defaults."""
         defaults = {each.name: each.default for each in fields(self)}
-        return tuple(name for name in useless if getattr(self, name) != defaults[name])
+        return tuple(name for name in names if getattr(self, name) != defaults[name])
 
-    def _check_useful(self, useless: Sequence[str]) -> None:
-        """Refuse options that the head has no use for.
+    def _check_unused(self, names: Sequence[str]) -> None:
+        """Check that options which the head has no use for are left at their defaults.
 
         Raises:
-            ConfigError: names them.
+            ConfigError: some are set; the message names them.
         """
-        if names := self.given_in_vain(useless):
-            they = "this option" if len(names) == 1 else "these options"
-            reason = f": {ONE_RUN[self.head]}" if set(names) & set(OF_SERIES) else ""
+        if changed := self.changed_options(names):
+            they = "this option" if len(changed) == 1 else "these options"
+            reason = f": {ONE_RUN[self.head]}" if set(changed) & set(OF_SERIES) else ""
             raise ConfigError(
-                f"{option('head', self.head)} has no use for {', '.join(map(option, names))}"
+                f"{option('head', self.head)} has no use for {', '.join(map(option, changed))}"
                 f"{reason}. Leave {they} out, or choose {option('head', 'fine-tuned')}."
             )
 
