@@ -13,9 +13,10 @@ from bertsmith.commands.help import HelpRequested, Page
 
 
 class Command(NamedTuple):
-    """A command's step from text to model, and its purpose."""
+    """A command as the list of commands shows it."""
 
     step: str
+    """Its step from text to model: Text, Model or Task, or All."""
     summary: str
     module: str = ""
     """The name of its modules, if it differs from the command's."""

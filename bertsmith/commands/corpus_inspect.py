@@ -86,7 +86,7 @@ def histogram(counts: Sequence[int]) -> list[tuple[str, int]]:
     shortest = next((exponent for exponent, count in enumerate(counts) if count), 0)
     rows = []
     for exponent, count in enumerate(counts[shortest:], shortest):
-        low, high = 1 << exponent, (2 << exponent) - 1
+        low, high = 2**exponent, 2 ** (exponent + 1) - 1
         rows.append((f"{low:,}" if low == high else f"{low:,} to {high:,}", count))
     return rows
 

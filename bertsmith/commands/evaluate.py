@@ -41,8 +41,8 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
     prog = " ".join(line[:2])
     try:
         settings, folder = parse_for_folder(Settings, words, prog)
-    except ModelKindError as other:
-        evaluate_system(other.kind.model_type, words, prog)
+    except ModelKindError as error:  # a model beside BERT, such as a GPT
+        evaluate_system(error.kind.model_type, words, prog)
         return
     check_flags(settings)
     model = folder or settings.model

@@ -19,11 +19,11 @@ ALL_COLUMNS = (ChoiceColumns, Columns, QuestionColumns, RelatedColumns, TagColum
 
 
 def parse_unless_model(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
-    """Return a line unparsed if it names a model; otherwise raise its mistake, or its help.
+    """Return the arguments if they name a model, whose task decides how they are parsed.
 
     Raises:
-        HelpRequested: the line names no model and asks for help.
-        ConfigError: the line names no model, or has another mistake.
+        HelpRequested: they name no model and ask for help.
+        ConfigError: they name no model, or have another mistake.
     """
     if find_model(cls, args) is None:
         parse_with_columns(cls, Columns, args, prog)
@@ -43,8 +43,12 @@ def parse_with_columns(cls: type[T], columns: type[Any], args: Sequence[str], pr
 
 
 def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
-    """Find the first argument that is neither a flag nor a flag's value."""
-    is_value = False
+    """Find the first argument that is neither a flag nor a flag's value.
+
+    Args:
+        switches: the names of the flags that take no value.
+    """
+    is_value = False  # whether the word before is a flag that takes a value
     for word in args:
         is_flag = word.startswith("--")
         if not is_flag and not is_value and word not in ("-", "-h"):
@@ -55,7 +59,12 @@ def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
 
 
 def switches(*settings: Any) -> set[str]:
-    """Collect the names of flags without a value."""
-    hints = [item for cls in settings for item in get_type_hints(cls).items()]
-    inner = [hint for _, hint in hints if dataclasses.is_dataclass(hint)]
-    return {name for name, hint in hints if hint is bool} | (switches(*inner) if inner else set())
+    """Collect the names of the flags without a value, also those of nested settings."""
+    names: set[str] = set()
+    for cls in settings:
+        for name, hint in get_type_hints(cls).items():
+            if hint is bool:
+                names.add(name)
+            elif dataclasses.is_dataclass(hint):
+                names |= switches(hint)
+    return names

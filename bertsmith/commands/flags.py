@@ -59,8 +59,10 @@ def parse_settings(
     tyro_message = io.StringIO()
     try:
         with contextlib.redirect_stderr(tyro_message):
-            return cast(T, tyro.cli(cls, args=args, prog=prog, default=default, config=config,
-                                    registry=RULES))  # fmt: skip
+            settings = tyro.cli(
+                cls, args=args, prog=prog, default=default, config=config, registry=RULES
+            )
+            return cast(T, settings)
     except _RefusedError as refused:
         raise refused.error from None
     except SystemExit as stop:
@@ -126,13 +128,18 @@ def parse_with_recipe(
         }
         recipe = Path(name)
         default = from_mapping(cls, read_recipe(recipe, kind=kind), str(recipe), cls(**required))
-    names = ", ".join(shipped_recipes(kind))
-    text = f"Recipe: a .toml file{names and f', or {names}'}{NEEDED_OPTIONS.get(kind, '')}. "
-    text += "It sets options, and those on the line replace its values."
-    if names:
-        text += " 'bertsmith recipes' explains each."
-    option = Option("--recipe", "NAME", text, MAIN_PANEL)
+    option = Option("--recipe", "NAME", _recipe_help(kind), MAIN_PANEL)
     return parse_settings(cls, args, prog, description, default, [option])
+
+
+def _recipe_help(kind: str) -> str:
+    names = ", ".join(shipped_recipes(kind))
+    recipe = f"a .toml file, or {names}" if names else "a .toml file"
+    text = (
+        f"Recipe: {recipe}{NEEDED_OPTIONS.get(kind, '')}. It sets options, and those on the line "
+        "replace its values."
+    )
+    return f"{text} 'bertsmith recipes' explains each." if names else text
 
 
 def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -161,13 +168,10 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
     """Unset the recipe's value of one of two flags, if the command line has only the other one."""
     flags = {word.split("=")[0] for word in args}
-    unset = [
-        word
-        for name, rival in ((one, other), (other, one))
-        if f"--{name}" not in flags and f"--{rival}" in flags
-        for word in (f"--{name}", "None")
-    ]
-    return [*args, *unset]
+    has_one, has_other = f"--{one}" in flags, f"--{other}" in flags
+    if has_one == has_other:
+        return [*args]
+    return [*args, f"--{other if has_one else one}", "None"]
 
 
 def changed_flags(settings: Any) -> list[str]:
@@ -180,8 +184,10 @@ def changed_flags(settings: Any) -> list[str]:
             continue
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, tuple):
+            words += [f"--{flag}", *map(str, value)]
         else:
-            words += [f"--{flag}", *(map(str, value) if isinstance(value, tuple) else [str(value)])]
+            words += [f"--{flag}", str(value)]
     return words
 
 

@@ -40,9 +40,17 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     attention = describe_attention(device, precision)
     chosen = describe_computing(device, precision, count_trainers(device), attention)
     if settings.json:
-        facts = {"processor": processor_name(), "threads": torch.get_num_threads()}
-        facts |= {"products": asdict(measured), "int8": int8 and asdict(int8), "attention": paths}
-        print(json.dumps({**facts, "device": str(device), "precision": precision, "used": chosen}))
+        facts = {
+            "processor": processor_name(),
+            "threads": torch.get_num_threads(),
+            "products": asdict(measured),
+            "int8": None if int8 is None else asdict(int8),
+            "attention": paths,
+            "device": str(device),
+            "precision": precision,
+            "used": chosen,
+        }
+        print(json.dumps(facts))
         return
     lines = [
         f"processor            {processor_name()}, {torch.get_num_threads()} threads",

@@ -32,6 +32,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             device=settings.device,
         )
         result.save(settings.out)
-    num_tokens = len(result.tokens)
-    cut = f" of {result.num_all:,}" if result.num_all > num_tokens else ""
-    print(f"{num_tokens:,}{cut} {count_noun(num_tokens, 'token').split()[-1]} → {settings.out}")
+    shown = count_noun(len(result.tokens), "token")
+    if result.num_all > len(result.tokens):
+        shown = f"{len(result.tokens):,} of {result.num_all:,} tokens"
+    print(f"{shown} → {settings.out}")

@@ -48,12 +48,14 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
         name = marked.get("name", spelling(field.name)).replace("_", "-")
         is_missing = value in (tyro.MISSING, tyro.MISSING_NONPROP)
         text = marked.get("help") or helps.get(field.name, "")
-        shown = "" if is_missing or isinstance(value, bool) else _shown(value)
+        default_text = ""
+        if not (is_missing or isinstance(value, bool)):
+            default_text = _format_default(value)
         hint = marked.get("help_behavior_hint", "")
         if hint:
             # Help lists it among the needed options, where "(required)" would say nothing new.
             text = text if hint == REQUIRED else f"{text} {hint}"
-            shown = ""
+            default_text = ""
         metavar = marked.get("metavar")
         if POSITIONAL in marks:
             typed = metavar or name.upper()
@@ -69,7 +71,7 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
             values,
             text,
             panel,
-            shown,
+            default_text,
             is_required=is_missing or hint.startswith("(required"),
             is_advanced=ADVANCED in marks,
         )
@@ -112,7 +114,7 @@ def _placeholder(kind: Any) -> str:
     return PLACEHOLDERS.get(kind, "TEXT")
 
 
-def _shown(value: Any) -> str:
+def _format_default(value: Any) -> str:
     """Format a default; empty if there is none."""
     if value is None or value in ((), "", Path()):
         return ""

@@ -67,24 +67,37 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     if facts["parameters"] != facts["encoder"]:
         rows.append(("with heads", "", f"{facts['parameters']:,}"))
     name_width = max(len(name) for name, _, _ in rows)
-    has_attention = "formula" in facts
-    inside = (
-        f"{count_noun(config['num_attention_heads'], 'head')}, "
-        f"{config['intermediate_size']:,} inside the feed-forward, "
-    )
-    positions = f", {config['max_position_embeddings']:,} positions"
     lines = [
-        f"{count_noun(config['num_hidden_layers'], 'layer')}, {config['hidden_size']:,} wide, "
-        f"{inside * has_attention}{config['vocab_size']:,} tokens{positions * has_attention}",
+        _describe_shape(config, has_attention="formula" in facts),
         "",
         *(f"{name:<{name_width}}  {layer:>10}  {count:>12}" for name, layer, count in rows),
         "",
-        *([*_against_formula(facts, encoder), ""] if has_attention else []),
+    ]
+    if "formula" in facts:
+        lines += [*_against_formula(facts, encoder), ""]
+    lines += [
         f"as a file: {_megabytes(facts['bytes']['fp32'])} in fp32, "
         f"{_megabytes(facts['bytes']['bf16'])} in bf16",
         *notes,
     ]
     return "\n".join(lines)
+
+
+def _describe_shape(config: Mapping[str, Any], *, has_attention: bool) -> str:
+    """List the sizes of a model; a recurrent one has no heads and no limit on positions."""
+    sizes = [
+        count_noun(config["num_hidden_layers"], "layer"),
+        f"{config['hidden_size']:,} wide",
+    ]
+    if has_attention:
+        sizes += [
+            count_noun(config["num_attention_heads"], "head"),
+            f"{config['intermediate_size']:,} inside the feed-forward",
+        ]
+    sizes.append(f"{config['vocab_size']:,} tokens")
+    if has_attention:
+        sizes.append(f"{config['max_position_embeddings']:,} positions")
+    return ", ".join(sizes)
 
 
 def _row(name: str, component: Mapping[str, int]) -> tuple[str, str, str]:
@@ -167,16 +180,21 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
 
 
 def _check_known(family: type[BertConfig], requested: Mapping[str, Any]) -> None:
+    """Check that a family has the sizes that the user gives.
+
+    Raises:
+        ConfigError: it lacks one.
+    """
     for name in requested:
         if name not in family.__dataclass_fields__:
-            others = " or ".join(
+            others = [
                 other.name
                 for other in FAMILIES.values()
                 if name in other.config.__dataclass_fields__
-            )
+            ]
             raise ConfigError(
                 f"{_flag(name)}: found {requested[name]!r} for the family {family.model_type}, "
-                f"which has none. Leave it out, or give --family {others}."
+                f"which has none. Leave it out, or give --family {' or '.join(others)}."
             )
 
 

@@ -48,20 +48,23 @@ def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator
     )
     yield (
         f"step    {count_noun(step['rows'], 'row')}, {step['tokens']:,.0f} real tokens, "
-        f"{step['predicted']:,.0f} tokens to predict, {_big(step['flops'])}FLOP"
+        f"{step['predicted']:,.0f} tokens to predict, {_format_count(step['flops'])}FLOP"
     )
     yield (
-        f"run     {count_noun(run['steps'], 'step')}, {_big(run['tokens'])} tokens, "
-        f"{run['epochs']:.3g} times through the corpus, {_big(run['flops'])}FLOP"
+        f"run     {count_noun(run['steps'], 'step')}, {_format_count(run['tokens'])} tokens, "
+        f"{run['epochs']:.3g} times through the corpus, {_format_count(run['flops'])}FLOP"
     )
+    preparation = _format_time(run["preparation_seconds"])
     evaluations = count_noun(run["evaluations"], "evaluation")
     yield (
-        f"time    {_time_of(run['seconds'])} after {_time_of(run['preparation_seconds'])} of "
-        f"preparation: {_time_of(step['seconds'])} a step ({step['tokens_per_second']:,.0f} "
-        f"tokens/s), {evaluations} of {_time_of(run['evaluation_seconds'])}"
+        f"time    {_format_time(run['seconds'])} after {preparation} of preparation: "
+        f"{_format_time(step['seconds'])} a step ({step['tokens_per_second']:,.0f} tokens/s), "
+        f"{evaluations} of {_format_time(run['evaluation_seconds'])}"
     )
-    peak = "" if memory["peak"] is None else f"{_big(memory['peak'])}B at the peak, of which "
-    yield f"memory  {peak}{_big(memory['state'])}B for weights, optimizer and gradients"
+    peak = (
+        "" if memory["peak"] is None else f"{_format_count(memory['peak'])}B at the peak, of which "
+    )
+    yield f"memory  {peak}{_format_count(memory['state'])}B for weights, optimizer and gradients"
     yield (
         f"measured in {count_noun(facts['measured_steps'], 'step')} on {facts['device']} in "
         f"{facts['precision']} with {count_noun(facts['processes'], 'process', 'processes')}"
@@ -70,9 +73,9 @@ def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator
 
 def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
     yield (
-        f"ranks   {scaling.num_ranks}: {_time_of(scaling.seconds)} a step, of which "
-        f"{_time_of(scaling.collective_seconds)} for {_big(scaling.num_bytes)}B that each rank "
-        f"sends at {bandwidth}; efficiency {scaling.efficiency:.0%}"
+        f"ranks   {scaling.num_ranks}: {_format_time(scaling.seconds)} a step, of which "
+        f"{_format_time(scaling.collective_seconds)} for {_format_count(scaling.num_bytes)}B that "
+        f"each rank sends at {bandwidth}; efficiency {scaling.efficiency:.0%}"
     )
     yield (
         "        This assumes machines like this one, a network that sends and receives at the "
@@ -89,10 +92,10 @@ def _model_name(config: PretrainConfig) -> str:
     return config.preset if is_bert else f"{config.family} {config.preset}"
 
 
-def _big(count: float) -> str:
+def _format_count(count: float) -> str:
     """Format a count to three digits, with the prefix of its unit.
 
-    >>> _big(40_877_398), _big(9_876)
+    >>> _format_count(40_877_398), _format_count(9_876)
     ('40.9 M', '9,876')
     """
     for size, name in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
@@ -101,12 +104,15 @@ def _big(count: float) -> str:
     return f"{count:,.0f}"
 
 
-def _time_of(seconds: float) -> str:
-    """
-    >>> [_time_of(seconds) for seconds in (0.0849, 12.3, 900, 7300, 200_000)]
+def _format_time(seconds: float) -> str:
+    """Format a duration with its unit; days from two days on.
+
+    >>> [_format_time(seconds) for seconds in (0.0849, 12.3, 900, 7300, 200_000)]
     ['84.9 ms', '12.3 s', '15.0 min', '2.0 h', '2.3 days']
     """
-    for size, name in ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s")):
-        if seconds >= size * (1 if size < 86_400 else 2):
+    if seconds >= 2 * 86_400:
+        return f"{seconds / 86_400:.1f} days"
+    for size, name in ((3600, "h"), (60, "min"), (1, "s")):
+        if seconds >= size:
             return f"{seconds / size:.1f} {name}"
     return f"{1e3 * seconds:.1f} ms"

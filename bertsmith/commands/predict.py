@@ -70,8 +70,10 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         try:
             report = _write_or_print(task, settings, pairs, totals, source_rows)
         except BrokenPipeError:
-            for _ in () if settings.page is None else pairs:
-                pass  # no program reads the lines any more, but the page counts all texts
+            # No program reads the lines any more, but the page has rows and counts of all texts.
+            if settings.page is not None:
+                for _ in pairs:
+                    pass
             _write_page(settings, task, rows, totals)
             raise
     _write_page(settings, task, rows, totals)
@@ -192,7 +194,8 @@ def _write_or_print(
     """Write or print all predictions; return the first keys of the JSON report."""
     if settings.out is not None:
         note = write_predictions(settings.out, task, pairs, source_rows)
-        print_note(note and f"{settings.out}: {note}")
+        if note:
+            print_note(f"{settings.out}: {note}")
         if not settings.json:
             print(f"{count_noun(totals.num_texts, 'text')} → {settings.out}")
         return {"out": str(settings.out)}
@@ -236,8 +239,9 @@ def examples_of_texts(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
     for number, text in enumerate(texts, start=1):
         if not text.strip():
             raise InputError(f"text {number} is empty ('{text}'). Put each text in quotes.")
-    size = task.texts_per_example
-    if len(texts) % (size or len(texts)) or (size is None and len(texts) < 3):
+    size = task.texts_per_example  # None if one example takes all texts: a prompt and its choices
+    is_complete = len(texts) >= 3 if size is None else len(texts) % size == 0
+    if not is_complete:
         were = "text was" if len(texts) == 1 else "texts were"
         raise InputError(
             f"This model reads a {' and its '.join(task.fields[:2])}, but {len(texts)} {were} "

@@ -79,7 +79,7 @@ def _serve(settings: Settings) -> None:
                 listener,
                 api_key=api_key,
                 timeout_seconds=settings.timeout,
-                on_ready=partial(_tell_address, service, listener, settings.precision),
+                on_ready=partial(_print_address, service, listener, settings.precision),
             )
         except KeyboardInterrupt:
             print_note(
@@ -88,7 +88,7 @@ def _serve(settings: Settings) -> None:
             raise SystemExit(exit_code()) from None
 
 
-def _tell_address(service: Service, listener: socket.socket, precision: str) -> None:
+def _print_address(service: Service, listener: socket.socket, precision: str) -> None:
     models = "; ".join(
         f"{model.name}: {describe_model(model, precision)}" for model in service.models.values()
     )

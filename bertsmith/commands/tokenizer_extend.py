@@ -36,7 +36,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def extension_as_json(
     settings: ExtensionSettings, out: Path, report: ExtensionReport
 ) -> dict[str, Any]:
-    return {
+    result: dict[str, Any] = {
         "out": str(out),
         "settings": to_jsonable(settings),
         "num_old": report.num_old,
@@ -45,14 +45,13 @@ def extension_as_json(
         "learning": report.reading.learning.to_json(),
         "measuring": report.reading.measuring.to_json(),
         "held_out_documents": report.reading.held_out_documents,
-        **{
-            name: {
-                text: {"before": getattr(before, name), "after": getattr(after, name)}
-                for text, (before, after) in report.stats.items()
-            }
-            for name in ("fertility", "unknown_rate")
-        },
     }
+    for name in ("fertility", "unknown_rate"):
+        result[name] = {
+            text: {"before": getattr(before, name), "after": getattr(after, name)}
+            for text, (before, after) in report.stats.items()
+        }
+    return result
 
 
 def words_first(tokens: Sequence[str]) -> list[str]:
@@ -65,10 +64,12 @@ def words_first(tokens: Sequence[str]) -> list[str]:
     """
 
     def rank(token: str) -> int:
-        letters = sum(map(str.isalpha, token))
-        if letters > 1 and not token.startswith("##"):
-            return 0
-        return 1 if letters > 1 else 2 if letters else 3
+        num_letters = sum(map(str.isalpha, token))
+        if num_letters == 0:
+            return 3
+        if num_letters == 1:
+            return 2
+        return 1 if token.startswith("##") else 0
 
     return sorted(tokens, key=rank)
 

@@ -9,7 +9,7 @@ from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 @dataclass(frozen=True)
 class PretrainSystem:
-    """Settings of such a command; its subclass gives `model` the type of its system."""
+    """Settings of a command that trains another system; a subclass gives `model` its type."""
 
     corpus: Path
     """Folder that `bertsmith corpus build` wrote."""
