@@ -24,8 +24,11 @@ width H."""
 RELEASED_VOCABULARY = 30522
 """Vocabulary size of the released English models."""
 
-WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
-ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
+WORD = "word embedding"
+PROJECTION = "embedding projection"
+ATTENTION = "attention"
+FEED_FORWARD = "feed-forward"
+LAYER_NORMS = "LayerNorms"
 RECURRENT_LAYERS = "recurrent layers"
 IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS, RECURRENT_LAYERS)
 IN_EMBEDDINGS = (WORD, "position embedding", "segment embedding", "embedding LayerNorm", PROJECTION)
@@ -94,15 +97,15 @@ def count_parameters(model: nn.Module) -> dict[str, Component]:
     for name, parameter in model.named_parameters(remove_duplicate=False):
         kind = _component_of(name)
         count = parameter.numel()
-        before = counts.get(kind, Component())
+        total = counts.get(kind, Component())
         is_new = id(parameter) in uncounted
         is_matrix = parameter.ndim > 1
         uncounted.discard(id(parameter))
         counts[kind] = Component(
-            matrices=before.matrices + is_new * is_matrix * count,
-            vectors=before.vectors + is_new * (not is_matrix) * count,
-            used=before.used + is_matrix * count,
-            per_layer=before.per_layer + (count if kind in IN_LAYERS else 0),
+            matrices=total.matrices + (count if is_new and is_matrix else 0),
+            vectors=total.vectors + (count if is_new and not is_matrix else 0),
+            used=total.used + (count if is_matrix else 0),
+            per_layer=total.per_layer + (count if kind in IN_LAYERS else 0),
         )
     return {
         kind: Component(each.matrices, each.vectors, each.used, each.per_layer // layers)
@@ -131,8 +134,10 @@ def evaluate_formula(config: BertConfig) -> int:
 
 
 def list_beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[str, int]:
-    """List the parameters of the encoder that `PARAMETER_FORMULA` leaves out; negative where it
-    counts too many."""
+    """List the parameters of the encoder that `PARAMETER_FORMULA` leaves out, by their component.
+
+    A count is negative where the formula counts too many.
+    """
     width, layers = config.hidden_size, config.num_hidden_layers
     assumed = {
         WORD: ("V·H", config.vocab_size * width),

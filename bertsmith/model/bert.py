@@ -111,8 +111,7 @@ class OutputRecorder:
     padded: PaddedBatch | None = None
 
     def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
-        """Store the vectors that enter the first layer or leave a layer, if hidden states are
-        wanted.
+        """Store the input of the first layer or the output of a layer, if hidden states are wanted.
 
         `hidden` is [tokens, hidden]; rows beyond `num_tokens` are padding and are not stored.
 
@@ -161,8 +160,8 @@ class BertModel(TrainableModel):
         self.final_norm = family.build_final_norm(config)
         self.heads = nn.ModuleDict(heads or {})
         if pooler is None:
-            without = {*TOKEN_HEADS, *config.first_token_heads}
-            is_read = any(name not in without for name in self.heads)
+            heads_without_pooler = {*TOKEN_HEADS, *config.first_token_heads}
+            is_read = any(name not in heads_without_pooler for name in self.heads)
             pooler = is_read if self.heads else config.has_pooler
         self.pooler = family.build_pooler(config) if pooler else None
         self.id2label: dict[int, str] = {}
@@ -194,11 +193,11 @@ class BertModel(TrainableModel):
         three exact digits. In fp32 these heads cost little, since their products are small.
         Recurrent layers stay in fp32, too, as torch computes them on a CPU.
         """
-        exact = tuple(f"heads.{head}." for head in TASK_HEADS)
+        fp32_prefixes = tuple(f"heads.{head}." for head in TASK_HEADS)
         if self.config.is_recurrent:
-            exact += ("layers.",)
+            fp32_prefixes += ("layers.",)
         specs = super().parameter_specs()
-        return [replace(each, fp32_only=each.name.startswith(exact)) for each in specs]
+        return [replace(spec, fp32_only=spec.name.startswith(fp32_prefixes)) for spec in specs]
 
     def initialize(self, module: nn.Module) -> None:
         """Draw a module's weights as the family's released code does (`Family.initialize`)."""
@@ -278,10 +277,10 @@ class BertModel(TrainableModel):
             self.check_pooler()
             return self.encode(batch, queries="first")
         queries = self.pooler.queries
-        read = self.encode(batch, queries=queries)
+        vectors = self.encode(batch, queries=queries)
         if queries == "all":
-            read = self.pooler.read(read, batch)
-        return self.apply_to_rows(self.pooler.project, read)
+            vectors = self.pooler.read(vectors, batch)
+        return self.apply_to_rows(self.pooler.project, vectors)
 
     def apply_to_rows(self, compute: Callable[[Tensor], Tensor], vectors: Tensor) -> Tensor:
         """Apply a pooler or a head to `[rows, hidden]`, row by row; the result is `[rows, ...]`.
@@ -310,7 +309,8 @@ class BertModel(TrainableModel):
         Raises:
             ConfigError: there is no pooler, and the family's heads would read one.
         """
-        is_read = self.config.has_pooler and not {*self.heads} & {*self.config.first_token_heads}
+        reads_first_token = any(name in self.config.first_token_heads for name in self.heads)
+        is_read = self.config.has_pooler and not reads_first_token
         if self.pooler is None and is_read:
             raise ConfigError("This model has no pooler. Load it with a head that needs one.")
 
@@ -435,10 +435,10 @@ class BertModel(TrainableModel):
             InputError: shapes, types or values that the model cannot read; names the place.
         """
         config = self.config
-        number = self.embeddings.number_columns
+        number_tokens = self.embeddings.number_columns
         if inputs_embeds is not None:
             input_ids = ids_in_place(input_ids, inputs_embeds, config.embedding_size)
-            number = number_columns
+            number_tokens = number_columns
         elif input_ids is None:
             raise InputError("input_ids: not given. Give them, or inputs_embeds in their place.")
         if position_ids is not None:
@@ -448,12 +448,12 @@ class BertModel(TrainableModel):
             check_tensor("position_ids", position_ids, input_ids.shape)
             positions = position_ids.long() - config.first_position
 
-            def number_as_given(input_ids: Tensor) -> Tensor:
+            def return_positions(input_ids: Tensor) -> Tensor:
                 return positions
 
-            number = number_as_given
+            number_tokens = return_positions
         padded = PaddedBatch.pack(
-            input_ids, attention_mask, token_type_ids, config.max_length, number
+            input_ids, attention_mask, token_type_ids, config.max_length, number_tokens
         )
         batch = padded.batch
         if position_ids is not None:

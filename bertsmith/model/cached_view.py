@@ -50,7 +50,8 @@ class NewTokens:
     @cached_property
     def block(self) -> Block:
         """The new tokens as queries; each sees its sequence up to itself."""
-        count, longest = len(self.lengths), max(self.totals)
+        count = len(self.lengths)
+        longest = max(self.totals)
         length = padded_length(longest) if self.device.type == "cpu" else longest
         return Block(
             Cells(self.lengths, count, max(self.lengths), self.device, self.columns),
@@ -111,7 +112,8 @@ class CachedView:
     def keep(self, index: Tensor) -> None:
         """Keep only the sequences `index`, int64."""
         if self.keys is not None and self.values is not None:
-            self.keys, self.values = (x.index_select(0, index) for x in (self.keys, self.values))
+            self.keys = self.keys.index_select(0, index)
+            self.values = self.values.index_select(0, index)
 
     def attend(
         self,
@@ -128,15 +130,15 @@ class CachedView:
         assert not dropout_prob and record_weights is None and not torch.is_grad_enabled()
         new = self.cache.new
         block = new.block
-        keys = self.keys = _store(self.keys, key, new)
-        values = self.values = _store(self.values, value, new)
+        self.keys = _store(self.keys, key, new)
+        self.values = _store(self.values, value, new)
         (query,) = gather((query,), (block.queries,))
         length = block.keys.length
         bias = self.cache.bias
         context = dense_attention.attend(
             query,
-            keys[:, :, :length],
-            values[:, :, :length],
+            self.keys[:, :, :length],
+            self.values[:, :, :length],
             block,
             dropout_prob,
             None if bias is None else bias(block),
@@ -223,15 +225,17 @@ def _store(stored: Tensor | None, heads: Tensor, new: NewTokens) -> Tensor:
     Raises:
         ConfigError: the keys or values that were stored are those of another model.
     """
-    num_sequences, length = len(new.lengths), new.block.keys.length
-    if stored is not None and stored.shape[1::2] != heads.shape[1:]:
+    num_sequences = len(new.lengths)
+    length = new.block.keys.length
+    num_heads, head_size = heads.shape[1:]
+    if stored is not None and (stored.shape[1], stored.shape[3]) != (num_heads, head_size):
         raise ConfigError(
             f"The cache has {stored.shape[1]} heads of {stored.shape[3]} numbers, the model "
-            f"{heads.shape[1]} of {heads.shape[2]}: it is that of another model. Make a new cache "
+            f"{num_heads} of {head_size}: it is that of another model. Make a new cache "
             "for each model."
         )
     if stored is None or stored.shape[2] < length:
-        longer = heads.new_zeros(num_sequences, heads.shape[1], length, heads.shape[2])
+        longer = heads.new_zeros(num_sequences, num_heads, length, head_size)
         if stored is not None:
             longer[:, :, : stored.shape[2]] = stored
         stored = longer

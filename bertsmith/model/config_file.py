@@ -39,6 +39,9 @@ PROBLEM_TYPES = {
 }
 """Name in config.json of each head of a sequence classifier."""
 
+DEFAULT_NUM_LABELS = 2
+"""Outputs of a classifier in transformers if config.json does not say."""
+
 TASK_SETTINGS = "bertsmith"
 """Our key in config.json; transformers keeps it."""
 
@@ -93,7 +96,8 @@ def problem_type(settings: Mapping[str, Any]) -> str | None:
 
 def num_labels(settings: Mapping[str, Any]) -> int:
     """Return the number of outputs in config.json, by default 2."""
-    return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
+    named_labels = settings.get("id2label") or ()
+    return int(settings.get("num_labels") or len(named_labels) or DEFAULT_NUM_LABELS)
 
 
 def model_kind(settings: Mapping[str, Any]) -> ModelKind:

@@ -51,9 +51,10 @@ class ElectraPair(BertModel):
             ConfigError: the models' embeddings differ, so they were not trained together.
         """
         check_shared(discriminator, generator)
-        configs = (discriminator.config, generator.config)
         with on_meta_device():
-            pair = cls(*cast(tuple[ElectraConfig, ElectraConfig], configs))
+            pair = cls(
+                cast(ElectraConfig, discriminator.config), cast(ElectraConfig, generator.config)
+            )
         generator_tensors = {
             f"{GENERATOR}.{name}": value for name, value in generator.state_dict().items()
         }
@@ -89,11 +90,11 @@ def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
     generator's width; else they have the next larger width that does.
     """
     width = max(1, round(share * config.hidden_size))
-    most = max(1, width // config.head_size)
+    max_heads = max(1, width // config.head_size)
     return replace(
         config,
         hidden_size=width,
-        num_attention_heads=next(n for n in range(most, 0, -1) if width % n == 0),
+        num_attention_heads=next(n for n in range(max_heads, 0, -1) if width % n == 0),
         intermediate_size=max(1, round(share * config.intermediate_size)),
     )
 

@@ -26,8 +26,8 @@ def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
     logits = logits.float()
     if head == "regress":
         logits = logits.squeeze(-1)
-    is_of_classes = head not in ("regress", "multi_label")
-    expected = logits.shape[:-1] if is_of_classes else logits.shape
+    has_classes = head not in ("regress", "multi_label")
+    expected = logits.shape[:-1] if has_classes else logits.shape
     labels = check_labels(head, labels, expected)
     if head == "regress":
         return F.mse_loss(logits, labels.to(logits.dtype))

@@ -171,7 +171,7 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
     except ConfigError:
         raise
     except (transport, OSError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{name}: {_refusal(error)}") from error
+        raise CheckpointError(f"{name}: {_describe_refusal(error)}") from error
     return Pushed(str(url), files, sum((directory / file).stat().st_size for file in files))
 
 
@@ -192,8 +192,8 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
     check_finished(folder)
     check_sums(folder)
     others = [COMPANION, *(f"{MEMBERS_FOLDER}/{name}" for name in _members(directory))]
-    every = (*SENT_FILES, *(f"{other}/{name}" for other in others for name in SENT_FILES))
-    return tuple(name for name in every if folder.has(name))
+    paths = (*SENT_FILES, *(f"{other}/{name}" for other in others for name in SENT_FILES))
+    return tuple(name for name in paths if folder.has(name))
 
 
 def _members(directory: Path) -> list[str]:
@@ -202,15 +202,15 @@ def _members(directory: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
-def _refusal(error: Exception) -> str:
+def _describe_refusal(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return (
             f"the hub refused the token ({status}). It needs the right to write there: make one at "
             "https://huggingface.co/settings/tokens, and set the variable HF_TOKEN to it."
         )
-    first = str(getattr(error, "server_message", None) or error).strip().partition("\n")[0]
-    cause = f"{type(error).__name__}: {first}"
+    first_line = str(getattr(error, "server_message", None) or error).strip().partition("\n")[0]
+    cause = f"{type(error).__name__}: {first_line}"
     if status is not None:
         return f"the hub refused the model ({status}, {cause})."
     if isinstance(error, ValueError):

@@ -84,16 +84,16 @@ class Int8Linear(nn.Module):
         rounded, scales = quantize_rows(x.float(), self.zero_point)
         product = torch.ops.onednn.qlinear_pointwise(
             rounded,
-            1.0,
+            1.0,  # scale of the input; `forward` multiplies by those of the rows itself
             self.zero_point,
             self.weight,
             self.scales,
             self.zero_points,
-            None,
-            1.0,
+            None,  # no bias: it is added after the scales of the rows
+            1.0,  # scale and zero point of an output in int8, which this is not
             0,
             torch.float32,
-            "none",
+            "none",  # no operation after the product
             [],
             "",
         )

@@ -67,23 +67,23 @@ def build(
         CheckpointError: the folder is incomplete, altered, or holds another kind of model.
         ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
-    # Stored heads are initialized at random, then filled from the folder. The random numbers come
-    # from a generator of stored own, so that the caller's random state stays as it was.
+    # Stored heads are initialized at random, then filled from the folder. Their random numbers come
+    # from a generator of their own, so that the caller's random state stays as it was.
     drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
     heads = folder.heads if heads is None else heads
-    stored = folder.task_head
-    is_kept = stored in heads and num_labels in (None, folder.num_outputs)
-    num_labels = num_labels or (folder.num_outputs if stored in heads else None)
+    task_head = folder.task_head
+    keeps_task_head = task_head in heads and num_labels in (None, folder.num_outputs)
+    num_labels = num_labels or (folder.num_outputs if task_head in heads else None)
     own_folder = folder.family.own_folder
     if own_folder is not None:
         own_heads = build_heads(folder.config, heads, num_labels)
         model: BertModel = own_folder.load(folder.path, folder.config, own_heads)
     else:
         with drawing:
-            model = _build_encoder(folder, heads, num_labels, keep_task_head=is_kept)
-    if is_kept:
+            model = _build_encoder(folder, heads, num_labels, keep_task_head=keeps_task_head)
+    if keeps_task_head:
         model.id2label = folder.labels
-    if is_kept or not (heads or stored):
+    if keeps_task_head or not (heads or task_head):
         model.task_settings = own_settings(folder.settings)
     return model.eval()
 
@@ -113,7 +113,8 @@ def _usable_tensors(
         left_out = (*left_out, folder.pair_head)
     # ModernBERT's task heads begin with layers of the masked-LM head, which stay.
     shared = folder.family.head_names(("masked_lm",))
-    prefixes = tuple(f"{n}." for n in folder.family.head_names(left_out) if n not in shared)
+    module_names = folder.family.head_names(left_out)
+    prefixes = tuple(f"{name}." for name in module_names if name not in shared)
     tensors = folder.take_tensors().items()
     return {name: tensor for name, tensor in tensors if not name.startswith(prefixes)}
 

@@ -60,13 +60,13 @@ class MaskedLMLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         samples = torch.empty_like(labels if draws is not None else labels[:0])
 
-        def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        def compute_loss(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             targets = labels[rows]
             logits[len(targets) :] = 0.0
             sample = None if draws is None else (draws[rows], samples[rows])
             return _cross_entropy_and_gradient(logits[: len(targets)], targets, sample)
 
-        loss_sum, num_correct = _decode_in_chunks(ctx, hidden, weight, bias, take)
+        loss_sum, num_correct = _decode_in_chunks(ctx, hidden, weight, bias, compute_loss)
         ctx.mark_non_differentiable(num_correct, samples)
         return loss_sum, num_correct, samples
 
@@ -80,14 +80,14 @@ def _decode_in_chunks(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor,
-    take: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
+    compute_loss: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
     num_kinds: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Compute a loss over the vocabulary in chunks of logits.
 
-    `take` gets logits `[rows, vocabulary]` and their slice of rows. It returns the summed loss and
-    the number of correct predictions, and overwrites the logits with their gradient. The gradients
-    of `hidden`, `weight` and `bias` are kept for `_scaled_gradients`.
+    `compute_loss` gets logits `[rows, vocabulary]` and their slice of rows. It returns the summed
+    loss and the number of correct predictions, and overwrites the logits with their gradient. The
+    gradients of `hidden`, `weight` and `bias` are kept for `_scaled_gradients`.
     """
     loss_sum = torch.zeros((), device=hidden.device)
     num_correct = torch.zeros((), device=hidden.device)
@@ -95,10 +95,10 @@ def _decode_in_chunks(
     grad_weight = grad_bias = None
     for rows in _chunks(hidden, weight, num_kinds):
         logits = F.linear(hidden[rows], weight, bias)
-        loss, correct = take(logits, rows)
+        loss, correct = compute_loss(logits, rows)
         loss_sum += loss
         num_correct += correct
-        gradient = logits
+        gradient = logits  # overwritten by `compute_loss`
         vectors = hidden[rows].to(logits.dtype)
         grad_hidden[rows] = gradient @ weight.to(logits.dtype)
         grad_weight = _accumulate(grad_weight, gradient.T @ vectors)
@@ -132,9 +132,9 @@ def _chunks(hidden: Tensor, weight: Tensor, num_kinds: int = 1) -> list[slice]:
 
     `num_kinds` is the number of arrays of logits that exist at a time, all of a slice's size.
     """
-    most = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // num_kinds
+    max_logits = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // num_kinds
     count = len(hidden)
-    largest = max(1, most // len(weight))
+    largest = max(1, max_logits // len(weight))
     size = -(-count // max(1, -(-count // largest)))
     return [slice(first, first + size) for first in range(0, count, max(1, size))]
 
@@ -183,8 +183,8 @@ def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
     positions are divided. Blocks are summed first, then one block is searched: summing token by
     token would take several times as long.
     """
-    words = probabilities.shape[-1]
-    num_blocks = words // SAMPLED_BLOCK
+    vocab_size = probabilities.shape[-1]
+    num_blocks = vocab_size // SAMPLED_BLOCK
     whole = probabilities[:, : num_blocks * SAMPLED_BLOCK]
     whole = whole.reshape(len(whole), num_blocks, SAMPLED_BLOCK)
     sums = whole.sum(-1, dtype=torch.float32)
@@ -194,7 +194,7 @@ def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
     block = _first_above(blocks, thresholds)[:, None]
     before = blocks.gather(-1, (block - 1).clamp(min=0)) * (block > 0)
     ids = block * SAMPLED_BLOCK + torch.arange(SAMPLED_BLOCK, device=block.device)
-    inside = probabilities.gather(-1, ids.clamp(max=words - 1)).float() * (ids < words)
+    inside = probabilities.gather(-1, ids.clamp(max=vocab_size - 1)).float() * (ids < vocab_size)
     column = _first_above(inside.cumsum(-1), thresholds - before[:, 0])
     return block[:, 0] * SAMPLED_BLOCK + column
 
@@ -249,13 +249,14 @@ class _SoftLMLoss(torch.autograd.Function):
         count: int,
         temperature: float,
     ) -> tuple[Tensor, Tensor]:
-        def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-            real = max(0, min(count - rows.start, len(logits)))
-            logits[real:] = 0.0
-            taught = F.linear(teacher.hidden[rows][:real], teacher.weight, teacher.bias)
-            return divergence_and_gradient(logits[:real], taught, temperature)
+        def compute_loss(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+            num_real = max(0, min(count - rows.start, len(logits)))
+            logits[num_real:] = 0.0
+            vectors = teacher.hidden[rows][:num_real]
+            teacher_logits = F.linear(vectors, teacher.weight, teacher.bias)
+            return divergence_and_gradient(logits[:num_real], teacher_logits, temperature)
 
-        return _decode_in_chunks(ctx, hidden, weight, bias, take, num_kinds=2)
+        return _decode_in_chunks(ctx, hidden, weight, bias, compute_loss, num_kinds=2)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
@@ -263,7 +264,7 @@ class _SoftLMLoss(torch.autograd.Function):
 
 
 def divergence_and_gradient(
-    logits: Tensor, taught: Tensor, temperature: float
+    logits: Tensor, teacher_logits: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Compute summed divergence and number of equal predictions in fp32.
 
@@ -276,13 +277,12 @@ def divergence_and_gradient(
         size = max(1, CACHED_BYTES // (logits.shape[-1] * 4))
     loss = torch.zeros((), device=logits.device)
     num_alike = torch.zeros((), device=logits.device)
-    for part, teacher_logits in zip(
-        torch.split(logits, size), torch.split(taught, size), strict=True
-    ):
-        num_alike += (row_maximum(teacher_logits)[1] == row_maximum(part)[1]).sum()
-        of_teacher = F.log_softmax(teacher_logits.float() / temperature, -1)
-        of_student = F.log_softmax(part.float() / temperature, -1)
-        probabilities = of_teacher.exp()
-        loss += temperature**2 * (probabilities * (of_teacher - of_student)).sum()
-        part.copy_(temperature * (of_student.exp() - probabilities))
+    parts = zip(torch.split(logits, size), torch.split(teacher_logits, size), strict=True)
+    for part, teacher_part in parts:
+        num_alike += (row_maximum(teacher_part)[1] == row_maximum(part)[1]).sum()
+        teacher_log_probs = F.log_softmax(teacher_part.float() / temperature, -1)
+        log_probs = F.log_softmax(part.float() / temperature, -1)
+        teacher_probs = teacher_log_probs.exp()
+        loss += temperature**2 * (teacher_probs * (teacher_log_probs - log_probs)).sum()
+        part.copy_(temperature * (log_probs.exp() - teacher_probs))
     return loss, num_alike

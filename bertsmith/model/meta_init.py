@@ -20,7 +20,7 @@ def on_meta_device() -> Iterator[None]:
     Initializers are skipped: on the meta device torch would import its compiler for them, which
     takes a second.
     """
-    with torch.device("meta"), _NoFirstValues():
+    with torch.device("meta"), _SkipInitializers():
         yield
 
 
@@ -37,7 +37,7 @@ def _of_same_shape(tensor: Tensor) -> Tensor:
     return empty
 
 
-class _NoFirstValues(TorchFunctionMode):
+class _SkipInitializers(TorchFunctionMode):
     """Makes the functions of torch.nn.init return meta tensors unchanged."""
 
     def __torch_function__(

@@ -167,16 +167,19 @@ class ModelFolder:
     @property
     def heads(self) -> tuple[str, ...]:
         """The heads that the folder holds, of those in `HEADS`."""
-        layers = {name: self.family.names.get(f"heads.{name}.dense") for name in PRETRAINING_HEADS}
-        pretraining_heads = [
-            name
-            for name, stored_names in layers.items()
-            if stored_names
-            and stored_names[0] not in self.family.head_names((self.task_head or "",))
-            and f"{stored_names[0]}.weight" in self.shapes
-            and (name not in PAIR_HEADS or name == self.pair_head)
-        ]
-        return (*pretraining_heads, *([self.task_head] if self.task_head else []))
+        task_heads = (self.task_head,) if self.task_head else ()
+        # Layers of ModernBERT's task heads have the names of those of its masked-LM head.
+        task_layers = self.family.head_names(task_heads)
+        heads = []
+        for name in PRETRAINING_HEADS:
+            if name in PAIR_HEADS and name != self.pair_head:
+                continue
+            stored_names = self.family.names.get(f"heads.{name}.dense")
+            if stored_names is None or stored_names[0] in task_layers:
+                continue
+            if f"{stored_names[0]}.weight" in self.shapes:
+                heads.append(name)
+        return (*heads, *task_heads)
 
     @property
     def pair_head(self) -> str | None:

@@ -45,11 +45,13 @@ class PackedView:
     def blocks(self) -> list[Block]:
         max_scores = MAX_SCORES if self.keys.device.type == "cpu" else math.inf
         cut = cut_by_length if self.by_length else cut_blocks
-        ranges = cut_both(*(cut(row.lengths, max_scores) for row in (self.queries, self.keys)))
+        query_ranges = cut(self.queries.lengths, max_scores)
+        ranges = cut_both(query_ranges, cut(self.keys.lengths, max_scores))
         return [self._block(first, end) for first, end in ranges]
 
     def _block(self, first: int, end: int) -> Block:
-        queries, keys = self.queries.cells(first, end), self.keys.cells(first, end)
+        queries = self.queries.cells(first, end)
+        keys = self.keys.cells(first, end)
         pattern = self.pattern.within(max(keys.lengths)) if keys.columns is None else self.pattern
         return Block(queries, keys, pattern, first)
 
@@ -73,24 +75,31 @@ class PackedView:
             bounds = self.queries.bounds, self.keys.bounds
             return varlen_attention(query, key, value, *bounds, dropout_prob).flatten(1)
         blocks = self.blocks
-        query_rows = _split(query, [block.queries for block in blocks])
-        key_rows, value_rows = (
-            _split(row, [block.keys for block in blocks]) for row in (key, value)
-        )
-        rows = zip(blocks, query_rows, key_rows, value_rows, strict=True)
-        heads = (block.gather(query, key, value) for block, query, key, value in rows)
+        queries = _split(query, [block.queries for block in blocks])
+        keys = _split(key, [block.keys for block in blocks])
+        values = _split(value, [block.keys for block in blocks])
+        parts = zip(blocks, queries, keys, values, strict=True)
         if record_weights is None:
-            contexts: Iterator[Tensor] = (
-                dense_attention.attend(*each, block, dropout_prob, self._added(block))
-                for each, block in zip(heads, blocks, strict=True)
-            )
+            # Each block is put back before the next is gathered, so that only one is in memory.
+            rows = [self._attend_block(*part, dropout_prob) for part in parts]
         else:
-            biases = [dense_attention.add_bias(b.bias, self._added(b)) for b in blocks]
-            contexts = _attend_recorded(list(heads), blocks, biases, dropout_prob, record_weights)
-        pairs = zip(contexts, blocks, strict=True)
-        return fill_up(*[block.queries.put_back(context) for context, block in pairs])
+            heads = [block.gather(*part) for block, *part in parts]
+            biases = [dense_attention.add_bias(b.bias, self._model_bias(b)) for b in blocks]
+            contexts = _attend_recorded(heads, blocks, biases, dropout_prob, record_weights)
+            pairs = zip(contexts, blocks, strict=True)
+            rows = [block.queries.put_back(context) for context, block in pairs]
+        return fill_up(*rows)
 
-    def _added(self, block: Block) -> Tensor | None:
+    def _attend_block(
+        self, block: Block, query: Tensor, key: Tensor, value: Tensor, dropout_prob: float
+    ) -> Tensor:
+        """Compute the contexts of a block, [tokens, heads * head_size]."""
+        heads = block.gather(query, key, value)
+        bias = self._model_bias(block)
+        context = dense_attention.attend(*heads, block, dropout_prob, bias)
+        return block.queries.put_back(context)
+
+    def _model_bias(self, block: Block) -> Tensor | None:
         return None if self.bias is None else self.bias(block)
 
     def _takes_whole_row(self, query: Tensor, dropout_prob: float) -> bool:
@@ -125,4 +134,4 @@ def _attend_recorded(
     for of_sequences, weights, (_, _, value), block in rows:
         # A block may have more rows than sequences; the other rows keep the computed weights.
         of_rows = torch.cat([of_sequences, weights[len(of_sequences) :]])
-        yield dense_attention.mix(of_rows, value, block, dropout_prob)
+        yield dense_attention.average_values(of_rows, value, block, dropout_prob)

@@ -38,11 +38,11 @@ class PaddedBatch:
         attention_mask: Tensor | None,
         token_type_ids: Tensor | None,
         max_length: int,
-        number: Callable[[Tensor], Tensor],
+        number_tokens: Callable[[Tensor], Tensor],
     ) -> "PaddedBatch":
         """Take the real tokens out of padded integer tensors [batch, length].
 
-        `number` computes the positions, int64 [batch, length], of `input_ids`.
+        `number_tokens` computes the positions, int64 [batch, length], of `input_ids`.
 
         Raises:
             InputError: a shape or type that does not fit, more than `max_length` columns, or a row
@@ -62,7 +62,7 @@ class PaddedBatch:
         check_padding(lengths, order)
         row, column = mask[order].nonzero(as_tuple=True)
         cells = order[row] * mask.shape[1] + column
-        positions = number(input_ids)
+        positions = number_tokens(input_ids)
         batch = Batch(
             input_ids=input_ids.flatten()[cells].long(),
             token_type_ids=token_type_ids.flatten()[cells].long(),
@@ -106,17 +106,17 @@ class PaddedBatch:
 
         These are `[sequences, heads, length, length]` for each block, in the dtype of `padded`.
         """
-        sequences = zip(self.batch.order, self._columns(), strict=True)
-        return [
-            torch.stack(
-                [
-                    F.pad(padded[row][:, columns[:, None], columns], 2 * (0, length - len(columns)))
-                    for row, columns in islice(sequences, len(block))
-                ]
-            )
-            for block in blocks
-            for length in block.shape[-1:]
-        ]
+        rows_and_columns = zip(self.batch.order, self._columns(), strict=True)
+        packed = []
+        for block in blocks:
+            num_sequences, _, _, length = block.shape
+            weights = []
+            for row, columns in islice(rows_and_columns, num_sequences):
+                real = padded[row][:, columns[:, None], columns]
+                num_padding = length - len(columns)
+                weights.append(F.pad(real, (0, num_padding, 0, num_padding)))
+            packed.append(torch.stack(weights))
+        return packed
 
     def _columns(self) -> tuple[Tensor, ...]:
         """Split the columns of tokens by sequence, in the batch's order."""

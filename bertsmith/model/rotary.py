@@ -29,27 +29,27 @@ class Rotation:
         """Compute the angles of `position_ids`, int64 [tokens], of heads of `head_size` numbers."""
         evens = torch.arange(0, head_size, 2, device=position_ids.device, dtype=torch.float32)
         angles = position_ids[:, None].float() * theta ** -(evens / head_size)
-        return cls(*(fill_up(part)[:, None] for part in (angles.cos(), angles.sin())))
+        return cls(cos=fill_up(angles.cos())[:, None], sin=fill_up(angles.sin())[:, None])
 
     def __call__(self, x: Tensor) -> Tensor:
         """Rotate [tokens, heads, size]; the arithmetic is in fp32."""
-        return _Turn.apply(x, self.cos, self.sin)  # type: ignore[no-untyped-call]
+        return _Rotate.apply(x, self.cos, self.sin)  # type: ignore[no-untyped-call]
 
 
-class _Turn(torch.autograd.Function):
+class _Rotate(torch.autograd.Function):
     """A rotation; its backward pass rotates the gradient back, which needs only the angles."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         ctx.angles = cos, sin
-        return _turn(x, cos, sin)
+        return _rotate(x, cos, sin)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         cos, sin = ctx.angles
-        return _turn(gradient, cos, -sin), None, None
+        return _rotate(gradient, cos, -sin), None, None
 
 
-def _turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     first, second = x.float().chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).to(x.dtype)

@@ -94,7 +94,8 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
         return out
     if is_within(out, source):
         raise ConfigError(f"{out}: inside {source}, the folder of the model. Choose one outside.")
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    is_empty_folder = out.is_dir() and not any(out.iterdir())
+    if out.exists() and not is_empty_folder:
         if not (out / CONFIG_FILE).is_file():
             raise ConfigError(f"{out}: holds files, but no model. Choose another folder.")
         if not overwrite:
@@ -118,16 +119,14 @@ def to_stored_tensors(model: BertModel) -> dict[str, Tensor]:
     """Return fp32 weights by Hugging Face's names; without heads the prefix "bert." is left out."""
     tensors: dict[str, Tensor] = {}
     family = family_named(model.config.model_type)
-    others = tuple(f"{name}." for name in model.companions)
+    companion_prefixes = tuple(f"{name}." for name in model.companions)
     for name, value in model.state_dict().items():
-        if name.startswith(others):
+        if name.startswith(companion_prefixes):
             continue
         stored_names = hugging_face_names(name, model.config)
         parts = value.float().chunk(len(stored_names))
-        tensors |= {
-            each: family.transpose(each, part)
-            for each, part in zip(stored_names, parts, strict=True)
-        }
+        for stored_name, part in zip(stored_names, parts, strict=True):
+            tensors[stored_name] = family.transpose(stored_name, part)
     if not model.heads:
         return {name.removeprefix(family.prefix): tensor for name, tensor in tensors.items()}
     return tensors

@@ -25,7 +25,8 @@ ALIGNMENT = 64
 class SharedFile:
     """Zeroed memory that other processes can map by its `path`, until `close` or its deletion.
 
-    It is memory where the system has `memfd_create`, else a temporary file.
+    Where the system has `memfd_create` it takes no space on the disk; elsewhere it is a temporary
+    file.
 
     Raises:
         ConfigError: it is larger than files may be.
@@ -33,14 +34,14 @@ class SharedFile:
 
     def __init__(self, num_bytes: int) -> None:
         self.num_bytes = num_bytes
-        named = None
+        temporary_path = None
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("bertsmith")
             self.path = f"/proc/{os.getpid()}/fd/{file}"
         else:
             file, self.path = tempfile.mkstemp(prefix="bertsmith-")
-            named = Path(self.path)
-        self.close = weakref.finalize(self, _close, file, named)
+            temporary_path = Path(self.path)
+        self.close = weakref.finalize(self, _close, file, temporary_path)
         """Closes the file; existing mappings stay."""
         try:
             os.ftruncate(file, num_bytes)
@@ -59,10 +60,10 @@ class SharedFile:
         return map_file(self.path, self.num_bytes)
 
 
-def _close(file: int, named: Path | None) -> None:
+def _close(file: int, temporary_path: Path | None) -> None:
     os.close(file)
-    if named is not None:
-        named.unlink()
+    if temporary_path is not None:
+        temporary_path.unlink()
 
 
 def map_file(path: str, num_bytes: int) -> Tensor:
@@ -91,14 +92,14 @@ class SharedModel:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._file = None
         self.model = state["skeleton"].to_empty(device="cpu")
-        _place(self.model, map_file(state["path"], state["num_bytes"]), fill=False)
+        _map_weights(self.model, map_file(state["path"], state["num_bytes"]), fill=False)
 
     def _share(self) -> None:
-        self._file = SharedFile(sum(map(_room, self.model.parameters())))
-        _place(self.model, self._file.map(), fill=True)
+        self._file = SharedFile(sum(map(_aligned_bytes, self.model.parameters())))
+        _map_weights(self.model, self._file.map(), fill=True)
 
 
-def _place(model: BertModel, memory: Tensor, *, fill: bool) -> None:
+def _map_weights(model: BertModel, memory: Tensor, *, fill: bool) -> None:
     """Make weights consecutive views of `memory`; with `fill`, copy them there."""
     first = 0
     for parameter in model.parameters():
@@ -107,8 +108,8 @@ def _place(model: BertModel, memory: Tensor, *, fill: bool) -> None:
         if fill:
             view.copy_(parameter.data)
         parameter.data = view
-        first += _room(parameter)
+        first += _aligned_bytes(parameter)
 
 
-def _room(parameter: Tensor) -> int:
+def _aligned_bytes(parameter: Tensor) -> int:
     return -(-parameter.numel() * parameter.element_size() // ALIGNMENT) * ALIGNMENT

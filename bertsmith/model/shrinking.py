@@ -40,8 +40,8 @@ def trim_vocabulary(
     trimmed = copy.deepcopy(model)
     padding = model.config.pad_token_id if model.config.pad_token_id in ids else tokenizer.pad_id
     pad = int(torch.searchsorted(kept_ids, padding))
-    ids_now = model.config.special_token_ids(pad, smaller.cls_id, smaller.sep_id)
-    trimmed.config = replace(model.config, vocab_size=len(kept_ids), **ids_now)
+    special_ids = model.config.special_token_ids(pad, smaller.cls_id, smaller.sep_id)
+    trimmed.config = replace(model.config, vocab_size=len(kept_ids), **special_ids)
     trimmed.embeddings.word = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         model.embeddings.word.weight.detach()[kept_ids],
         freeze=False,
@@ -66,8 +66,8 @@ def move_positions(model: BertModel, count: int) -> None:
     model.embeddings.position = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         position.weight.detach()[count:], freeze=False, padding_idx=model.config.pad_token_id
     )
-    left = model.config.max_position_embeddings - count
-    model.config = replace(model.config, max_position_embeddings=left)
+    num_positions = model.config.max_position_embeddings - count
+    model.config = replace(model.config, max_position_embeddings=num_positions)
 
 
 def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
@@ -111,9 +111,9 @@ def to_distilbert(model: BertModel) -> BertModel:
         for field in fields(BertConfig)
         if field.name not in ("type_vocab_size", "pooling", "layer_norm_eps")
     }
-    own = DistilBertConfig(**shared)
+    student_config = DistilBertConfig(**shared)
     with drawing_from(0):  # all weights are replaced
-        student = BertModel(own, build_heads(own, ["masked_lm"]))
+        student = BertModel(student_config, build_heads(student_config, ["masked_lm"]))
     weights = model.state_dict()
     segment = weights["embeddings.token_type.weight"][0]
     weights["embeddings.position.weight"] = weights["embeddings.position.weight"] + segment

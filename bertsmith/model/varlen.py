@@ -102,14 +102,14 @@ def varlen_attention(
     Shapes: `query` [queries, heads, head_size], `key` and `value` [tokens, heads, head_size], all
     bf16 or fp16 on a GPU; they may be views of one array.
     """
-    where = (queries.starts, keys.starts, queries.longest, keys.longest)
+    bounds = (queries.starts, keys.starts, queries.longest, keys.longest)
     if dropout_prob:
         forward = torch.ops.aten._flash_attention_forward
         # Arguments after the probability: not causal, no dropout mask returned.
-        return forward(query, key, value, *where, dropout_prob, False, False)[0]
+        return forward(query, key, value, *bounds, dropout_prob, False, False)[0]
     from torch.nn.attention.varlen import varlen_attn
 
-    return varlen_attn(query, key, value, *where)  # type: ignore[return-value]
+    return varlen_attn(query, key, value, *bounds)  # type: ignore[return-value]
 
 
 def varlen_pays(device: torch.device, with_dropout: bool) -> bool:
@@ -147,10 +147,10 @@ def try_varlen(device: torch.device) -> VarlenTrial:
         torch.autocast(device.type, enabled=False),
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
     ):
-        return _try(device)
+        return _run_trial(device)
 
 
-def _try(device: torch.device) -> VarlenTrial:
+def _run_trial(device: torch.device) -> VarlenTrial:
     lengths = [length for length in TRIAL_LENGTHS for _ in range(VARLEN_TRIAL_ROWS)]
     generator = torch.Generator().manual_seed(0)
     shape = (sum(lengths), 3, TRIAL_HEADS, TRIAL_HEAD_SIZE)

@@ -76,11 +76,12 @@ def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[s
                 "beside the model's weights. Merge it with model.merge_and_unload(), and save "
                 "what that gives."
             )
-    size = min(map(_count_leading_wrappers, stored), default=0)
+    num_leading = min(map(_count_leading_wrappers, stored), default=0)  # of all names
     renamed: dict[str, str] = {}
     for name in stored:
         parts = name.split(".")
-        plain = ".".join(parts[:size] + [part for part in parts[size:] if part not in WRAPPERS])
+        inner_parts = [part for part in parts[num_leading:] if part not in WRAPPERS]
+        plain = ".".join([*parts[:num_leading], *inner_parts])
         first = renamed.setdefault(plain, name)
         if first != name:
             raise CheckpointError(

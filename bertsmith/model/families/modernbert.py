@@ -121,12 +121,8 @@ class ModernBertConfig(BertConfig):
                 f"layer_types is {types!r} with {count} layers. It must name for each of them one "
                 f"of {', '.join(LAYER_TYPES)}."
             )
-        types = tuple(types)
-        # With few layers several periods fit, so the given one is tried first.
-        fitting = (
-            n for n in (period or count, *range(1, count + 1)) if types == periodic(count, n)
-        )
-        self.__dict__ |= {"layer_types": types, "global_attn_every_n_layers": next(fitting, None)}
+        self.__dict__["layer_types"] = tuple(types)
+        self.__dict__["global_attn_every_n_layers"] = find_period(tuple(types), period)
 
     def _set_rope(self) -> None:
         """Set `rope_parameters` and the two rotary bases to the same values.
@@ -190,6 +186,18 @@ def periodic(count: int, period: int) -> tuple[str, ...]:
     """Return the types of `count` layers; layers 0, `period`, 2 · `period` … see all tokens."""
     full, sliding = LAYER_TYPES
     return tuple(sliding if number % period else full for number in range(count))
+
+
+def find_period(types: tuple[str, ...], preferred: int | None) -> int | None:
+    """Return the period of layer types; `preferred` if it fits, since several fit few layers.
+
+    The result is None if the types are not periodic.
+    """
+    periods = range(1, len(types) + 1)
+    for period in (preferred or len(types), *periods):
+        if types == periodic(len(types), period):
+            return period
+    return None
 
 
 def without_biases(module: ModuleT) -> ModuleT:

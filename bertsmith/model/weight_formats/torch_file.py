@@ -63,14 +63,14 @@ def _weights_in(file: Path, loaded: Mapping[Any, Any]) -> Mapping[Any, Any]:
     }
     if not below:
         return loaded
-    key = (
-        next(iter(below)) if len(below) == 1 else next((k for k in WEIGHTS_KEYS if k in below), "")
-    )
-    if key not in below:
+    usual_keys = [key for key in WEIGHTS_KEYS if key in below]
+    candidates = list(below) if len(below) == 1 else usual_keys
+    if not candidates:
         raise CheckpointError(
             f"{file}: tensors stand under {' and '.join(map(repr, below))}. Save those of the "
             "model alone: torch.save(model.state_dict(), file)."
         )
+    key = candidates[0]
     warn_once(
         f"{file}: the weights stand under {key!r}, as in the checkpoint of a training program, "
         "and are read from there. Other programs may not find them: save the model's state_dict() "
