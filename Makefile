@@ -5,6 +5,8 @@ BIN := .venv/bin
 MINUTES ?= 5
 # Kinds of computers that the tests compute as; tests/support/computing.py says what each is.
 OTHER_COMPUTERS := bf16-fused bf16-explicit-2 fp32-fused-unpacked
+# Workers begin with neighbouring tests, which share what is made once for a file, such as a model.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test test-computing test-slow bench bench-quick bench-quality docs notebooks check format lock clean
 
@@ -12,26 +14,25 @@ demo: .venv/demo.stamp  ## the whole road, on the documentation on this computer
 	$(BIN)/bertsmith demo --minutes $(MINUTES) --out runs/demo
 
 test: .venv/test.stamp  ## the tests, without the long comparisons
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 # What bertsmith chooses by measuring (precision, path of attention, number of processes, packed
 # weights) differs between computers. `make test` computes as one kind; this runs the tests that such
 # choices reach as the others, whatever this computer is. Which tests these are, `make test` notes.
-# Which kernels torch takes depends on the processor, too: ONEDNN_MAX_CPU_ISA hides newer
-# instructions from oneDNN, which then has no bf16 products and adds 8-bit products in 16 bits;
-# ATEN_CPU_CAPABILITY hides them from torch's own kernels; MKL keeps what it finds.
+# Which kernels torch takes depends on the processor, too. So the last kind has no newer instructions
+# than AVX2: ONEDNN_MAX_CPU_ISA hides them from oneDNN, which then has no bf16 products and adds 8-bit
+# products in 16 bits; ATEN_CPU_CAPABILITY hides them from torch's own kernels; MKL keeps what it
+# finds.
 test-computing: .venv/test.stamp  ## after `make test`: its tests as other kinds of computers
 	for computer in $(OTHER_COMPUTERS); do \
-	  $(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow" --only-computing \
-	    --computing $$computer || exit 1; \
+	  $(PYTEST) -m "not slow" --only-computing --computing $$computer || exit 1; \
 	done
-	@if grep -qsE 'avx512|avx_vnni|amx' /proc/cpuinfo; then \
-	  ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -n auto \
-	    --maxprocesses 4 -m "not slow" --only-computing; \
-	else echo "test-computing: this processor has no newer instructions to hide"; fi
+	if grep -qsE 'avx512|avx_vnni|amx' /proc/cpuinfo; then \
+	  export ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2; \
+	fi; $(PYTEST) -m "not slow" --only-computing --computing fp32-fused
 
 test-slow: .venv/test.stamp  ## the long comparisons over large data
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m slow
+	$(PYTEST) -m slow
 
 bench: .venv/bench.stamp  ## against the peers, half an hour; writes benchmarks/results/speed-DATE.md
 	$(BIN)/python -m benchmarks.speed

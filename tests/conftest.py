@@ -57,11 +57,29 @@ def pytest_configure(config):
     config.pluginmanager.register(plugin, "computing")
 
 
+def repeated_tests(config) -> set[str]:
+    """The tests that asked for a choice that this kind of computer makes in another way."""
+    noted = config.cache.get(CACHE_KEY, None)
+    assert noted is not None, "run all tests first: they note which of them ask for a choice"
+    repeated = CHOICES[config.getoption("--computing")].repeated
+    return {test for test, asked in noted.items() if not repeated.isdisjoint(asked)}
+
+
+def pytest_ignore_collect(collection_path, config):
+    if not config.getoption("--only-computing") or not collection_path.name.startswith("test_"):
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return path not in {test.partition("::")[0] for test in repeated_tests(config)} or None
+
+
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--only-computing"):
-        noted = config.cache.get(CACHE_KEY, None)
-        assert noted is not None, "run all tests first: they note which of them ask for a choice"
-        items[:] = [item for item in items if item.nodeid in noted]
+        repeated = repeated_tests(config)
+        items[:] = [
+            item
+            for item in items
+            if item.nodeid in repeated and item.get_closest_marker("same_on_all_computers") is None
+        ]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -69,7 +87,7 @@ def pytest_testnodedown(node):
     """Take over what a worker of pytest-xdist has noted."""
     plugin = computing_plugin(node.config)
     plugin.ran |= set(node.workeroutput["ran"])
-    plugin.dependent |= set(node.workeroutput["dependent"])
+    plugin.asked |= node.workeroutput["asked"]
     if refusals.written is not None:
         for case, messages in node.workeroutput["wordings"].items():
             refusals.written.setdefault(case, []).extend(messages)
@@ -82,10 +100,11 @@ def pytest_runtest_logreport(report):
 
 def pytest_sessionfinish(session, exitstatus):
     plugin = computing_plugin(session.config)
+    asked = {test: sorted(choices) for test, choices in sorted(plugin.asked.items())}
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["wordings"] = refusals.written
         session.config.workeroutput["ran"] = sorted(plugin.ran)
-        session.config.workeroutput["dependent"] = sorted(plugin.dependent)
+        session.config.workeroutput["asked"] = asked
         return
     if refusals.written and exitstatus == 0:
         options = session.config.option
@@ -93,8 +112,9 @@ def pytest_sessionfinish(session, exitstatus):
         refusals.write_tables(refusals.written, PASSED, is_partial=is_partial)
     is_whole_run = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if is_whole_run and not session.config.getoption("--only-computing"):
-        noted = set(session.config.cache.get(CACHE_KEY, []))  # of other runs, such as of slow tests
-        session.config.cache.set(CACHE_KEY, sorted((noted - plugin.ran) | plugin.dependent))
+        noted = session.config.cache.get(CACHE_KEY, {})  # also of other runs, such as of slow tests
+        others = {test: choices for test, choices in noted.items() if test not in plugin.ran}
+        session.config.cache.set(CACHE_KEY, others | asked)
 
 
 def computing_plugin(config) -> ComputingPlugin:

@@ -74,6 +74,7 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path)
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
 
 
+@pytest.mark.same_on_all_computers
 def test_srun_starts_ranks_without_torchrun(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
     answers = end_ranks(start_ranks(words, 2, launcher="srun"))
@@ -88,6 +89,7 @@ def test_srun_starts_ranks_without_torchrun(corpus_dir, tmp_path):
 
 
 @pytest.mark.parametrize("killed", [0, 1])
+@pytest.mark.same_on_all_computers
 def test_a_rank_that_is_killed_ends_the_others_with_a_message(corpus_dir, tmp_path, killed):
     out = tmp_path / "run"
     ranks = start_ranks(command(corpus_dir, out, "--steps", 100_000), 2)
@@ -99,6 +101,7 @@ def test_a_rank_that_is_killed_ends_the_others_with_a_message(corpus_dir, tmp_pa
     assert "Traceback" not in errors
 
 
+@pytest.mark.same_on_all_computers
 def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
     out = tmp_path / "run"
     words = command(corpus_dir, out, "--steps", 100_000)
@@ -130,6 +133,7 @@ dist.gather_object = never_failing(dist.gather_object)
 """
 
 
+@pytest.mark.same_on_all_computers
 def test_a_rank_that_does_not_notice_the_end_of_rank_0_ends_too(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--steps", 100_000)
     deaf = at_start_of(1, DEAF, tmp_path / "deaf")
@@ -142,6 +146,7 @@ def test_a_rank_that_does_not_notice_the_end_of_rank_0_ends_too(corpus_dir, tmp_
     assert "distributed.py" in errors  # the stack
 
 
+@pytest.mark.same_on_all_computers
 def test_a_rank_ends_even_if_nobody_reads_its_message(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--steps", 100_000)
     deaf = at_start_of(1, DEAF, tmp_path / "deaf")
@@ -158,6 +163,7 @@ def test_a_rank_ends_even_if_nobody_reads_its_message(corpus_dir, tmp_path):
     ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set"]),
     ({"BERTSMITH_RANK_SECONDS": "soon"}, ["BERTSMITH_RANK_SECONDS is 'soon'"]),
 ], ids=str)  # fmt: skip
+@pytest.mark.same_on_all_computers
 def test_what_keeps_all_ranks_from_starting_is_told_once(corpus_dir, tmp_path, change, parts):
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
     answers = end_ranks(start_ranks(words, 2, **change))
@@ -166,6 +172,7 @@ def test_what_keeps_all_ranks_from_starting_is_told_once(corpus_dir, tmp_path, c
     assert answers[1][1:] == ("", "")
 
 
+@pytest.mark.same_on_all_computers
 def test_more_ranks_than_rows_are_refused(corpus_dir, tmp_path):
     out = tmp_path / "run"
     words = command(corpus_dir, out, "--steps", 2, "--batch-size", 2, "--micro-batch-size", 1)
@@ -175,6 +182,7 @@ def test_more_ranks_than_rows_are_refused(corpus_dir, tmp_path):
     assert answers[1][1:] == ("", "") and not out.exists()
 
 
+@pytest.mark.same_on_all_computers
 def test_a_rank_that_starts_late_is_awaited(corpus_dir, tmp_path):
     late = at_start_of(1, "import time\ntime.sleep(4)", tmp_path / "late")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
@@ -182,6 +190,7 @@ def test_a_rank_that_starts_late_is_awaited(corpus_dir, tmp_path):
     assert [code for code, *_ in answers] == [0, 0], answers
 
 
+@pytest.mark.same_on_all_computers
 def test_a_full_disk_ends_all_ranks_with_one_message(corpus_dir, tmp_path):
     """A limit on the size of files stands for the disk: the run has begun when it is met."""
     full = at_start_of(0, limit_on_files(100_000), tmp_path / "full")
@@ -199,6 +208,7 @@ def test_a_full_disk_ends_all_ranks_with_one_message(corpus_dir, tmp_path):
      "has another bertsmith than rank 0: '0.0.1'"),
     ("import sys\nsys.argv[-1] = '3'", "was started with '--steps 3', and rank 0 with '--steps 2'"),
 ], ids=["version", "settings"])  # fmt: skip
+@pytest.mark.same_on_all_computers
 def test_a_rank_that_was_started_otherwise_is_refused(corpus_dir, tmp_path, code, part):
     patch = at_start_of(1, code, tmp_path / "patch")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
@@ -213,6 +223,7 @@ def test_a_rank_that_was_started_otherwise_is_refused(corpus_dir, tmp_path, code
     ("--steps two", "--steps: found 'two'"),
     ("--steps 2 --corpus", "--corpus"),
 ], ids=["flag", "value", "missing"])  # fmt: skip
+@pytest.mark.same_on_all_computers
 def test_a_mistake_in_the_line_of_another_rank_ends_all(corpus_dir, tmp_path, line, part):
     patch = at_start_of(2, f"import sys\nsys.argv[-2:] = {line.split()}", tmp_path / "patch")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
@@ -224,6 +235,7 @@ def test_a_mistake_in_the_line_of_another_rank_ends_all(corpus_dir, tmp_path, li
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.same_on_all_computers
 def test_a_mistake_in_the_line_of_rank_0_alone_ends_all(corpus_dir, tmp_path):
     patch = at_start_of(0, "import sys\nsys.argv[-2] = '--stepz'", tmp_path / "patch")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
@@ -233,6 +245,7 @@ def test_a_mistake_in_the_line_of_rank_0_alone_ends_all(corpus_dir, tmp_path):
     assert len(answers[0][2].splitlines()) == 1 and answers[1][1:] == ("", "")
 
 
+@pytest.mark.same_on_all_computers
 def test_a_mistake_in_all_lines_is_told_once(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--stepz", 2)
     answers = end_ranks(start_ranks(words, 2), seconds=120)
@@ -241,6 +254,7 @@ def test_a_mistake_in_all_lines_is_told_once(corpus_dir, tmp_path):
 
 
 @pytest.mark.parametrize("exists", [False, True], ids=["new", "overwritten"])
+@pytest.mark.same_on_all_computers
 def test_another_corpus_is_refused_and_nothing_is_written(
     corpus_dir, tmp_path, monkeypatch, exists
 ):

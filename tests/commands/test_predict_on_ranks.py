@@ -62,6 +62,7 @@ def test_vectors(model, table, tmp_path):
     assert run(words, 2, tmp_path / "together.npy") == alone
 
 
+@pytest.mark.same_on_all_computers
 def test_a_result_that_cannot_be_written_ends_all_ranks(model, table, tmp_path):
     """The limit on the size of files stands for a full disk, on rank 0 alone."""
     front = at_start_of(0, limit_on_files(20_000), tmp_path / "full")
@@ -72,6 +73,7 @@ def test_a_result_that_cannot_be_written_ends_all_ranks(model, table, tmp_path):
     assert "Traceback" not in answers[0][2] and not (tmp_path / "p.jsonl").exists()
 
 
+@pytest.mark.same_on_all_computers
 def test_a_row_that_cannot_be_scored_ends_all_ranks(model, tmp_path):
     labels = ["neg", "pos"] * (NUM_TEXTS // 2) + ["good"]
     data = write_table(tmp_path / "texts.csv", labels)

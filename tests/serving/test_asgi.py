@@ -24,6 +24,7 @@ def port():
         return listener.getsockname()[1]
 
 
+@pytest.mark.same_on_all_computers
 def test_another_server_runs_the_application(tmp_path, port):
     folder = save_tiny(tmp_path / "my films", "classify", labels=("bad", "good"))
     command = [sys.executable, "-m", "uvicorn", "--factory", "--port", str(port),

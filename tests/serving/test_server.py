@@ -20,6 +20,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.serving.environment import named_folders
 from bertsmith.serving.server import bind
 
+pytestmark = pytest.mark.same_on_all_computers
 TEXTS = [example.text for example in reviews(40)]
 SECONDS = 120
 

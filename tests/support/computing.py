@@ -2,9 +2,10 @@
 
 bertsmith measures the computer to choose the precision, the path of attention and the number of
 processes. In tests, the choices come from stored measurements instead: `--computing NAME` names one
-of `CHOICES`, and the tests must pass with each. A whole run notes in pytest's cache which tests
-read a measurement; `--only-computing` runs only these tests, so that they can be repeated with
-other choices.
+of `CHOICES`, and the tests must pass with each. A whole run notes in pytest's cache which choices
+each test asked for. `--only-computing` runs only the tests that asked for a choice which this kind
+of computer makes in another way. It leaves out those marked `same_on_all_computers`: they expect
+nothing of what is computed, such as which processes end when one is killed.
 """
 
 import json
@@ -12,15 +13,18 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from opened_files import OpenedFiles
 
+from bertsmith.model import int8
 from bertsmith.model.attention_paths import ATTENTION_LENGTHS, measured_paths
 from bertsmith.system import hardware, measurements
 from bertsmith.system.cores import available_cores
@@ -30,8 +34,11 @@ CORES = 2
 """Number of threads that tests may ask for, also on a computer with one core."""
 MAX_THREADS = 16
 """Largest number of threads for which there are stored measurements."""
-CACHE_KEY = "computing/asked"
-"""Key in pytest's cache of the list of tests that depend on a measurement."""
+CACHE_KEY = "computing/choices"
+"""Key in pytest's cache of the choices that each test asked for."""
+ASKED = frozenset({"attention", "precision", "threads"})
+"""What a test may ask for: the path of attention or another measurement, the precision `auto`, and
+the number of threads for a training that names none."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +50,19 @@ class Choices:
     threads: int = 1
     has_onednn: bool = True
     """Whether oneDNN is used; without it, weights are not packed, and there is no int8."""
+    repeated: frozenset[str] = ASKED
+    """A test that asked for one of these is repeated with `--only-computing`."""
 
 
+# Tests that name their precision compute with fused attention as the last two kinds already.
 CHOICES = {
     "fp32-explicit": Choices("fp32", "explicit"),
-    "bf16-fused": Choices("bf16", "fused"),
-    "bf16-explicit-2": Choices("bf16", "explicit", threads=2),
+    "bf16-fused": Choices("bf16", "fused", repeated=frozenset({"precision"})),
+    "bf16-explicit-2": Choices(
+        "bf16", "explicit", threads=2, repeated=frozenset({"precision", "threads"})
+    ),
     "fp32-fused-unpacked": Choices("fp32", "fused", has_onednn=False),
+    "fp32-fused": Choices("fp32", "fused"),
 }
 USES = [
     f"{dtype} {use} {length}"
@@ -99,9 +112,11 @@ class ComputingPlugin:
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
         self.ran: set[str] = set()
-        self.dependent: set[str] = set()
-        self.dependent_fixtures: list[Any] = []
+        self.asked: dict[str, set[str]] = {}
+        """The choices that each test asked for, by its id."""
+        self.asked_in_fixtures: dict[Any, set[str]] = {}
         self.fixtures: list[Any] = []
+        """The fixtures that are being set up, each for the one before."""
         self.item: pytest.Item | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="bertsmith-tests-"))
         os.environ["XDG_CACHE_HOME"] = str(self.folder)
@@ -111,27 +126,72 @@ class ComputingPlugin:
             torch.backends.mkldnn.set_flags(False)
         cores = max(CORES, available_cores())
         hardware.available_cores = lambda: cores
-        self.pin()
+        pin(choices.attention, **({} if choices.precision == "bf16" else SLOW_BF16))
+        self.opened_files = self.watch_other_processes()
         sys.addaudithook(self.note_event)
+        ProductSpeeds.precision = property(  # type: ignore[assignment, method-assign]
+            self.noting("precision", ProductSpeeds.precision.fget)  # type: ignore[attr-defined]
+        )
+        int8.measured_products = self.noting("precision", int8.measured_products)
+        hardware.usable_threads = self.noting("threads", hardware.usable_threads)
 
-    def pin(self) -> None:
-        pin(self.choices.attention, **({} if self.choices.precision == "bf16" else SLOW_BF16))
+    def watch_other_processes(self) -> OpenedFiles | None:
+        """Give this process a copy of the measurements, and watch who opens the original."""
+        original = measurements._cache_path()
+        own = shutil.copy(original, self.folder / measurements.CACHE_NAME)
+        path_of_environment = measurements._cache_path
+
+        def own_path() -> Path:
+            path = path_of_environment()
+            return Path(own) if path == original else path
+
+        try:
+            opened_files = OpenedFiles(original.parent)
+        except OSError:
+            return None
+        measurements._cache_path = own_path
+        return opened_files
+
+    def noting(self, choice: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, which then also notes that a choice was asked for."""
+
+        @wraps(function)
+        def call(*args: Any) -> Any:
+            self.note(choice)
+            return function(*args)
+
+        return call
+
+    def note(self, *choices: str) -> None:
+        """Note that the test and the fixtures that run now ask for choices."""
+        for fixture in self.fixtures:
+            self.asked_in_fixtures.setdefault(fixture, set()).update(choices)
+        if self.item is not None:
+            self.asked.setdefault(self.item.nodeid, set()).update(choices)
 
     def note_event(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note the test and fixtures that read measurements or start another process."""
-        if event == "subprocess.Popen" or (
-            event == "open" and str(args[0]).endswith(measurements.CACHE_NAME)
+        """Note the test and fixtures that read measurements."""
+        if event == "open" and str(args[0]).endswith(measurements.CACHE_NAME):
+            self.note("attention")
+        if event == "subprocess.Popen" and self.opened_files is None:
+            self.note(*ASKED)
+
+    def note_other_processes(self) -> None:
+        """Note the test and fixtures if another process has read measurements for them."""
+        if self.opened_files is not None and (
+            measurements.CACHE_NAME in self.opened_files.take_names()
         ):
-            self.dependent_fixtures += self.fixtures
-            if self.item is not None:
-                self.dependent.add(self.item.nodeid)
+            self.note(*ASKED)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.item = item
         self.ran.add(item.nodeid)
         measured_paths.cache_clear()  # otherwise only the first test would read the measurements
-        return (yield)
+        try:
+            return (yield)
+        finally:
+            self.note_other_processes()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
@@ -139,13 +199,15 @@ class ComputingPlugin:
         try:
             return (yield)
         finally:
+            self.note_other_processes()
             self.fixtures.pop()
 
     def pytest_runtest_call(self, item: Any) -> None:
-        """Note a test if one of its fixtures has read measurements, even for an earlier test."""
-        own = [each for several in item._fixtureinfo.name2fixturedefs.values() for each in several]
-        if any(fixture in self.dependent_fixtures for fixture in own):
-            self.dependent.add(item.nodeid)
+        """Note what the fixtures of a test have asked for, even if that was for an earlier test."""
+        for fixtures in item._fixtureinfo.name2fixturedefs.values():
+            for fixture in fixtures:
+                if asked := self.asked_in_fixtures.get(fixture):
+                    self.note(*asked)
 
     def pytest_unconfigure(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -2,11 +2,13 @@
 
 import json
 
+import pytest
 from launches import TESTS, end_ranks, start_ranks
 
 SCRIPT = TESTS / "support" / "rank_map_script.py"
 
 
+@pytest.mark.same_on_all_computers
 def test_items_are_dealt_to_ranks_and_errors_name_theirs():
     """A map that is abandoned, as where a file cannot be written, leaves the ranks ready."""
     answers = end_ranks(start_ranks([SCRIPT], 2))

@@ -70,6 +70,7 @@ def test_fewer_micro_batches_than_members(corpus_dir, dtype):
 
 
 @pytest.mark.parametrize("is_up", [True, False])
+@pytest.mark.same_on_all_computers
 def test_a_killed_worker_is_told_of(corpus_dir, is_up):
     task = small_objective(corpus_dir)
     task.ballast = bytes(0 if is_up else 2**24)  # more than any pipe takes at once
@@ -83,6 +84,7 @@ def test_a_killed_worker_is_told_of(corpus_dir, is_up):
 
 
 @pytest.mark.parametrize("num_bytes", [0, 2**24])  # the second is more than any pipe takes at once
+@pytest.mark.same_on_all_computers
 def test_a_run_that_ends_before_its_workers_are_up_does_not_wait_for_them(corpus_dir, num_bytes):
     task = small_objective(corpus_dir)
     task.ballast = bytes(num_bytes)
@@ -137,6 +139,7 @@ def test_heads_of_tasks_compute_in_fp32_and_follow_the_updates(corpus_dir):
     assert head.bias.data_ptr() == model.heads["regress"].dense.bias.data_ptr()
 
 
+@pytest.mark.same_on_all_computers
 def test_in_a_worker_of_a_pool_one_process_does_all(corpus_dir, monkeypatch):
     """A daemon may have no children."""
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
