@@ -26,16 +26,18 @@ class AnswerBaselines(Baselines):
     ) -> list[Baseline]:
         is_chinese = task.language == "zh"
         gold = [answer.text for question in train for answer in question.answers]
-        length = max(1, int(np.median([len(units(text, task.language)) for text in gold or ("",)])))
-        starts = [
-            question.context.strip()[:length]
-            if is_chinese
-            else " ".join(question.context.split(maxsplit=length)[:length])
-            for question in held_out
-        ]
+        lengths = [len(units(text, task.language)) for text in gold]
+        length = max(1, int(np.median(lengths))) if lengths else 1
+        starts = []
+        for question in held_out:
+            if is_chinese:
+                starts.append(question.context.strip()[:length])
+            else:
+                words = question.context.split(maxsplit=length)
+                starts.append(" ".join(words[:length]))
         noun = "character" if is_chinese else "word"
-        words = noun if length == 1 else f"{length} {noun}s"
-        method = f"the first {words} of each passage"
+        part = noun if length == 1 else f"{length} {noun}s"
+        method = f"the first {part} of each passage"
         baselines = [_score_answers("start", method, starts, task, held_out)]
         if not all(question.answers for question in held_out):
             nothing = [""] * len(held_out)

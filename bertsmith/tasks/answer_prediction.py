@@ -94,6 +94,17 @@ class _Spans:
             self.owners[chosen], self.firsts[chosen], self.lasts[chosen], self.scores[chosen]
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence["_Spans"]) -> "_Spans":
+        no_indices = np.empty(0, dtype=np.int64)
+        no_scores = np.empty(0, dtype=np.float32)
+        return cls(
+            np.concatenate([no_indices, *(part.owners for part in parts)]),
+            np.concatenate([no_indices, *(part.firsts for part in parts)]),
+            np.concatenate([no_indices, *(part.lasts for part in parts)]),
+            np.concatenate([no_scores, *(part.scores for part in parts)]),
+        )
+
 
 def _null_scores(logits: Sequence[Scores], starts: Indices) -> list[float]:
     """Compute each question's no-answer score, the lowest of its windows.
@@ -109,30 +120,36 @@ def _find_best_spans(
     logits: Sequence[Scores], windows: Sequence[ContextWindow], max_answer_length: int
 ) -> _Spans:
     """Find the best spans of each row, at most `NUM_CANDIDATES`."""
-    none = np.empty(0, dtype=np.int64)
-    spans = [(none, none, none, np.empty(0, dtype=np.float32))]
+    parts = []
     for rows in _group_rows([window.size for window in windows]):
         size = windows[rows[0]].size
         width = min(max_answer_length, size)
-        padded = np.full((2, len(rows), size + width), -np.inf, dtype=np.float32)
+        starts = np.full((len(rows), size), -np.inf, dtype=np.float32)
+        ends = np.full((len(rows), size + width), -np.inf, dtype=np.float32)
         for index, row in enumerate(rows):
             window = windows[row]
-            part = slice(window.first, window.first + window.size)
-            padded[:, index, : window.size] = logits[row][part].T
-        row_indices, firsts, lasts, scores = _top_spans(padded[0, :, :size], padded[1], width)
-        begins = np.array([windows[row].begin for row in rows], dtype=np.int64)[row_indices]
-        spans.append((np.array(rows)[row_indices], firsts + begins, lasts + begins, scores))
-    return _Spans(*(np.concatenate(column) for column in zip(*spans, strict=True)))
+            context_logits = logits[row][window.first : window.first + window.size]
+            starts[index, : window.size] = context_logits[:, 0]
+            ends[index, : window.size] = context_logits[:, 1]
+        spans = _top_spans(starts, ends, width)
+        begins = np.array([windows[row].begin for row in rows], dtype=np.int64)[spans.owners]
+        parts.append(
+            _Spans(
+                owners=np.array(rows)[spans.owners],
+                firsts=spans.firsts + begins,
+                lasts=spans.lasts + begins,
+                scores=spans.scores,
+            )
+        )
+    return _Spans.joined(parts)
 
 
-def _top_spans(
-    starts: Scores, ends: Scores, width: int
-) -> tuple[Indices, Indices, Indices, Scores]:
-    """Find the best spans of each row, in any order.
+def _top_spans(starts: Scores, ends: Scores, width: int) -> _Spans:
+    """Find the best spans of each row, in any order, of at most `width` tokens.
 
-    Returns rows, first tokens, last tokens and scores. `starts` is `[rows, tokens]`, `ends` `[rows,
-    tokens + width]`, with minus infinity as padding. Each of the best `n` spans begins at one of
-    the `n` starts whose best span scores highest, so only spans from these starts are compared.
+    `starts` is `[rows, tokens]`, `ends` `[rows, tokens + width]`, with minus infinity as padding.
+    Each of the best `n` spans begins at one of the `n` starts whose best span scores highest, so
+    only spans from these starts are compared.
     """
     num_rows, size = starts.shape
     following = sliding_window_view(ends, width, axis=1)[:, :size]
@@ -148,7 +165,8 @@ def _top_spans(
     is_span = np.isfinite(chosen)  # not padding
     first = begins[row_index, best // width]
     rows = np.broadcast_to(row_index, chosen.shape)
-    return rows[is_span], first[is_span], (first + best % width)[is_span], chosen[is_span]
+    last = first + best % width
+    return _Spans(rows[is_span], first[is_span], last[is_span], chosen[is_span])
 
 
 def _group_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
@@ -168,8 +186,11 @@ def _merge_windows(spans: _Spans, owners: Indices) -> _Spans:
     """
     spans = _Spans(owners[spans.owners], spans.firsts, spans.lasts, spans.scores)
     spans = spans[np.lexsort((-spans.scores, spans.lasts, spans.firsts, spans.owners))]
+    # Equal spans are now neighbours: the first of them, which has the best score, is kept.
     keys = np.stack([spans.owners, spans.firsts, spans.lasts])
-    spans = spans[np.append(True, (keys[:, 1:] != keys[:, :-1]).any(0))[: keys.shape[1]]]
+    is_new = np.ones(keys.shape[1], dtype=bool)
+    is_new[1:] = (keys[:, 1:] != keys[:, :-1]).any(0)
+    spans = spans[is_new]
     spans = spans[np.lexsort((spans.lasts, spans.firsts, -spans.scores, spans.owners))]
     ranks = np.arange(len(spans.owners)) - np.searchsorted(spans.owners, spans.owners)
     return spans[ranks < NUM_CANDIDATES]
@@ -190,6 +211,14 @@ NUM_SHOWN = 5
 """Number of candidates in a line of a file of predictions."""
 PASSAGE_CHARACTERS = 120
 """Characters of the passage shown on each side of an answer."""
+
+
+class AnswerSpan(NamedTuple):
+    """A part of a passage, `context[start:end]`."""
+
+    text: str
+    start: int
+    end: int
 
 
 class Candidate(NamedTuple):
@@ -230,26 +259,26 @@ class AnswerPrediction:
     @property
     def answer(self) -> str:
         """The answer as it is in the passage; empty if there is none."""
-        return self.best[0] if self.is_answered else ""
+        return self.best.text if self.is_answered else ""
 
     @property
     def start(self) -> int | None:
         """The first character of the answer in the passage."""
-        return self.best[1] if self.is_answered else None
+        return self.best.start if self.is_answered else None
 
     @property
     def end(self) -> int | None:
         """One past the last character of the answer."""
-        return self.best[2] if self.is_answered else None
+        return self.best.end if self.is_answered else None
 
     @property
-    def best(self) -> tuple[str, int, int]:
+    def best(self) -> AnswerSpan:
         """The text and offsets of the best span, even where the prediction is "no answer".
 
         The text is empty where there is no span.
         """
         if not len(self.spans.scores):
-            return "", 0, 0
+            return AnswerSpan("", 0, 0)
         return self._located(0)
 
     @property
@@ -266,7 +295,10 @@ class AnswerPrediction:
     def candidates(self, count: int = NUM_SHOWN) -> list[Candidate]:
         """Return the likeliest answers, best first."""
         probabilities = self._probabilities()[:count].tolist()
-        return [Candidate(*self._located(i), share) for i, share in enumerate(probabilities)]
+        return [
+            Candidate(*self._located(index), probability)
+            for index, probability in enumerate(probabilities)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -294,27 +326,24 @@ class AnswerPrediction:
 
     def _repr_html_(self) -> str:
         """Show the predicted answer, and then the other candidates."""
-        candidates = self.candidates()[self.is_answered :]
-        rows = [
-            (one_line(self.answer) or NONE, f"{self.probability:.4f}"),
-            *(
-                (one_line(candidate.text), f"{candidate.probability:.4f}")
-                for candidate in candidates
-            ),
-        ]
+        candidates = self.candidates()
+        others = candidates[1:] if self.is_answered else candidates
+        rows = [(one_line(self.answer) or NONE, f"{self.probability:.4f}")]
+        rows += [(one_line(candidate.text), f"{candidate.probability:.4f}") for candidate in others]
         return html_table(rows, ("answer", "probability"))
 
     def parts(self) -> list[MarkedPart]:
-        spans = [Mark(*self.best[1:], "", RIGHT)] if self.is_answered else []
-        return mark_spans(self.context, spans, PASSAGE_CHARACTERS)
+        best = self.best
+        marks = [Mark(best.start, best.end, "", RIGHT)] if self.is_answered else []
+        return mark_spans(self.context, marks, PASSAGE_CHARACTERS)
 
     def _probabilities(self) -> NDArray[np.float64]:
         return self.spans.probabilities(with_null=self.threshold is not None)
 
-    def _located(self, index: int) -> tuple[str, int, int]:
+    def _located(self, index: int) -> AnswerSpan:
         start = int(self.spans.starts[index])
         end = _whole_character(self.context, int(self.spans.stops[index]))
-        return self.context[start:end], start, end
+        return AnswerSpan(self.context[start:end], start, end)
 
 
 def _whole_character(text: str, end: int) -> int:

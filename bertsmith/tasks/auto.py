@@ -39,43 +39,43 @@ class LoadOptions(TypedDict, total=False):
 
 @overload
 def load(
-    path: FolderPath, *, task: Literal["classify"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["classify"], **options: Unpack[LoadOptions]
 ) -> Predictor[Classify]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["multi_label"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["multi_label"], **options: Unpack[LoadOptions]
 ) -> Predictor[MultiLabel]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["regress"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["regress"], **options: Unpack[LoadOptions]
 ) -> Predictor[Regress]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["tag"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["tag"], **options: Unpack[LoadOptions]
 ) -> Predictor[Tag]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["answer"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["answer"], **options: Unpack[LoadOptions]
 ) -> Predictor[Answer]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["choose"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["choose"], **options: Unpack[LoadOptions]
 ) -> Predictor[Choose]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["embed"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["embed"], **options: Unpack[LoadOptions]
 ) -> Predictor[Embed]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["fill"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["fill"], **options: Unpack[LoadOptions]
 ) -> Predictor[FillMask]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["vectors"], **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: Literal["vectors"], **options: Unpack[LoadOptions]
 ) -> Predictor[TextVectors]: ...
 @overload
 def load(
-    path: FolderPath, *, task: str | None = None, **how: Unpack[LoadOptions]
+    path: FolderPath, *, task: str | None = None, **options: Unpack[LoadOptions]
 ) -> Predictor[Any]: ...
 
 
@@ -133,7 +133,7 @@ def load(
     predictor = _predictor_of(loaded, kind)
     if task is not None and not isinstance(predictor.definition, kinds[task]):
         own_task = next(
-            name for name, its in kinds.items() if isinstance(predictor.definition, its)
+            name for name, each in kinds.items() if isinstance(predictor.definition, each)
         )
         raise CheckpointError(
             f"{folder.path}: task is '{task}', but this model's is '{own_task}'. Leave task out."

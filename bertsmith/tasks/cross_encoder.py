@@ -44,9 +44,9 @@ def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
     Raises:
         CheckpointError: the folder names an unsupported function, or a prompt for every text.
     """
-    written = _read_function(files, config)
-    if written is not None:
-        return _supported(files, written)
+    function = _read_function(files, config)
+    if function is not None:
+        return _to_activation(files, function)
     if _is_cross_encoder(files, config):
         return "sigmoid"
     if config.get("problem_type") is None:
@@ -69,12 +69,12 @@ def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
     Raises:
         CheckpointError: the folder names another function, or a prompt for every text.
     """
-    written = _read_function(files, config)
-    if written is None or str(written.name) == SOFTMAX or config.get("problem_type") is not None:
+    function = _read_function(files, config)
+    if function is None or str(function.name) == SOFTMAX or config.get("problem_type") is not None:
         return
-    if _supported(files, written) == "sigmoid":
+    if _to_activation(files, function) == "sigmoid":
         raise CheckpointError(
-            f"{files.path(written.file)}: {written.key} asks for a sigmoid of each of several "
+            f"{files.path(function.file)}: {function.key} asks for a sigmoid of each of several "
             "outputs, but transformers computes a softmax of all. Write into config.json which is "
             'right: "problem_type": "multi_label_classification" if a text may have several '
             'labels, "single_label_classification" if it has one.'
@@ -88,13 +88,13 @@ def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _NamedFuncti
         check_prompt(files, settings)
     model = config.get(MODEL_KEY)
     in_model = model.get("activation_fn") if isinstance(model, dict) else None
-    for written in (
+    for function in (
         _NamedFunction(SETTINGS_FILE, "activation_fn", settings.get("activation_fn")),
         _NamedFunction(CONFIG_FILE, f"{MODEL_KEY}.activation_fn", in_model),
         _NamedFunction(CONFIG_FILE, OLD_KEY, config.get(OLD_KEY)),
     ):
-        if written.name is not None:
-            return written
+        if function.name is not None:
+            return function
     return None
 
 
@@ -104,12 +104,12 @@ def _is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
     return is_named or MODEL_KEY in config or OLD_KEY in config
 
 
-def _supported(files: SmallFiles, written: _NamedFunction) -> Activation:
-    path, _, kind = str(written.name).rpartition(".")
+def _to_activation(files: SmallFiles, function: _NamedFunction) -> Activation:
+    path, _, kind = str(function.name).rpartition(".")
     if kind in SUPPORTED_ACTIVATIONS and path.startswith("torch.nn"):
         return SUPPORTED_ACTIVATIONS[kind]
     raise CheckpointError(
-        f"{files.path(written.file)}: {written.key} is {json.dumps(written.name)[:60]}; allowed "
+        f"{files.path(function.file)}: {function.key} is {json.dumps(function.name)[:60]}; allowed "
         "are torch.nn.Sigmoid and torch.nn.Identity. Write torch.nn.Identity, and apply your "
         "function to the model's outputs yourself."
     )

@@ -73,11 +73,11 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         """
         rows = encode_texts(tokenizer, ((example.text, None) for example in examples), max_length)
         for example, ids in zip(examples, rows.ids, strict=True):
-            written = example.text.count(tokenizer.mask_token)
+            num_masks = example.text.count(tokenizer.mask_token)
             num_read = int((ids == tokenizer.mask_id).sum())
-            if num_read < written:
+            if num_read < num_masks:
                 raise InputError(
-                    f"text: found {num_read} of its {written} {tokenizer.mask_token} within the "
+                    f"text: found {num_read} of its {num_masks} {tokenizer.mask_token} within the "
                     f"{max_length} tokens that the model reads. Shorten the text."
                 )
         return EncodedExamples.of_texts(rows)
@@ -90,8 +90,8 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         outputs = [np.empty((0, 0, 2), np.float32)] * len(rows)
         for group, best in compute_groups(model, rows.lengths, partial(pack_texts, rows), fill):
             counts = [int((rows.ids[index] == self.tokenizer.mask_id).sum()) for index in group]
-            for index, of_row in zip(group, torch.split(best, counts), strict=True):
-                outputs[index] = of_row.numpy()
+            for index, row_best in zip(group, torch.split(best, counts), strict=True):
+                outputs[index] = row_best.numpy()
         return outputs
 
     def decode(
@@ -104,15 +104,14 @@ class FillMask(InferenceTask[Example, FilledMasks]):
 
         `outputs` holds an array for each text, `[masks, top, 2]`: ids of tokens and probabilities.
         """
-        decode = self.tokenizer.decode
-        return [
-            FilledMasks(
-                tuple(
-                    tuple(Word(decode([int(id_)]), probability) for id_, probability in words)
-                    for words in masks.tolist()
-                ),
-                num_cut > 0,
+
+        def words_of(mask: list[list[float]]) -> tuple[Word, ...]:
+            return tuple(
+                Word(self.tokenizer.decode([int(id_)]), probability) for id_, probability in mask
             )
+
+        return [
+            FilledMasks(tuple(map(words_of, masks.tolist())), num_cut > 0)
             for masks, num_cut in zip(outputs, encoded.num_cut, strict=True)
         ]
 
@@ -120,9 +119,8 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         """Return ids and probabilities of each mask's likeliest tokens, fp32 `[masks, top, 2]`."""
         masks = batch.input_ids == self.tokenizer.mask_id
         best = []
-        for hidden in torch.split(
-            model.encode(batch)[masks].float(), MAX_LOGITS // len(word_embedding)
-        ):
+        mask_vectors = model.encode(batch)[masks].float()
+        for hidden in torch.split(mask_vectors, MAX_LOGITS // len(word_embedding)):
             logits = model.apply_to_rows(
                 lambda vectors: model.heads["masked_lm"](vectors, word_embedding), hidden
             )

@@ -149,12 +149,18 @@ def load_for_inference(
         )
     tokenizer = folder.tokenizer
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
-    target = select_device(device)
+    torch_device = select_device(device)
     chosen: InferencePrecision = "fp32"
     if packed:
-        chosen = set_precision(model, precision, target)
+        chosen = set_precision(model, precision, torch_device)
     return LoadedModel(
-        folder, model.to(target).eval(), tokenizer, limit, chosen, max_length, precision
+        folder,
+        model.to(torch_device).eval(),
+        tokenizer,
+        limit,
+        precision=chosen,
+        requested_length=max_length,
+        requested_precision=precision,
     )
 
 
@@ -173,9 +179,9 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         attention_paths()
     if name == "int8":
         if model.config.is_recurrent or model.config.writes_labels:
-            name = "a T5" if model.config.writes_labels else "an LSTM, GRU or ELMo"
+            kind = "a T5" if model.config.writes_labels else "an LSTM, GRU or ELMo"
             raise ConfigError(
-                f"precision: int8 is not computed by {name}; allowed are auto, fp32 and bf16."
+                f"precision: int8 is not computed by {kind}; allowed are auto, fp32 and bf16."
             )
         if device.type != "cpu" or not can_quantize():
             raise ConfigError(
@@ -270,7 +276,10 @@ def compute_groups(
             if on_threads:
                 num_groups = num_threads * math.ceil(num_groups / num_threads)
             groups = divide_by_length(lengths, num_groups)
-            yield from (map_on_threads if on_threads else map)(compute_group, groups)
+            if on_threads:
+                yield from map_on_threads(compute_group, groups)
+            else:
+                yield from map(compute_group, groups)
     finally:
         if was_training:
             model.train()

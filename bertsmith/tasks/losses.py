@@ -53,9 +53,9 @@ class ClassLoss(LabelLoss):
                 logits, labels, weights, reduction="sum", label_smoothing=self.label_smoothing
             )
         losses = F.cross_entropy(logits, labels, reduction="none")
-        wrong = -(-losses).expm1()  # 1 - p
-        wrong = wrong.clamp(min=1e-8)  # so that no gradient of its power is infinite
-        scaled = wrong**self.focal_gamma * losses
+        prob_wrong = -(-losses).expm1()  # 1 - p
+        prob_wrong = prob_wrong.clamp(min=1e-8)  # so that no gradient of its power is infinite
+        scaled = prob_wrong**self.focal_gamma * losses
         if weights is not None:
             scaled = scaled * weights[labels.clamp(min=0)]
         return scaled.sum()
@@ -75,8 +75,8 @@ class BinaryLoss(LabelLoss):
             logits, smoothed, reduction="none", pos_weight=weights
         )
         if self.focal_gamma:
-            wrong = torch.sigmoid(torch.where(labels > 0, -logits, logits)).clamp(min=1e-8)
-            losses = wrong**self.focal_gamma * losses
+            prob_wrong = torch.sigmoid(torch.where(labels > 0, -logits, logits)).clamp(min=1e-8)
+            losses = prob_wrong**self.focal_gamma * losses
         return losses.mean(1).sum()
 
 

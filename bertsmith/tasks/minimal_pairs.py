@@ -96,8 +96,9 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         for index, num_cut in enumerate(encoded.num_cut):
             first, second = encoded.rows_of(index)
             is_identical = np.array_equal(rows[first], rows[second])
+            good = float(outputs[first])
             # The sums of two rows of equal tokens may differ by rounding.
-            good, bad = float(outputs[first]), float(outputs[first if is_identical else second])
+            bad = good if is_identical else float(outputs[second])
             pair_scores.append(PairScores(good, bad, is_identical, num_cut > 0))
         return pair_scores
 
@@ -135,7 +136,8 @@ class MaskedCopies:
 
         Targets are `masked_positions` in the packed row and `masked_labels`, int64 `[copies]`.
         """
-        row, masked = self.row[copies], self._masked[copies]
+        row = self.row[copies]
+        masked = self._masked[copies]
         lengths = self._row_lengths[row]
         firsts = lengths.cumsum() - lengths
         position_ids = np.arange(lengths.sum()) - np.repeat(firsts, lengths)

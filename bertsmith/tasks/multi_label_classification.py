@@ -160,8 +160,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         `logits` and `teacher_logits` are fp32 `[texts, labels]`. A text counts as agreement if
         student and teacher decide alike on all labels.
         """
-        border = math.log(self.threshold / (1 - self.threshold))
-        return soft_binary_loss(logits, teacher_logits, temperature, border)
+        threshold_logit = math.log(self.threshold / (1 - self.threshold))
+        return soft_binary_loss(logits, teacher_logits, temperature, threshold_logit)
 
     def prediction(
         self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int
@@ -173,7 +173,9 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def cells(self, prediction: LabelsPrediction) -> dict[str, Any]:
         """Join labels, and their probabilities, by the separator of the training file."""
-        separator, labels, names = self.label_separator, prediction.labels, prediction.names
+        separator = self.label_separator
+        labels = prediction.labels
+        names = prediction.names
         probabilities = [f"{prediction.probabilities[label]:.4f}" for label in labels]
         can_join = not any(separator in name for name in names)
         joined = separator.join(names) if can_join else json.dumps(labels, ensure_ascii=False)
@@ -198,6 +200,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         confidence = min(
             p if label in prediction.labels else 1 - p for label, p in probabilities.items()
         )
-        shown = f"{self.label_separator} ".join
-        return Outcome(" | ".join(example.one_line()), shown(gold) or "–",
-                       shown(predicted) or "–", float(right), confidence)  # fmt: skip
+        separator = f"{self.label_separator} "
+        return Outcome(
+            text=" | ".join(example.one_line()),
+            gold=separator.join(gold) or "–",
+            predicted=separator.join(predicted) or "–",
+            score=float(right),
+            confidence=confidence,
+        )

@@ -179,9 +179,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        logits, teacher_logits = (
-            choice_logits(values[:, 0], batch) for values in (outputs, teacher_outputs)
-        )
+        logits = choice_logits(outputs[:, 0], batch)
+        teacher_logits = choice_logits(teacher_outputs[:, 0], batch)
         return soft_class_loss(logits, teacher_logits, temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
@@ -198,16 +197,16 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         predictions = []
         for index, example in enumerate(examples):
             rows = encoded.rows_of(index)
-            of_windows = logits[rows.start : rows.stop].reshape(len(example.choices), -1)
-            probabilities = softmax64(of_windows.mean(1))
+            window_logits = logits[rows.start : rows.stop].reshape(len(example.choices), -1)
+            probabilities = softmax64(window_logits.mean(1))
             number = int(probabilities.argmax())
             predictions.append(
                 ChoicePrediction(
                     number,
                     example.choices[number],
                     tuple(probabilities.tolist()),
-                    encoded.num_cut[index] > 0,
-                    of_windows.shape[1],
+                    is_truncated=encoded.num_cut[index] > 0,
+                    num_windows=window_logits.shape[1],
                 )
             )
         return predictions
@@ -242,10 +241,13 @@ def encode_choices(
     """
     prompt = tokenizer.encode_ids(example.text)
     choices = [tokenizer.encode_ids(choice) for choice in example.choices]
-    room = max_length - tokenizer.num_special_tokens(2)
-    longest = min(max(map(len, choices)), max(room // 2, room - max(1, len(prompt))))
+    num_text_tokens = max_length - tokenizer.num_special_tokens(2)
+    # A choice may take the half of a row, or all that the prompt leaves free.
+    max_choice_length = max(num_text_tokens // 2, num_text_tokens - max(1, len(prompt)))
+    longest = min(max(map(len, choices)), max_choice_length)
     stride = windowing.overlap(max_length)
-    prompt_ids = prompt if windowing.long_texts == "window" else prompt[: room - longest]
+    reads_windows = windowing.long_texts == "window"
+    prompt_ids = prompt if reads_windows else prompt[: num_text_tokens - longest]
     num_cut = len(prompt) - len(prompt_ids)
     encoded = []
     for choice in choices:
@@ -257,7 +259,7 @@ def encode_choices(
     return encoded
 
 
-def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:
+def choice_logits(row_logits: Tensor, batch: Batch) -> Tensor:
     """Average logits `[sequences]` over windows to `[examples, most choices of an example]`.
 
     Prompts with fewer choices are padded with minus infinity.
@@ -265,7 +267,7 @@ def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:
     counts = batch.targets["num_choices"]
     width = int(counts.max())
     cells = batch.targets["example"] * width + batch.targets["choice"]
-    total = of_rows.new_zeros(len(counts) * width).index_add(0, cells, of_rows)
+    total = row_logits.new_zeros(len(counts) * width).index_add(0, cells, row_logits)
     num_rows = torch.bincount(cells, minlength=len(total))
     is_absent = num_rows == 0
     means = (total / num_rows.clamp(min=1)).masked_fill(is_absent, -torch.inf)

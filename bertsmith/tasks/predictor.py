@@ -195,10 +195,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """
         check_no_pair(inputs, "examples")
         fields = self.definition.fields
-        first, *more = (f'frame["{name}"]' for name in fields)
-        advice = f"list({first})"
-        if more:
-            pairs = f"list(zip({first}, {more[0]}))"
+        advice = f'list(frame["{fields[0]}"])'
+        if len(fields) > 1:
+            pairs = f'list(zip(frame["{fields[0]}"], frame["{fields[1]}"]))'
             advice = f"{advice}, or {pairs} for pairs" if fields[1] == "pair" else pairs
         items = as_items(inputs, "examples", advice)
         total = len(items) if isinstance(items, Sized) else None
@@ -359,9 +358,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return self.predict(inputs, batch_size=batch_size, show_progress=show_progress)
 
     def _as_examples(self, items: Iterable[Any]) -> Iterator[Any]:
-        for index, one in enumerate(items):
+        for index, item in enumerate(items):
             try:
-                yield self._as_example(one)
+                yield self._as_example(item)
             except InputError as error:
                 raise InputError(f"examples[{index}]: {error.message}") from None
 
@@ -411,8 +410,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 advance(len(chunk))
 
         with _progress("encoding", total, shown=show_progress) as advance:
-            kind = (np.float32, (loaded.model.config.hidden_size,))
-            return np.fromiter(vectors(), kind, -1 if total is None else total)
+            vector_type = np.dtype((np.float32, (loaded.model.config.hidden_size,)))
+            return np.fromiter(vectors(), vector_type, -1 if total is None else total)
 
     def similarity(self, a: Any, b: Any) -> Any:
         """Compute the cosines of texts, or of vectors that `encode` returned.
@@ -426,8 +425,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """
         first = self._as_vectors(a)
         second = self._as_vectors(b)
-        pair = np.atleast_2d(first), np.atleast_2d(second)
-        similarities = compute_similarity(*pair, self._text_vectors.similarity)
+        similarities = compute_similarity(
+            np.atleast_2d(first), np.atleast_2d(second), self._text_vectors.similarity
+        )
         return float(similarities[0, 0]) if first.ndim == second.ndim == 1 else similarities
 
     def _as_vectors(self, value: Any) -> Vectors:

@@ -76,7 +76,8 @@ def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterato
     """Format one JSON object from each question's id to its answer, as official scorers expect."""
     separator = "{"
     for question, prediction in pairs:
-        name, answer = (json.dumps(t, ensure_ascii=False) for t in (question.id, prediction.answer))
+        name = json.dumps(question.id, ensure_ascii=False)
+        answer = json.dumps(prediction.answer, ensure_ascii=False)
         yield f"{separator}\n{name}: {answer}"
         separator = ","
     yield "\n}\n" if separator == "," else "{}\n"
@@ -114,7 +115,7 @@ class AnswerAccumulator(PredictionCounts):
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
-            self.questions.add(prediction.best[0], [answer.text for answer in example.answers])
+            self.questions.add(prediction.best.text, [answer.text for answer in example.answers])
             self.no_answer_scores.append(prediction.no_answer_score)
             if prediction.loss is not None:
                 self.losses.append(prediction.loss)
@@ -271,10 +272,8 @@ class Answer(Task[Question, AnswerPrediction]):
             begins_or_ends_inside_token(example, offsets_of(encoded, number))
             for number, example in enumerate(examples)
         )
-        longer = (
-            f"longer than {self.max_answer_length} tokens and cannot be predicted "
-            f"({option('max_answer_length', int(sizes.max()))} allows {{}})"
-        )
+        longer = f"longer than {self.max_answer_length} tokens and cannot be predicted"
+        raised_limit = option("max_answer_length", int(sizes.max()))
         moved = "found at another offset, or with other white space, than the file says"
         # A predicted answer lies within one window, however long answers may be.
         largest_window = max((window.size for window in encoded.alignment), default=0)
@@ -294,8 +293,8 @@ class Answer(Task[Question, AnswerPrediction]):
             ),
             *line_with_count(
                 num_long,
-                f"answer is {longer.format('it')}",
-                f"answers are {longer.format('all')}",
+                f"answer is {longer} ({raised_limit} allows it)",
+                f"answers are {longer} ({raised_limit} allows all)",
             ),
             *line_with_count(
                 num_inside_token,
@@ -331,14 +330,13 @@ class Answer(Task[Question, AnswerPrediction]):
         """
         logits = padded_logits(outputs, batch)
         windows = batch.targets["example"]  # in training each window is an example of its own
-        starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
-        losses = [
-            F.cross_entropy(logits[..., column], targets, reduction="sum")
-            for column, targets in enumerate((starts, ends))
-        ]
+        starts = batch.targets["start_positions"][windows]
+        ends = batch.targets["end_positions"][windows]
+        start_loss = F.cross_entropy(logits[..., 0], starts, reduction="sum")
+        end_loss = F.cross_entropy(logits[..., 1], ends, reduction="sum")
         likeliest = logits.argmax(1)
         return LossTerm(
-            sum=(losses[0] + losses[1]) / 2,
+            sum=(start_loss + end_loss) / 2,
             correct=((likeliest[:, 0] == starts) & (likeliest[:, 1] == ends)).sum(),
             count=len(starts),
         )
@@ -351,14 +349,12 @@ class Answer(Task[Question, AnswerPrediction]):
         `outputs` and `teacher_outputs` are fp32 logits `[tokens, 2]`. A window agrees with the
         teacher if student and teacher have the same likeliest start and the same likeliest end.
         """
-        logits, teacher_logits = (
-            padded_logits(values, batch) for values in (outputs, teacher_outputs)
-        )
-        starts, ends = (
-            soft_class_loss(logits[..., column], teacher_logits[..., column], temperature)[0]
-            for column in (0, 1)
-        )
-        return (starts + ends) / 2, (logits.argmax(1) == teacher_logits.argmax(1)).all(1).sum()
+        logits = padded_logits(outputs, batch)
+        teacher_logits = padded_logits(teacher_outputs, batch)
+        start_loss, _ = soft_class_loss(logits[..., 0], teacher_logits[..., 0], temperature)
+        end_loss, _ = soft_class_loss(logits[..., 1], teacher_logits[..., 1], temperature)
+        agrees = (logits.argmax(1) == teacher_logits.argmax(1)).all(1)
+        return (start_loss + end_loss) / 2, agrees.sum()
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Compute logits of start and end in batch order, fp32 `[tokens, 2]`."""
@@ -377,21 +373,23 @@ class Answer(Task[Question, AnswerPrediction]):
         candidates = best_answers(outputs, encoded, self.max_answer_length)
         threshold = (self.threshold or 0.0) if self.may_abstain else None
         losses = mean_losses(outputs, encoded)
-        return [
-            AnswerPrediction(
-                example.context,
-                spans,
-                threshold,
-                num_cut > 0,
-                num_rows,
-                loss,
-                shortest_answer(example, offsets_of(encoded, number)) > self.max_answer_length,
-                begins_or_ends_inside_token(example, offsets_of(encoded, number)),
+        rows = zip(examples, candidates, encoded.num_cut, encoded.num_windows, losses, strict=True)
+        predictions = []
+        for number, (example, spans, num_cut, num_windows, loss) in enumerate(rows):
+            offsets = offsets_of(encoded, number)
+            predictions.append(
+                AnswerPrediction(
+                    example.context,
+                    spans,
+                    threshold,
+                    is_truncated=num_cut > 0,
+                    num_windows=num_windows,
+                    loss=loss,
+                    is_right_too_long=shortest_answer(example, offsets) > self.max_answer_length,
+                    is_right_inside_token=begins_or_ends_inside_token(example, offsets),
+                )
             )
-            for number, (example, spans, num_cut, num_rows, loss) in enumerate(
-                zip(examples, candidates, encoded.num_cut, encoded.num_windows, losses, strict=True)
-            )
-        ]
+        return predictions
 
     def accumulator(self, path: Path) -> AnswerAccumulator:
         return AnswerAccumulator(
@@ -425,7 +423,8 @@ class Answer(Task[Question, AnswerPrediction]):
             if answer.start is not None and answer.stop is not None
         ]
         if prediction.is_answered:
-            spans.insert(0, Mark(*prediction.best[1:], "model's answer", WRONG))
+            best = prediction.best
+            spans.insert(0, Mark(best.start, best.end, "model's answer", WRONG))
         return Outcome(
             text=f"{one_line(example.question)} {shown}",
             gold=" | ".join(dict.fromkeys(answers)) or NONE,
@@ -452,11 +451,17 @@ def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[
     """Compute each question's loss, the mean over windows; None without targets."""
     if not encoded.row_targets:
         return [None] * len(encoded)
-    targets = np.stack([encoded.row_targets[f"{name}_positions"] for name in ("start", "end")], 1)
-    rows = zip(logits, torch.from_numpy(targets), strict=True)
-    losses = np.array([F.cross_entropy(torch.from_numpy(a).T, b).item() for a, b in rows])
-    spans = pairwise(encoded.starts.tolist())
-    return [float(losses[first:stop].mean()) for first, stop in spans]
+    starts = encoded.row_targets["start_positions"]
+    ends = encoded.row_targets["end_positions"]
+    targets = torch.from_numpy(np.stack([starts, ends], axis=1))
+    losses = np.array(
+        [
+            F.cross_entropy(torch.from_numpy(window_logits).T, start_and_end).item()
+            for window_logits, start_and_end in zip(logits, targets, strict=True)
+        ]
+    )
+    windows_of_questions = pairwise(encoded.starts.tolist())
+    return [float(losses[first:stop].mean()) for first, stop in windows_of_questions]
 
 
 TASK = Answer

@@ -423,7 +423,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         if self.loss == "contrastive":
             loss, correct = self._contrast(vectors, batch)
         else:
-            first, second = (vectors[rows_at(batch, number)] for number in (0, 1))
+            first = vectors[rows_at(batch, 0)]
+            second = vectors[rows_at(batch, 1)]
             cosines = F.cosine_similarity(first, second)
             targets = batch.targets["cosines"]
             loss = cosine_loss(cosines, targets)
@@ -432,9 +433,11 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Compare each anchor with the positives and negatives of all rows of the group."""
-        names = ("example", "row_index", "text")
-        owners, row_indices, texts = (batch.targets[name] for name in names)
-        anchors, own = rows_at(batch, 0), rows_at(batch, 1)
+        owners = batch.targets["example"]
+        row_indices = batch.targets["row_index"]
+        texts = batch.targets["text"]
+        anchors = rows_at(batch, 0)
+        positives = rows_at(batch, 1)
         others = (row_indices > 0).nonzero()[:, 0]
         right = torch.empty_like(anchors)
         is_own = row_indices[others] == 1
@@ -442,7 +445,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         # The anchor itself, and the positives of equal anchors in any row, are no negatives.
         is_itself = texts[others] == texts[anchors][:, None]
         is_equal = (texts[anchors] == texts[anchors][:, None]).float()
-        is_answer = (texts[others] == texts[own][:, None]).float()
+        is_answer = (texts[others] == texts[positives][:, None]).float()
         is_excluded = is_itself | (is_equal @ is_answer > 0)
         is_excluded[torch.arange(len(anchors), device=right.device), right] = False
         return contrastive_loss(

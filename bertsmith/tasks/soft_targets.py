@@ -27,19 +27,19 @@ def soft_class_loss(
 
 
 def soft_binary_loss(
-    logits: Tensor, teacher_logits: Tensor, temperature: float, border: float = 0.0
+    logits: Tensor, teacher_logits: Tensor, temperature: float, threshold: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Compute the multi-label KL divergence, averaged over labels and summed over rows.
 
     The second result counts rows with equal decisions for all labels; a label is present if its
-    logit is at least `border`. Shapes: `logits` and `teacher_logits` fp32 `[n, labels]`.
+    logit is at least `threshold`. Shapes: `logits` and `teacher_logits` fp32 `[n, labels]`.
     """
     soft = teacher_logits / temperature
     targets = soft.sigmoid()
     student = logits / temperature
     cross_entropy = F.binary_cross_entropy_with_logits(student, targets, reduction="none")
     entropy = F.binary_cross_entropy_with_logits(soft, targets, reduction="none")
-    agrees = ((logits >= border) == (teacher_logits >= border)).all(1)
+    agrees = ((logits >= threshold) == (teacher_logits >= threshold)).all(1)
     return temperature**2 * (cross_entropy - entropy).mean(1).sum(), agrees.sum()
 
 

@@ -121,7 +121,8 @@ class TagPrediction:
         """The entities in the text; empty if the labels are plain, without a scheme of spans."""
         if self.scheme == "plain":
             return []
-        text, offsets = self.sentence.text, self.sentence.offsets
+        text = self.sentence.text
+        offsets = self.sentence.offsets
         probabilities = self.label_probabilities
         entities = []
         for label, first, last in find_spans(self.label_names, self.scheme):

@@ -148,9 +148,8 @@ class TextTask(Task[Example, PredictionT]):
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        logits, teacher_logits = (
-            mean_over_rows(values, batch) for values in (outputs, teacher_outputs)
-        )
+        logits = mean_over_rows(outputs, batch)
+        teacher_logits = mean_over_rows(teacher_outputs, batch)
         return self.compare_with_teacher(logits, teacher_logits, temperature)
 
     def decode(

@@ -36,7 +36,8 @@ def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseli
     gold = [str(example.label) for example in held_out]
     names = sorted({*gold, *answers.tolist()})
     numbers = {name: number for number, name in enumerate(names)}
-    true, predicted = (np.array([numbers[name] for name in labels]) for labels in (gold, answers))
+    true = np.array([numbers[name] for name in gold])
+    predicted = np.array([numbers[name] for name in answers])
     report = summarize(confusion_matrix(true, predicted, len(names)), names)
     scores = {"accuracy": report.accuracy, "macro_f1": report.macro_f1}
     return Baseline("tfidf", _method("", fitted, train), scores)

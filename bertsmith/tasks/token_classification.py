@@ -143,14 +143,15 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         file_scheme = train[0].scheme
         columns = settings.columns
         scheme = settings.learn or ("IOB2" if file_scheme == "IOB1" else file_scheme)
-        counts = Counter(
-            label for s in train for label in with_scheme(s, scheme, settings.train).labels
-        )
+        counts: Counter[str] = Counter()
+        remarks: Counter[Remark] = Counter()
+        num_illegal = 0
+        for sentence in train:
+            counts.update(with_scheme(sentence, scheme, settings.train).labels)
+            remarks.update(sentence.remarks)
+            is_illegal = count_illegal(sentence.labels, sentence.scheme) > 0
+            num_illegal += "repaired" in sentence.remarks or is_illegal
         names = tuple(sorted(counts))
-        num_illegal = sum(
-            "repaired" in s.remarks or count_illegal(s.labels, s.scheme) > 0 for s in train
-        )
-        remarks = Counter(name for s in train for name in s.remarks)
         task = cls(
             names,
             scheme,
@@ -336,12 +337,11 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
         `outputs` holds an array of logits for each row, `[tokens, labels]`.
         """
-        return [
-            self._decide(example, [(encoded.alignment[row], outputs[row]) for row in rows])
-            for example, rows in zip(
-                examples, map(encoded.rows_of, range(len(encoded))), strict=True
-            )
-        ]
+        predictions = []
+        for index, example in enumerate(examples):
+            rows = [(encoded.alignment[row], outputs[row]) for row in encoded.rows_of(index)]
+            predictions.append(self._decide(example, rows))
+        return predictions
 
     def _decide(
         self, sentence: TaggedSentence, rows: Sequence[tuple[RowWords, NDArray[np.float32]]]
@@ -405,12 +405,16 @@ def _are_split_characters(sentences: Sequence[TaggedSentence]) -> bool:
 
     A Chinese character is a word in new text, too; adjacent letters or digits form one word.
     """
-    num_words = sum(len(one.words) for one in sentences)
-    num_single = sum(len(word) == 1 for one in sentences for word in one.words)
+    lengths = [len(word) for sentence in sentences for word in sentence.words]
+    num_words = len(lengths)
+    num_single = lengths.count(1)
     if num_single < CHARACTER_SHARE * num_words:
         return False
-    texts = ("".join(w if len(w) == 1 else " " for w in one.words) for one in sentences)
-    return any(end - start > 1 for text in texts for start, end in find_words(text))
+    for sentence in sentences:
+        text = "".join(word if len(word) == 1 else " " for word in sentence.words)
+        if any(end - start > 1 for start, end in find_words(text)):
+            return True
+    return False
 
 
 def scheme_of_names(names: Sequence[str]) -> Scheme:
@@ -430,11 +434,9 @@ def scheme_note(
     remarks: Counter[Remark],
 ) -> str:
     """Describe the scheme of the training labels, and the repairs that were made."""
-    notes = (
-        []
-        if model == "plain"
-        else [model if file_scheme == model else f"{file_scheme} converted to {model}"]
-    )
+    notes: list[str] = []
+    if model != "plain":
+        notes.append(model if file_scheme == model else f"{file_scheme} converted to {model}")
     if num_illegal:
         treatment = "repaired" if repaired else "learned as given"
         broken = count_noun(num_illegal, "sentence breaks", "sentences break")

@@ -1,7 +1,7 @@
 """Regression by a model that writes the number, such as a T5.
 
 The number is rounded to a multiple of 0.2 and written with one decimal, as for STS-B in Raffel et
-al. 2020, section 2.4. What is predicted is the mean of these numbers, each weighted by its
+al. 2020, section 2.4. The prediction is the mean of these numbers, each weighted by its
 probability: it has the least expected squared error, and is finer than the likeliest of them.
 """
 
