@@ -147,7 +147,7 @@ def test_soft_classes_are_torchs_divergence(pair, temperature):
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
 def test_soft_decisions_are_torchs_divergence(pair, temperature):
     student, teacher = pair
-    loss, alike = soft_binary_loss(student, teacher, temperature, border=0.5)
+    loss, alike = soft_binary_loss(student, teacher, temperature, threshold=0.5)
     of_teacher, of_student = (Bernoulli(logits=x / temperature) for x in (teacher, student))
     expected = temperature**2 * kl_divergence(of_teacher, of_student).mean(1).sum()
     torch.testing.assert_close(loss, expected)
