@@ -120,41 +120,46 @@ def search_beams(
     new_ids: list[list[int]] = [list(prompt) for prompt in prompts]
     for step in range(max_new_tokens):
         log_probs = reader.read(new_ids).log_softmax(-1)
+        # The rows of `log_probs` are the open sequences of one search after another.
         sizes = [len(search.sequences) for search in open_searches]
-        kept: list[int] = []
+        continued_rows: list[int] = []
         still_open = []
         first = 0
         for search, size in zip(open_searches, sizes, strict=True):
             rows = log_probs[first : first + size]
-            candidates = _best(rows, search.log_probs, 2 * settings.beams)
+            candidates = _find_likeliest(rows, search.log_probs, 2 * settings.beams)
             parents = search.extend(candidates, end, is_last=step + 1 == max_new_tokens)
             if not search.is_done:
                 still_open.append(search)
-                kept += [first + parent for parent in parents]
+                continued_rows += [first + parent for parent in parents]
             first += size
         if not still_open:
             break
-        if kept != list(range(first)):
-            reader.keep(kept)
+        if continued_rows != list(range(first)):
+            reader.keep(continued_rows)
         open_searches = still_open
         new_ids = [sequence[-1:] for search in open_searches for sequence in search.sequences]
     return [search.ended[0][1] for search in searches]
 
 
-def _best(log_probs: Tensor, before: Sequence[float], number: int) -> list[tuple[float, int, int]]:
+def _find_likeliest(
+    next_log_probs: Tensor, log_probs: Sequence[float], number: int
+) -> list[tuple[float, int, int]]:
     """Find the likeliest continuations of the sequences of one prompt.
 
     Args:
-        log_probs: log-probabilities of each sequence's next token, fp32 [sequences, vocabulary].
-        before: the log-probability of each sequence so far.
+        next_log_probs: log-probabilities of each sequence's next token, fp32 [sequences,
+            vocabulary].
+        log_probs: the log-probability of each sequence so far.
 
     Returns:
         Log-probability, sequence and token, the likeliest first.
     """
-    totals = (log_probs + log_probs.new_tensor(before)[:, None]).flatten()
-    values, places = totals.topk(min(number, len(totals)))
-    width = log_probs.shape[1]
-    return [
-        (value, *divmod(index, width))
-        for value, index in zip(values.tolist(), places.tolist(), strict=True)
-    ]
+    totals = (next_log_probs + next_log_probs.new_tensor(log_probs)[:, None]).flatten()
+    values, indices = totals.topk(min(number, len(totals)))
+    vocab_size = next_log_probs.shape[1]
+    likeliest = []
+    for value, index in zip(values.tolist(), indices.tolist(), strict=True):
+        sequence, token = divmod(index, vocab_size)
+        likeliest.append((value, sequence, token))
+    return likeliest

@@ -65,8 +65,8 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         has_end = np.array([row.is_end for row in in_order])
         positions = predicting_positions(batch.lengths, has_start, has_end)
         targets = {}
-        for direction, places_there in zip(DIRECTIONS, positions, strict=True):
-            indices = torch.from_numpy(places_there)
+        for direction, predicting in zip(DIRECTIONS, positions, strict=True):
+            indices = torch.from_numpy(predicting)
             targets[f"{direction.name}_positions"] = indices
             targets[f"{direction.name}_labels"] = batch.input_ids[indices + direction.step]
         return replace(batch, targets=targets)
@@ -121,17 +121,18 @@ def predicting_positions(
         has_end: bool [sequences], whether `[SEP]` is predicted.
 
     >>> both = predicting_positions((4, 3), np.array([True, False]), np.array([False, True]))
-    >>> [places.tolist() for places in both]
+    >>> [positions.tolist() for positions in both]
     [[0, 1, 4, 5], [1, 2, 3, 6]]
     """
     ends = np.cumsum(np.asarray(lengths, dtype=np.int64))
     starts = ends - lengths
     predicts_next = np.ones(ends[-1], dtype=bool)
-    predicts_before = predicts_next.copy()
-    predicts_next[ends - 1] = predicts_before[starts] = False
+    predicts_next[ends - 1] = False  # nothing follows [SEP]
     predicts_next[(ends - 2)[~has_end]] = False
-    predicts_before[(starts + 1)[~has_start]] = False
-    return np.flatnonzero(predicts_next), np.flatnonzero(predicts_before)
+    predicts_previous = np.ones(ends[-1], dtype=bool)
+    predicts_previous[starts] = False  # nothing precedes [CLS]
+    predicts_previous[(starts + 1)[~has_start]] = False
+    return np.flatnonzero(predicts_next), np.flatnonzero(predicts_previous)
 
 
 def _labels(batch: Batch, direction: Direction) -> Tensor:

@@ -46,10 +46,10 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
 
         Each position predicts the token after it, so the last position of a row predicts nothing.
         """
-        ids = [
-            np.concatenate([[self._first_id], row.ids, [self._last_id] * row.is_end])
-            for row in rows
-        ]
+        ids = []
+        for row in rows:
+            end = [self._last_id] if row.is_end else []
+            ids.append(np.concatenate([[self._first_id], row.ids, end]))
         batch = pack(ids).with_step_indices(step_indices)
         is_last = np.zeros(batch.num_tokens, dtype=bool)
         is_last[np.cumsum(batch.lengths) - 1] = True

@@ -74,7 +74,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
         Args:
             step_indices: the number of each row in its step, which decides its dropout.
-            key: together with a row's place, the seed of what is drawn for the row
+            key: together with the number of a row, the seed of what is drawn for this row
                 (`row_generator`).
         """
 
@@ -125,16 +125,14 @@ class CorpusObjective(Objective[ModelT, BatchT]):
     def _build_evaluation(self) -> list[BatchT]:
         if self.held_out is None:
             return []
-        rows_each = max(1, EVALUATION_TOKENS // self.max_length)
-        places = [
-            range(first, min(first + rows_each, self.eval_rows))
-            for first in range(0, self.eval_rows, rows_each)
-        ]
+        rows_per_batch = max(1, EVALUATION_TOKENS // self.max_length)
         key = (self.seed, HELD_OUT_STREAM)
-        return [
-            self.collate(list(self.held_out.read(each.start, len(each))), each, key)
-            for each in places
-        ]
+        batches = []
+        for first in range(0, self.eval_rows, rows_per_batch):
+            numbers = range(first, min(first + rows_per_batch, self.eval_rows))
+            rows = list(self.held_out.read(first, len(numbers)))
+            batches.append(self.collate(rows, numbers, key))
+        return batches
 
     def describe(self, step: int) -> str:
         """List the documents and sentences of a step's rows, counted from 0, for messages."""
@@ -190,6 +188,6 @@ def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
     return len(all_labels) / max(1, int((all_labels != end_id).sum()))
 
 
-def row_generator(key: tuple[int, ...], place: int) -> np.random.Generator:
-    """Return the random generator of one row."""
-    return np.random.default_rng([*key, place])
+def row_generator(key: tuple[int, ...], number: int) -> np.random.Generator:
+    """Return the random generator of one row, by its number in the step or evaluation."""
+    return np.random.default_rng([*key, number])

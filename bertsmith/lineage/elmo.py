@@ -8,6 +8,7 @@ all systems predict the same tokens. The CNN reads each different piece of a bat
 released code clips cells and outputs; we do not, since torch's LSTM cannot.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError
-from bertsmith.lineage.piece_characters import NUM_CHARACTERS, PADDING, spell_pieces
+from bertsmith.lineage.piece_characters import NUM_CHARACTERS, PADDING, piece_characters
 from bertsmith.lineage.recurrent import TimeOrder
 from bertsmith.model.dropout import dropout, set_dropout_sequences
 from bertsmith.model.shape_buckets import fill_up
@@ -35,7 +36,7 @@ PROJECTION_GAIN = 4.0
 embeddings of torch do. LSTMs hardly read smaller ones, and then predict nothing but token
 frequencies for hundreds of steps."""
 PIECES_AT_ONCE = 1024
-COLUMNS = 8
+COLUMN_MULTIPLE = 8
 """The characters of a batch's pieces are padded to a multiple of this, so that few different shapes
 occur."""
 
@@ -81,18 +82,18 @@ class ElmoConfig:
         # JSON has lists in place of tuples.
         object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
         widest = max(width for width, _ in self.filters)
-        _check_count("max_characters", self.max_characters, least=max(3, widest))
-        _check_count("cell_size", self.cell_size, least=self.hidden_size)
+        _check_count("max_characters", self.max_characters, minimum=max(3, widest))
+        _check_count("cell_size", self.cell_size, minimum=self.hidden_size)
         if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout is {self.dropout!r}. It must be at least 0 and below 1.")
         for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
             if getattr(self, name) is not None:
-                _check_count(name, getattr(self, name), least=0)
+                _check_count(name, getattr(self, name), minimum=0)
 
 
-def _check_count(name: str, value: object, least: int = 1) -> None:
-    if type(value) is not int or value < least:
-        raise ConfigError(f"{name} is {value!r}. It must be a whole number, {least} or more.")
+def _check_count(name: str, value: object, minimum: int = 1) -> None:
+    if type(value) is not int or value < minimum:
+        raise ConfigError(f"{name} is {value!r}. It must be a whole number, {minimum} or more.")
 
 
 class Highway(nn.Module):
@@ -166,14 +167,14 @@ class OneWayLstm(nn.Module):
         outputs = []
         for number, layer in enumerate(self.layers):
             hidden = dropout(hidden, self.dropout_prob, self.training)
-            read = order.read(layer, hidden)
-            hidden = read if number == 0 else read + hidden
+            output = order.read(layer, hidden)
+            hidden = output if number == 0 else output + hidden
             outputs.append(hidden)
         return outputs
 
 
 class Elmo(TrainableModel):
-    """The two language models; call `spell` before the model reads a batch."""
+    """The two language models; call `set_characters` before the model reads a batch."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -187,9 +188,9 @@ class Elmo(TrainableModel):
         # An array, not a buffer: a copy of the model in another dtype takes over only parameters.
         self.characters: NDArray[np.int16] = np.empty((0, config.max_characters), dtype=np.int16)
 
-    def spell(self, tokenizer: Tokenizer) -> None:
-        """Take the spelling of each piece from a tokenizer."""
-        self.characters = spell_pieces(tokenizer, self.config.max_characters)
+    def set_characters(self, tokenizer: Tokenizer) -> None:
+        """Set the characters of each piece of the tokenizer's vocabulary."""
+        self.characters = piece_characters(tokenizer, self.config.max_characters)
 
     def parameter_specs(self) -> list[ParameterSpec]:
         """List the parameters; the LSTMs compute in fp32, as torch's do on a CPU."""
@@ -240,14 +241,14 @@ class Elmo(TrainableModel):
         return self.cnn(fill_up(ids)).index_select(0, piece_of_token)
 
     def _trim(self, characters: NDArray[np.int16]) -> NDArray[np.int16]:
-        """Leave out columns of padding that change no maximum of a filter.
+        """Remove columns of padding that change no maximum of a filter.
 
-        The full table has windows that hold only padding. So one such window is kept for each
-        filter.
+        A filter also sees windows that hold only padding. So enough padding stays for one such
+        window of the widest filter.
         """
         longest = int((characters != PADDING).sum(1).max(initial=0))
         widest = max(width for width, _ in self.config.filters)
-        num_columns = -(-(longest + widest) // COLUMNS) * COLUMNS
+        num_columns = math.ceil((longest + widest) / COLUMN_MULTIPLE) * COLUMN_MULTIPLE
         return characters[:, :num_columns]
 
     def _drop(self, hidden: Tensor) -> Tensor:

@@ -82,7 +82,7 @@ class PieceVectors(Embeddings):
 
 
 class ElmoLayer(nn.Module):
-    """An LSTM of each direction, whose vectors stand behind those of the layers below."""
+    """One LSTM for each direction; their vectors are appended to those of the layers below."""
 
     def __init__(self, config: ElmoClassifierConfig, number: int) -> None:
         super().__init__()
@@ -108,18 +108,20 @@ class ElmoLayer(nn.Module):
         hidden = hidden[: sum(lengths)]
         if self.is_first:
             hidden = torch.cat([hidden, hidden], -1)
-        below = torch.split(hidden[:, -2 * self.size :], self.size, -1)
-        vectors = [hidden]
-        for lstm, its_input, is_backward in (
-            (self.left_to_right, below[0], False),
-            (self.right_to_left, below[1], True),
-        ):
-            order = TimeOrder(lengths, hidden.device, is_backward=is_backward)
-            dropped = dropout(its_input, self.dropout_prob, self.training)
-            read = order.read(lstm, dropped)
-            vectors.append(read if self.is_first else read + dropped)
-        output = torch.cat(vectors, -1)
+        # The vectors of the layer below are the last ones: forward, then backward.
+        forward_input, backward_input = torch.split(hidden[:, -2 * self.size :], self.size, -1)
+        forward_order = TimeOrder(lengths, hidden.device)
+        backward_order = TimeOrder(lengths, hidden.device, is_backward=True)
+        forward = self._read(self.left_to_right, forward_input, forward_order)
+        backward = self._read(self.right_to_left, backward_input, backward_order)
+        output = torch.cat([hidden, forward, backward], -1)
         return output if picked is None else output.index_select(0, picked.index)
+
+    def _read(self, lstm: nn.LSTM, vectors: Tensor, order: TimeOrder) -> Tensor:
+        """Compute an LSTM; from the second layer on, its input is added to its output."""
+        dropped = dropout(vectors, self.dropout_prob, self.training)
+        output = order.read(lstm, dropped)
+        return output if self.is_first else output + dropped
 
 
 class MixPooling(Pooling):

@@ -22,7 +22,7 @@ ELMO_FOLDER = FolderMap(
 
 
 def load_elmo(path: str | Path) -> Elmo:
-    """Load an ELMo with the spelling of its pieces: in fp32, on the CPU, in evaluation mode.
+    """Load an ELMo with the characters of its pieces: in fp32, on the CPU, in evaluation mode.
 
     Raises:
         CheckpointError: there is no such folder, or it is incomplete, damaged, or of another model.
@@ -35,15 +35,15 @@ def load_elmo(path: str | Path) -> Elmo:
             f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the model predicts "
             f"{model.config.vocab_size:,}. Use the tokenizer saved with the checkpoint."
         )
-    model.spell(tokenizer)
+    model.set_characters(tokenizer)
     return model
 
 
 def save_elmo(model: Elmo, directory: str | Path, tokenizer: Tokenizer) -> None:
     """Write a folder; weights have torch's names and are in fp32.
 
-    The tokenizer spells the pieces, so the folder needs it. Each file is replaced whole or not at
-    all.
+    The folder needs the tokenizer, from which the characters of the pieces come. Each file is
+    replaced whole or not at all.
 
     Raises:
         CheckpointError: the tokenizer has more tokens than the model predicts.

@@ -14,7 +14,7 @@ from bertsmith.model.cached_view import KeyValueCache, SourceCache
 from bertsmith.model.trainable import TrainableModel
 
 WRITTEN_AT_ONCE = 64
-"""Number of targets that callers should pass to `write_targets` at once."""
+"""Number of sources that callers should pass to `write_targets` at once."""
 
 KeysAndValues = tuple[Tensor, Tensor]
 """Keys and values of encoded sources, each [source tokens, heads, head_size]."""
@@ -109,13 +109,13 @@ def write_targets(
     model: EncoderDecoder,
     sources: Sequence[Sequence[int]],
     max_new_tokens: int,
-    choice: Sampling | BeamSearch | None = None,
+    decoding: Sampling | BeamSearch | None = None,
 ) -> list[list[int]]:
     """Write the target of each source, at most `max_new_tokens` tokens, up to the end token.
 
     Args:
         sources: ids of each source, with the special tokens that the model expects.
-        choice: as `continue_sequences` takes it.
+        decoding: as `continue_sequences` takes it.
 
     Returns:
         The ids of each target, with the end token if it was reached.
@@ -132,7 +132,7 @@ def write_targets(
     with reading(model):
         reader = TargetReader(model, sources)
         starts = [[model.start_id]] * len(sources)
-        return continue_sequences(reader, starts, max_new_tokens, model.end_id, choice)
+        return continue_sequences(reader, starts, max_new_tokens, model.end_id, decoding)
 
 
 def _check_source(model: EncoderDecoder, number: int, source: Sequence[int]) -> None:

@@ -96,8 +96,8 @@ def _masked_logits(model: BertModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) 
         for gap in gaps
     ]
     batch = pack([np.array(row, dtype=np.int64) for row in rows])
-    places = _places_of_gaps(batch, gaps)
-    hidden = model.encode(batch.to(model.device)).index_select(0, places.to(model.device))
+    positions = _gap_positions(batch, gaps)
+    hidden = model.encode(batch.to(model.device)).index_select(0, positions.to(model.device))
     logits = model.heads["masked_lm"](hidden, model.embeddings.word.weight)
     return _in_order(logits, batch.order)
 
@@ -105,21 +105,21 @@ def _masked_logits(model: BertModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) 
 def _two_way_logits(model: Elmo, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
     """Predict each missing token from the left and from the right; return the mean log-probability.
 
-    What stands in the gap is read by neither.
+    Neither direction reads the token in the gap, so it may be any.
     """
     rows = [
         [tokenizer.cls_id, *gap.before, tokenizer.mask_id, *gap.after, tokenizer.sep_id]
         for gap in gaps
     ]
     batch = pack([np.array(row, dtype=np.int64) for row in rows])
-    places = _places_of_gaps(batch, gaps).to(model.device)
+    positions = _gap_positions(batch, gaps).to(model.device)
     forward, backward = model.encode(batch.to(model.device))
-    sides = (forward.index_select(0, places - 1), backward.index_select(0, places + 1))
+    sides = (forward.index_select(0, positions - 1), backward.index_select(0, positions + 1))
     left, right = (model.compute_logits(each).float().log_softmax(-1) for each in sides)
     return _in_order((left + right) / 2, batch.order)
 
 
-def _places_of_gaps(batch: Batch, gaps: Sequence[Gap]) -> Tensor:
+def _gap_positions(batch: Batch, gaps: Sequence[Gap]) -> Tensor:
     """Return the index in the packed row of each gap after a start token, in the batch's order."""
     starts = torch.tensor([0, *batch.lengths[:-1]]).cumsum(0)
     return starts + torch.tensor([1 + len(gaps[index].before) for index in batch.order])

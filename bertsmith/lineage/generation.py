@@ -83,15 +83,15 @@ def generate(
     model: Gpt | RecurrentLanguageModel,
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
-    choice: Sampling | BeamSearch | None = None,
+    decoding: Sampling | BeamSearch | None = None,
 ) -> list[list[int]]:
     """Continue each prompt by at most `max_new_tokens` tokens, up to the model's end token.
 
-    Prompts may have the end token in them, at any place.
+    Prompts may contain the end token.
 
     Args:
         prompts: ids of each prompt, at least one.
-        choice: as `continue_sequences` takes it.
+        decoding: as `continue_sequences` takes it.
 
     Returns:
         The new ids of each prompt, with the end token if it was reached.
@@ -107,7 +107,7 @@ def generate(
             GptReader(model, len(prompts)) if isinstance(model, Gpt) else RecurrentReader(model)
         )
         end = model.config.eos_token_id
-        return continue_sequences(reader, prompts, max_new_tokens, end, choice)
+        return continue_sequences(reader, prompts, max_new_tokens, end, decoding)
 
 
 @contextlib.contextmanager
@@ -127,13 +127,13 @@ def continue_sequences(
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
     end: int | None,
-    choice: Sampling | BeamSearch | None = None,
+    decoding: Sampling | BeamSearch | None = None,
 ) -> list[list[int]]:
     """Continue each prompt by 1 to `max_new_tokens` tokens, up to the token `end`.
 
     Args:
         reader: has read nothing yet; it reads the prompts first.
-        choice: None takes the likeliest token each time. `Sampling` draws tokens. Each prompt has
+        decoding: None takes the likeliest token each time. `Sampling` draws tokens. Each prompt has
             random numbers of its own, by the seed and the prompt's number, so its tokens do not
             depend on the other prompts, except by rounding. `BeamSearch` looks for a likely
             sequence.
@@ -141,29 +141,29 @@ def continue_sequences(
     Returns:
         The new ids of each prompt, with `end` if it was reached.
     """
-    if isinstance(choice, BeamSearch):
-        return search_beams(reader, prompts, max_new_tokens, end, choice)
+    if isinstance(decoding, BeamSearch):
+        return search_beams(reader, prompts, max_new_tokens, end, decoding)
     answers: list[list[int]] = [[] for _ in prompts]
-    streams = (
-        [np.random.default_rng((choice.seed, i)) for i in range(len(prompts))] if choice else []
-    )
+    generators: list[np.random.Generator] = []
+    if decoding is not None:
+        generators = [np.random.default_rng((decoding.seed, i)) for i in range(len(prompts))]
     open_prompts = list(range(len(prompts)))
     new_ids = [list(prompt) for prompt in prompts]
     for _ in range(max_new_tokens):
         logits = reader.read(new_ids)
-        if choice is None:
-            chosen = logits.argmax(-1).tolist()
+        if decoding is None:
+            tokens = logits.argmax(-1).tolist()
         else:
-            chosen = draw(limit(logits, choice), [streams[i] for i in open_prompts])
-        for i, token in zip(open_prompts, chosen, strict=True):
+            tokens = draw(limit(logits, decoding), [generators[i] for i in open_prompts])
+        for i, token in zip(open_prompts, tokens, strict=True):
             answers[i].append(token)
-        rest = [row for row, token in enumerate(chosen) if token != end]
-        if not rest:
+        open_rows = [row for row, token in enumerate(tokens) if token != end]
+        if not open_rows:
             break
-        if len(rest) < len(open_prompts):
-            reader.keep(rest)
-            open_prompts = [open_prompts[row] for row in rest]
-        new_ids = [[chosen[row]] for row in rest]
+        if len(open_rows) < len(open_prompts):
+            reader.keep(open_rows)
+            open_prompts = [open_prompts[row] for row in open_rows]
+        new_ids = [[tokens[row]] for row in open_rows]
     return answers
 
 
@@ -178,18 +178,19 @@ def limit(logits: Tensor, sampling: Sampling) -> Tensor:
         logits = logits.masked_fill(logits < smallest, -torch.inf)
     if sampling.top_p is not None:
         ascending, order = logits.sort()
-        is_rest = ascending.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
-        is_rest[:, -1] = False
-        logits = logits.masked_fill(is_rest.scatter(1, order, is_rest), -torch.inf)
+        is_excluded = ascending.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
+        is_excluded[:, -1] = False
+        # scatter undoes the sorting.
+        logits = logits.masked_fill(is_excluded.scatter(1, order, is_excluded), -torch.inf)
     return logits
 
 
-def draw(logits: Tensor, streams: Sequence[np.random.Generator]) -> list[int]:
-    """Draw a token from each row of logits [prompts, vocabulary], by the stream of its prompt."""
+def draw(logits: Tensor, generators: Sequence[np.random.Generator]) -> list[int]:
+    """Draw a token from each row of logits [prompts, vocabulary]; each prompt has a generator."""
     totals = logits.double().softmax(-1).cumsum(-1).cpu().numpy()
     return [
-        int(np.searchsorted(row, stream.random() * row[-1], side="right"))
-        for row, stream in zip(totals, streams, strict=True)
+        int(np.searchsorted(row, rng.random() * row[-1], side="right"))
+        for row, rng in zip(totals, generators, strict=True)
     ]
 
 
@@ -205,13 +206,13 @@ def _check_prompts(
                 "token that the model was trained with."
             )
         if longest is not None and len(prompt) + max_new_tokens > longest:
-            shorter = f"Shorten the prompt to at most {longest - 1} tokens."
+            advice = f"Shorten the prompt to at most {longest - 1} tokens."
             if len(prompt) < longest:
-                most = option("max_new_tokens", longest - len(prompt))
-                shorter = f"Shorten the prompt, or give {most}."
+                allowed = option("max_new_tokens", longest - len(prompt))
+                advice = f"Shorten the prompt, or give {allowed}."
             raise InputError(
                 f"prompts, number {i}: {len(prompt)} tokens and {max_new_tokens} new ones are more "
-                f"than the {longest} that this model reads. {shorter}"
+                f"than the {longest} that this model reads. {advice}"
             )
         for token in prompt:
             if not 0 <= token < config.vocab_size:

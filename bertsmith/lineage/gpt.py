@@ -199,7 +199,7 @@ class Gpt(TrainableModel):
         before it is padding. The loss is the mean cross entropy, in fp32.
 
         Raises:
-            InputError: shapes, types or values that the model cannot read; names the place.
+            InputError: shapes, types or values that the model cannot read; names row and column.
         """
         padded = PaddedBatch.pack(
             input_ids, attention_mask, None, self.config.n_positions, number_columns

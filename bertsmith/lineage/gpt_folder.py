@@ -25,8 +25,8 @@ LAYER_MODULES = {
 }
 THEIR_MODULES = {ours: theirs for theirs, ours in (MODULES | LAYER_MODULES).items()}
 """Names of modules in transformers by our names."""
-IN_OUT = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
-"""Matrices that are stored as [inputs, outputs]; ours are [outputs, inputs]."""
+TRANSPOSED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
+"""Ends of the names of matrices that are stored as [inputs, outputs], not as [outputs, inputs]."""
 
 
 def load_gpt(path: str | Path) -> Gpt:
@@ -92,6 +92,6 @@ GPT_FOLDER = FolderMap(
     },
     their_names=_their_names,
     read=_without_copies,
-    is_turned=lambda name: name.endswith(IN_OUT),
+    is_turned=lambda name: name.endswith(TRANSPOSED),
     advice="Load a language model, such as a GPT2LMHeadModel.",
 )

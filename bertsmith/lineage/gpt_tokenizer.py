@@ -1,7 +1,7 @@
 """GPT-2's own tokenizer: byte-level BPE whose only special token ends a text.
 
-An encoder needs more special tokens, so the tokenizers of encoders are read elsewhere; here the
-token that ends a text takes all their places.
+An encoder needs more special tokens, so the tokenizers of encoders are read elsewhere. Here the
+token that ends a text has all their roles.
 """
 
 from pathlib import Path

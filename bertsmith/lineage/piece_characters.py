@@ -15,17 +15,20 @@ NUM_CHARACTERS = 262
 TEXT_BEGIN, TEXT_END, PIECE_BEGIN, PIECE_END, PADDING = range(257, NUM_CHARACTERS)
 
 
-def spell_pieces(tokenizer: Tokenizer, length: int) -> NDArray[np.int16]:
+def piece_characters(tokenizer: Tokenizer, length: int) -> NDArray[np.int16]:
     """Return the characters of each piece, int16 [vocabulary, length], padded at the end.
 
-    A piece of WordPiece is spelled as in the vocabulary, with `##`. A piece of byte-level BPE or
-    unigram is spelled as in the text, with its space. Pieces of more than `length - 2` bytes are
-    cut.
+    A piece of WordPiece has the characters that it has in the vocabulary, with `##`. A piece of
+    byte-level BPE or unigram has those of the text, with its space. Pieces of more than
+    `length - 2` bytes are cut.
     """
     table = np.full((tokenizer.vocab_size, length), PADDING, dtype=np.int16)
-    alone = {tokenizer.cls_id: TEXT_BEGIN, tokenizer.sep_id: TEXT_END}
-    for id_, spelled in enumerate(bytes_of_pieces(tokenizer)):
-        inner = [alone[id_]] if id_ in alone else [byte + 1 for byte in spelled[: length - 2]]
-        row = [PIECE_BEGIN, *inner, PIECE_END]
+    text_marks = {tokenizer.cls_id: TEXT_BEGIN, tokenizer.sep_id: TEXT_END}
+    for id_, piece_bytes in enumerate(bytes_of_pieces(tokenizer)):
+        if id_ in text_marks:
+            characters = [text_marks[id_]]
+        else:
+            characters = [byte + 1 for byte in piece_bytes[: length - 2]]
+        row = [PIECE_BEGIN, *characters, PIECE_END]
         table[id_, : len(row)] = row
     return table

@@ -118,8 +118,10 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         self, resolved: ResolvedSystem[SplitCorpus], machine: Machine, notes: tuple[str, ...]
     ) -> BuiltRun:
         config, data, checkpoint = resolved.config, resolved.data, resolved.checkpoint
-        load, new = self.system.load, self.build_model
-        model = new(config, data) if checkpoint is None else load(checkpoint.path)
+        if checkpoint is None:
+            model = self.build_model(config, data)
+        else:
+            model = self.system.load(checkpoint.path)
         if not self.resume:
             warn_unknown(resolved.facts["unknown_rate"], self.job.corpus)
         tokenizer = data.train.tokenizer()

@@ -4,7 +4,7 @@ It keeps only a state of fixed size of the earlier tokens (Hochreiter & Schmidhu
 2014), while attention looks at each of them again. The layers are those of torch. There is dropout
 between them and before the output layer, which has the weights of the word embedding (Zaremba et
 al. 2014). Inside, a batch is one packed row of real tokens, as in BERT. For the layers, the tokens
-are sorted by their place in the sequence.
+are sorted by time step, which is their position in the sequence.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from bertsmith.system.bounds import check_choice
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 MAX_CELLS_PER_TOKEN = 2
-"""Most cells of padded rows for each token."""
+"""Sequences are padded if their table of time steps has at most this many cells for each token."""
 State = Any
 """A layer's state after the earlier tokens: [1, sequences, hidden], or two of these for an LSTM."""
 
@@ -62,10 +62,11 @@ class RecurrentConfig:
 
 
 class TimeOrder:
-    """The tokens of a packed row by their place in the sequence, as recurrent layers read them.
+    """The tokens of a packed row by time step, as recurrent layers read them.
 
-    Layers read padded rows, whose ends change no earlier output. torch computes a PackedSequence of
-    different lengths far slower, so it is used only where most cells would be padding.
+    Layers read padded sequences; padding at their ends changes no earlier output. torch computes a
+    PackedSequence of different lengths far slower, so it is used only where most cells would be
+    padding.
 
     Args:
         is_backward: each sequence is read from its last token to its first.
@@ -74,10 +75,10 @@ class TimeOrder:
     def __init__(
         self, lengths: tuple[int, ...], device: torch.device, *, is_backward: bool = False
     ) -> None:
-        cells, by_time, back, counts = _order_by_time(lengths, is_backward)
-        self._cells, self._by_time, self._back = (
-            send(torch.from_numpy(index), device) for index in (cells, by_time, back)
-        )
+        cells, by_time, from_time, counts = _order_by_time(lengths, is_backward)
+        self._cells = send(torch.from_numpy(cells), device)
+        self._by_time = send(torch.from_numpy(by_time), device)
+        self._from_time = send(torch.from_numpy(from_time), device)
         self._counts = torch.from_numpy(counts)
         self._shape = (len(counts), len(lengths))
         self._is_padded = len(counts) * len(lengths) <= MAX_CELLS_PER_TOKEN * sum(lengths)
@@ -91,13 +92,13 @@ class TimeOrder:
         vectors = hidden.float()
         # Of a plain tensor torch warns that oneDNN has no projections.
         if self._is_padded and not layer.proj_size:
-            places, sequences = self._shape
-            padded = vectors.new_zeros(places * sequences, vectors.shape[1])
-            padded = padded.index_copy(0, self._cells, vectors).view(places, sequences, -1)
+            num_steps, num_sequences = self._shape
+            padded = vectors.new_zeros(num_steps * num_sequences, vectors.shape[1])
+            padded = padded.index_copy(0, self._cells, vectors).view(num_steps, num_sequences, -1)
             output = layer(padded)[0].flatten(0, 1).index_select(0, self._cells)
         else:
             rows = PackedSequence(vectors.index_select(0, self._by_time), self._counts)
-            output = layer(rows)[0].data.index_select(0, self._back)
+            output = layer(rows)[0].data.index_select(0, self._from_time)
         return output.to(hidden.dtype)
 
 
@@ -174,14 +175,16 @@ def select_sequences(state: State, index: Tensor) -> State:
 def _order_by_time(
     lengths: tuple[int, ...], is_backward: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return where a row's tokens stand by their place in the sequence.
+    """Sort the tokens of a packed row by time step, and those of one step by sequence.
 
-    `lengths` never rises. Backward, places count from a sequence's end.
+    Args:
+        lengths: the length of each sequence, the longest first.
+        is_backward: time steps count from the end of a sequence.
 
     Returns:
-        The cell of each token in a table [places, sequences], the tokens in the order of these
-        cells, and the way back, all int64 [tokens]; and the sequences that have a token at each
-        place, int64 [places].
+        Four arrays of int64. The cell of each token in a table [steps, sequences], [tokens]; the
+        tokens in the order of these cells, [tokens]; the inverse of that order, [tokens]; and the
+        number of sequences that have a token at each step, [steps].
 
     >>> [array.tolist() for array in _order_by_time((3, 1))]
     [[0, 2, 4, 1], [0, 3, 1, 2], [0, 2, 3, 1], [2, 1, 1]]
@@ -190,11 +193,12 @@ def _order_by_time(
     """
     all_lengths = np.asarray(lengths, dtype=np.int64)
     starts = np.cumsum(all_lengths) - all_lengths
-    places = np.arange(all_lengths.sum()) - np.repeat(starts, all_lengths)
+    steps = np.arange(all_lengths.sum()) - np.repeat(starts, all_lengths)
     if is_backward:
-        places = np.repeat(all_lengths, all_lengths) - 1 - places
-    cells = places * len(lengths) + np.repeat(np.arange(len(lengths)), all_lengths)
+        steps = np.repeat(all_lengths, all_lengths) - 1 - steps
+    sequences = np.repeat(np.arange(len(lengths)), all_lengths)
+    cells = steps * len(lengths) + sequences
     by_time = np.argsort(cells)
-    back = np.empty_like(by_time)
-    back[by_time] = np.arange(len(by_time))
-    return cells, by_time, back, np.bincount(places)
+    from_time = np.empty_like(by_time)
+    from_time[by_time] = np.arange(len(by_time))
+    return cells, by_time, from_time, np.bincount(steps)

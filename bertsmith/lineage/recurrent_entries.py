@@ -10,14 +10,16 @@ from bertsmith.model.head_names import CLASS_HEADS, TASK_HEADS
 RECURRENT_KEYS: Mapping[str, str | None] = {
     "num_hidden_layers": "num_layers",
     "hidden_dropout_prob": "dropout",
-    **dict.fromkeys(
-        (
-            "num_attention_heads", "intermediate_size", "hidden_act",
-            "attention_probs_dropout_prob", "max_position_embeddings", "type_vocab_size",
-            "initializer_range", "layer_norm_eps", "classifier_dropout",
-        )
-    ),
-}  # fmt: skip
+    "num_attention_heads": None,
+    "intermediate_size": None,
+    "hidden_act": None,
+    "attention_probs_dropout_prob": None,
+    "max_position_embeddings": None,
+    "type_vocab_size": None,
+    "initializer_range": None,
+    "layer_norm_eps": None,
+    "classifier_dropout": None,
+}
 """Fields of `BertConfig` with another name in config.json; None: not stored there."""
 
 

@@ -19,54 +19,59 @@ class RelativeBias:
 
     Args:
         weight: the learned numbers, [buckets, heads].
-        both_sides: whether keys after a query have buckets of their own; if not, they have the
-            bucket of distance 0, and a causal view hides them.
+        bidirectional: whether keys after a query have buckets of their own; if not, they have the
+            bucket of distance 0, and causal attention hides them.
         max_distance: this distance and all larger ones share the last bucket.
     """
 
-    def __init__(self, weight: Tensor, max_distance: int, *, both_sides: bool) -> None:
+    def __init__(self, weight: Tensor, max_distance: int, *, bidirectional: bool) -> None:
         self.weight = weight
         self.max_distance = max_distance
-        self.both_sides = both_sides
-        self._of_blocks: dict[int, Tensor] = {}
+        self.bidirectional = bidirectional
+        self._cache: dict[int, Tensor] = {}  # by the identity of the block
 
     def __call__(self, block: Block) -> Tensor:
         """Return the numbers of a block, [rows or 1, heads, queries, keys].
 
         They are computed for the first layer, and used again by the others.
         """
-        if id(block) not in self._of_blocks:
-            queries, keys = block.queries.cell_columns, block.keys.cell_columns
-            distances = keys[..., None, :] - queries[..., :, None]
-            numbers = bucket(
-                distances, len(self.weight), self.max_distance, both_sides=self.both_sides
-            )
-            index = send(torch.from_numpy(numbers.reshape(-1)), self.weight.device)
-            values = self.weight.index_select(0, index).view(-1, *distances.shape[-2:],
-                                                             self.weight.shape[1])  # fmt: skip
-            self._of_blocks[id(block)] = values.permute(0, 3, 1, 2)
-        return self._of_blocks[id(block)]
+        if id(block) not in self._cache:
+            self._cache[id(block)] = self._compute(block)
+        return self._cache[id(block)]
+
+    def _compute(self, block: Block) -> Tensor:
+        queries, keys = block.queries.cell_columns, block.keys.cell_columns
+        distances = keys[..., None, :] - queries[..., :, None]
+        num_buckets, num_heads = self.weight.shape
+        buckets = bucket(
+            distances, num_buckets, self.max_distance, bidirectional=self.bidirectional
+        )
+        index = send(torch.from_numpy(buckets.reshape(-1)), self.weight.device)
+        values = self.weight.index_select(0, index)
+        return values.view(-1, *distances.shape[-2:], num_heads).permute(0, 3, 1, 2)
 
 
 def bucket(
-    distances: np.ndarray, num_buckets: int, max_distance: int, *, both_sides: bool
+    distances: np.ndarray, num_buckets: int, max_distance: int, *, bidirectional: bool
 ) -> np.ndarray:
     """Return the bucket of each distance, key minus query, int64 of the same shape.
 
-    >>> bucket(np.array([0, -1, -7, -8, -20, -500, 3]), 32, 128, both_sides=True).tolist()
+    >>> bucket(np.array([0, -1, -7, -8, -20, -500, 3]), 32, 128, bidirectional=True).tolist()
     [0, 1, 7, 8, 10, 15, 19]
     """
-    first = np.zeros_like(distances)
-    if both_sides:
+    first_bucket = np.zeros_like(distances)
+    if bidirectional:
         num_buckets //= 2
-        first = (distances > 0) * num_buckets
+        first_bucket = (distances > 0) * num_buckets
         distances = np.abs(distances)
     else:
         distances = np.maximum(-distances, 0)
-    exact = num_buckets // 2
+    num_exact = num_buckets // 2  # buckets of a single distance
     # In fp32, as transformers computes it: at some distances rounding decides the bucket.
-    far = np.maximum(distances, 1).astype(np.float32) / np.float32(exact)
-    scale = np.float32(math.log(max_distance / exact))
-    shared = exact + (np.log(far) / scale * np.float32(num_buckets - exact)).astype(np.int64)
+    ratios = np.maximum(distances, 1).astype(np.float32) / np.float32(num_exact)
+    scale = np.float32(math.log(max_distance / num_exact))
+    num_shared = np.float32(num_buckets - num_exact)
+    shared = num_exact + (np.log(ratios) / scale * num_shared).astype(np.int64)
     shared = np.minimum(shared, num_buckets - 1)
-    return (first + np.where(distances < exact, distances, shared)).astype(np.int64)
+    buckets = np.where(distances < num_exact, distances, shared)
+    return (first_bucket + buckets).astype(np.int64)

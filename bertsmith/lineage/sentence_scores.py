@@ -90,8 +90,8 @@ class SentenceScorer(ABC):
             for group in group_by_length([len(row) for row in rows], TOKENS_AT_ONCE):
                 ids = [np.array(rows[index], dtype=np.int64) for index in group]
                 batch, values = self.log_likelihoods(ids)
-                for place, value in zip(batch.order, values, strict=True):
-                    scores[group[place]] = value
+                for index, value in zip(batch.order, values, strict=True):
+                    scores[group[index]] = value
         return [float(score) for score in scores]
 
 
@@ -113,10 +113,11 @@ class LeftToRightScorer(SentenceScorer):
         batch = pack(rows).to(self.model.device)
         is_last = np.zeros(batch.num_tokens, dtype=bool)
         is_last[np.cumsum(batch.lengths) - 1] = True
-        places = np.flatnonzero(~is_last)
+        positions = np.flatnonzero(~is_last)
         weight = self.model.word.weight
         bias = weight.new_zeros(len(weight))
-        return batch, _sum_each(batch, self.model.encode(batch), weight, bias, places, 1)
+        hidden = self.model.encode(batch)
+        return batch, _sum_log_probs(batch, hidden, weight, bias, positions, 1)
 
 
 class BothSidesScorer(SentenceScorer):
@@ -138,8 +139,8 @@ class BothSidesScorer(SentenceScorer):
         positions = predicting_positions(batch.lengths, is_predicted, is_predicted)
         softmax = self.model.softmax
         both = [
-            _sum_each(batch, hidden, softmax.weight, softmax.bias, places, direction.step)
-            for hidden, places, direction in zip(
+            _sum_log_probs(batch, hidden, softmax.weight, softmax.bias, predicting, direction.step)
+            for hidden, predicting, direction in zip(
                 self.model.encode(batch), positions, DIRECTIONS, strict=True
             )
         ]
@@ -161,28 +162,28 @@ def load_sentence_scorer(
     """
     directory = find_checkpoint(path)
     is_elmo = read_model_type(directory) == "elmo"
-    least = 3 if is_elmo else 2
-    if max_length is not None and max_length < least:
-        raise SettingError("max_length", max_length, f"{least} or more")
+    min_length = 3 if is_elmo else 2
+    if max_length is not None and max_length < min_length:
+        raise SettingError("max_length", max_length, f"{min_length} or more")
     if not is_elmo:
         return LeftToRightScorer(TextGenerator.load(directory, device), max_length)
     target = select_device(device)
     return BothSidesScorer(load_elmo(directory).to(target), load_tokenizer(directory), max_length)
 
 
-def _sum_each(
-    batch: Batch, hidden: Tensor, weight: Tensor, bias: Tensor, places: np.ndarray, step: int
+def _sum_log_probs(
+    batch: Batch, hidden: Tensor, weight: Tensor, bias: Tensor, positions: np.ndarray, step: int
 ) -> np.ndarray:
-    """Sum the log-probabilities of the tokens that are predicted at `places`, for each sequence.
+    """Sum the log-probabilities of the tokens that `positions` predict, for each sequence.
 
     Args:
-        step: the distance from a place to the token that is predicted there, 1 or -1.
+        step: the distance from a position to the token that it predicts, 1 or -1.
 
     Returns:
         The sums, fp64 [sequences].
     """
-    indices = torch.from_numpy(places).to(hidden.device)
+    indices = torch.from_numpy(positions).to(hidden.device)
     labels = batch.input_ids.index_select(0, indices + step)
     values = token_log_probs(hidden.index_select(0, indices), weight, bias, labels)
-    sequence = np.repeat(np.arange(batch.num_sequences), batch.lengths)[places]
+    sequence = np.repeat(np.arange(batch.num_sequences), batch.lengths)[positions]
     return np.bincount(sequence, values.double().cpu().numpy(), minlength=batch.num_sequences)

@@ -31,10 +31,10 @@ class TokenRow:
 
     @cached_property
     def position_ids(self) -> Tensor:
-        """The place of each token in its sequence, int64 [tokens]."""
+        """The position of each token in its sequence, int64 [tokens]."""
         starts = np.cumsum(self.lengths) - self.lengths
-        places = np.arange(sum(self.lengths)) - np.repeat(starts, self.lengths)
-        return send(torch.from_numpy(places), self.input_ids.device)
+        positions = np.arange(sum(self.lengths)) - np.repeat(starts, self.lengths)
+        return send(torch.from_numpy(positions), self.input_ids.device)
 
     @cached_property
     def packed(self) -> PackedRow:

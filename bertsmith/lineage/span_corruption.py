@@ -45,14 +45,18 @@ def corrupt(
     length = len(ids)
     num_missing = min(max(round(length * DENSITY), 1), max(length - 1, 1))
     num_kept = length - num_missing
-    num_spans = max(min(round(num_missing / MEAN_SPAN), num_kept, NUM_SENTINELS), 1)
-    kept = _draw_lengths(num_kept, num_spans, rng)
-    missing = _draw_lengths(num_missing, num_spans, rng)
-    bounds = np.cumsum(np.stack([kept, missing], axis=1).ravel())[:-1]
-    parts = np.split(ids, bounds)
-    sentinels = first_sentinel - np.arange(num_spans)
-    source = [part for pair in zip(parts[::2], sentinels[:, None], strict=True) for part in pair]
-    target = [part for pair in zip(sentinels[:, None], parts[1::2], strict=True) for part in pair]
+    num_gaps = max(min(round(num_missing / MEAN_SPAN), num_kept, NUM_SENTINELS), 1)
+    kept_lengths = _draw_lengths(num_kept, num_gaps, rng)
+    gap_lengths = _draw_lengths(num_missing, num_gaps, rng)
+    # Kept spans and gaps take turns.
+    ends = np.cumsum(np.stack([kept_lengths, gap_lengths], axis=1).ravel())
+    spans = np.split(ids, ends[:-1])
+    source: list[np.ndarray] = []
+    target: list[np.ndarray] = []
+    for number, (kept, gap) in enumerate(zip(spans[::2], spans[1::2], strict=True)):
+        sentinel = np.array([first_sentinel - number])
+        source += [kept, sentinel]
+        target += [sentinel, gap]
     return np.concatenate(source).astype(np.int64), np.concatenate(target).astype(np.int64)
 
 
@@ -64,10 +68,10 @@ def restore(source: np.ndarray, target: np.ndarray, first_sentinel: int) -> np.n
 
     starts = np.flatnonzero(are_sentinels(target))
     gaps = {int(span[0]): span[1:] for span in np.split(target, starts)[1:]}
-    places = np.flatnonzero(are_sentinels(source))
-    parts = [source[: places[0]]]
-    for place, end in pairwise([*places.tolist(), len(source)]):
-        parts += [gaps[int(source[place])], source[place + 1 : end]]
+    positions = np.flatnonzero(are_sentinels(source)).tolist()
+    parts = [source[: positions[0]]]
+    for position, end in pairwise([*positions, len(source)]):
+        parts += [gaps[int(source[position])], source[position + 1 : end]]
     return np.concatenate(parts).astype(np.int64)
 
 
@@ -95,13 +99,12 @@ class SpanCorruption(CorpusObjective[T5, SourceTarget]):
         self, rows: Sequence[TextWindow], step_indices: Sequence[int], key: tuple[int, ...]
     ) -> SourceTarget:
         """Cut gaps into rows, and pack sources and targets, each with the end token."""
-        pairs = [
-            corrupt(row.ids, self._first_sentinel, row_generator(key, place))
-            for row, place in zip(rows, step_indices, strict=True)
-        ]
-        sources, targets = (
-            [[*ids.tolist(), self._end_id] for ids in side] for side in zip(*pairs, strict=True)
-        )
+        sources, targets = [], []
+        for row, number in zip(rows, step_indices, strict=True):
+            rng = row_generator(key, number)
+            source, target = corrupt(row.ids, self._first_sentinel, rng)
+            sources.append([*source.tolist(), self._end_id])
+            targets.append([*target.tolist(), self._end_id])
         return SourceTarget.of(sources, targets, self._start_id, step_indices)
 
     def counts(self, batch: SourceTarget) -> dict[str, int]:

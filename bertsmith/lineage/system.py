@@ -163,7 +163,7 @@ SYSTEMS = {
         load_elmo,
         save_elmo,
         BidirectionalLanguageModelling,
-        Elmo.spell,
+        Elmo.set_characters,
     ),
     "t5": System("t5", T5Settings, new_t5_config, T5, load_t5, save_t5, SpanCorruption),
 }

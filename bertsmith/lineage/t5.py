@@ -290,9 +290,9 @@ class T5(EncoderDecoder):
             if isinstance(module, parts):
                 module.dropout_prob = dropout
 
-    def _bias(self, embedding: nn.Embedding, *, both_sides: bool) -> RelativeBias:
+    def _bias(self, embedding: nn.Embedding, *, bidirectional: bool) -> RelativeBias:
         distance = self.config.relative_attention_max_distance
-        return RelativeBias(embedding.weight, distance, both_sides=both_sides)
+        return RelativeBias(embedding.weight, distance, bidirectional=bidirectional)
 
     def _embed(self, input_ids: Tensor) -> Tensor:
         return fill_up(dropout(self.word(input_ids), self.config.dropout_rate, self.training))
@@ -304,7 +304,7 @@ class T5(EncoderDecoder):
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
         set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids)
-        bias = self._bias(self.encoder_bias, both_sides=True)
+        bias = self._bias(self.encoder_bias, bidirectional=True)
         view = PackedView(source.packed, source.packed, bias=bias, by_length=source.by_length)
         for layer in self.encoder:
             hidden = layer(hidden, view)
@@ -329,7 +329,7 @@ class T5(EncoderDecoder):
         """
         set_dropout_sequences(target.lengths, step_indices)
         hidden = self._embed(target.input_ids)
-        bias = self._bias(self.decoder_bias, both_sides=False)
+        bias = self._bias(self.decoder_bias, bidirectional=False)
         view = PackedView(
             target.packed, target.packed, CAUSAL, bias=bias, by_length=source.by_length
         )
@@ -346,7 +346,7 @@ class T5(EncoderDecoder):
         source: SourceCache,
     ) -> Tensor:
         target.read(lengths)
-        target.bias = self._bias(self.decoder_bias, both_sides=False)
+        target.bias = self._bias(self.decoder_bias, bidirectional=False)
         hidden = self._embed(input_ids)
         source_view = source.view(lengths)
         layers = zip(self.decoder, target.views_for(len(self.decoder)), source.layers, strict=True)

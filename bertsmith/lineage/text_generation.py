@@ -80,14 +80,14 @@ class TextGenerator:
         self,
         texts: Sequence[str],
         max_new_tokens: int | None = None,
-        choice: Sampling | BeamSearch | None = None,
+        decoding: Sampling | BeamSearch | None = None,
     ) -> list[Continuation]:
         """Continue each text by at most `max_new_tokens` tokens; an empty text begins a new one.
 
         Args:
             max_new_tokens: by default `NEW_TOKENS`, or as many as the model can read after each
                 text.
-            choice: as `generate` takes it; by default the likeliest token each time.
+            decoding: as `generate` takes it; by default the likeliest token each time.
 
         Raises:
             InputError: a text is so long that the model cannot read so many new tokens after it.
@@ -95,7 +95,7 @@ class TextGenerator:
         prompts = [self.encode_prompt(text) for text in texts]
         if max_new_tokens is None:
             max_new_tokens = self._room_after(max(map(len, prompts), default=0))
-        answers = generate(self.model, prompts, max_new_tokens, choice)
+        answers = generate(self.model, prompts, max_new_tokens, decoding)
         return [
             self._describe(prompt, new_ids)
             for prompt, new_ids in zip(prompts, answers, strict=True)

@@ -25,7 +25,7 @@ class TextWindow:
 
 
 class TextWindows:
-    """The rows of a split: windows of at most `length` tokens around places in random order.
+    """The rows of a split: windows of at most `length` tokens around positions in random order.
 
     Args:
         seed: determines the order, which differs between epochs.
@@ -49,7 +49,8 @@ class TextWindows:
     def read(self, first_row: int, num_rows: int) -> Iterator[TextWindow]:
         """Read the text of `num_rows` rows from `first_row` on."""
         spans = self.locate(first_row, num_rows)
-        are_starts, are_ends = map(self._are_between_documents, (spans.starts, spans.ends))
+        are_starts = self._are_between_documents(spans.starts)
+        are_ends = self._are_between_documents(spans.ends)
         for start, end, is_start, is_end in zip(
             spans.starts.tolist(),
             spans.ends.tolist(),
@@ -60,10 +61,13 @@ class TextWindows:
             ids = self.corpus.token_ids(start, end).astype(np.int64)
             yield TextWindow(ids, is_start, is_end)
 
-    def _are_between_documents(self, places: np.ndarray) -> np.ndarray:
-        """Return whether a document begins, or the last one ends, at each place."""
-        sentences = np.searchsorted(self.corpus.sentence_starts, places)
+    def _are_between_documents(self, positions: np.ndarray) -> np.ndarray:
+        """Return for each position whether a document begins there, or the last one ends.
+
+        Args:
+            positions: indices of tokens in the split, int64 [positions].
+        """
+        sentences = np.searchsorted(self.corpus.sentence_starts, positions)
         documents = np.searchsorted(self.corpus.document_starts, sentences)
-        return (self.corpus.sentence_starts[sentences] == places) & (
-            self.corpus.document_starts[documents] == sentences
-        )
+        begins_sentence = self.corpus.sentence_starts[sentences] == positions
+        return begins_sentence & (self.corpus.document_starts[documents] == sentences)

@@ -39,12 +39,12 @@ class TextWriter:
         self,
         texts: Sequence[str],
         max_new_tokens: int = 128,
-        choice: Sampling | BeamSearch | None = None,
+        decoding: Sampling | BeamSearch | None = None,
     ) -> list[str]:
         """Write a text of at most `max_new_tokens` tokens from each of `texts`.
 
         Args:
-            choice: as `continue_sequences` takes it; by default the likeliest token each time.
+            decoding: as `continue_sequences` takes it; by default the likeliest token each time.
 
         Raises:
             InputError: a text is longer than the model reads; names its number, from 1.
@@ -63,7 +63,7 @@ class TextWriter:
         for first in range(0, len(order), WRITTEN_AT_ONCE):
             chosen = order[first : first + WRITTEN_AT_ONCE]
             written = write_targets(
-                self.model, [sources[i] for i in chosen], max_new_tokens, choice
+                self.model, [sources[i] for i in chosen], max_new_tokens, decoding
             )
             for i, ids in zip(chosen, written, strict=True):
                 # A T5 may write tokens that its tokenizer lacks, such as sentinels.

@@ -47,7 +47,8 @@ class EncodedPairs:
     @property
     def num_tokens(self) -> list[int]:
         """The number of tokens of each pair, source and target together."""
-        return [len(s) + len(t) for s, t in zip(self.sources, self.targets, strict=True)]
+        pairs = zip(self.sources, self.targets, strict=True)
+        return [len(source) + len(target) for source, target in pairs]
 
     def digest(self) -> str:
         """Compute a SHA-256 of the ids."""
@@ -165,7 +166,8 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
     def resized(self, batch_size: int, eval_rows: int) -> Self:
         """Return a copy with other numbers of pairs in a step and in an evaluation."""
         other = copy.copy(self)
-        other.batch_size, other.eval_rows = batch_size, eval_rows
+        other.batch_size = batch_size
+        other.eval_rows = eval_rows
         return other
 
     def num_micro_batches(self, step: int) -> int:
@@ -173,21 +175,23 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
 
     def micro_batch(self, step: int, index: int) -> SourceTarget:
         first = index * self.micro_batch_size
-        places = range(first, min(first + self.micro_batch_size, self.batch_size))
+        step_indices = range(first, min(first + self.micro_batch_size, self.batch_size))
         begin = (step - 1) * self.batch_size
-        numbers = [self._number(begin + place) for place in places]
-        return self._collate(self.train, numbers, places)
+        numbers = [self._number(begin + step_index) for step_index in step_indices]
+        return self._collate(self.train, numbers, step_indices)
 
     def _number(self, position: int) -> int:
         """Return the index of the pair at a position of the endless sequence of shuffled epochs."""
-        epoch, place = divmod(position, len(self.train))
-        if epoch not in self._orders:
+        epoch, index = divmod(position, len(self.train))
+        order = self._orders.get(epoch)
+        if order is None:
             order = np.random.default_rng([self.seed, epoch]).permutation(len(self.train))
             # The epoch before is kept, too: another thread may need it at the same time.
-            self._orders = {**{e: o for e, o in self._orders.items() if e == epoch - 1},
-                            epoch: order}  # fmt: skip
-            return int(order[place])
-        return int(self._orders[epoch][place])
+            orders = {epoch: order}
+            if (previous := self._orders.get(epoch - 1)) is not None:
+                orders[epoch - 1] = previous
+            self._orders = orders
+        return int(order[index])
 
     def _collate(
         self, pairs: EncodedPairs, numbers: Sequence[int], step_indices: Sequence[int] = ()
@@ -238,7 +242,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
     def describe(self, step: int) -> str:
         """List the rows of a step's pairs, for messages."""
         begin = (step - 1) * self.batch_size
-        numbers = [self._number(begin + place) for place in range(self.batch_size)]
+        numbers = [self._number(begin + index) for index in range(self.batch_size)]
         return f"{self.train.name}, rows " + ", ".join(str(self.train.rows[n]) for n in numbers)
 
     def identity(self) -> Mapping[str, Any]:

@@ -261,11 +261,12 @@ def score_pairs(
     if max_length is not None and max_length < 2:
         raise SettingError("max_length", max_length, "2 or more")
     longest = sys.maxsize if model.longest is None else model.longest
-    most = longest if max_length is None else min(max_length, longest)
-    larger = "" if most == longest else f"Give a larger {option('max_length')}, or "
-    shorter = f"{'shorten' if larger else 'Shorten'} the text, or leave the row out."
+    limit_of_tokens = longest if max_length is None else min(max_length, longest)
+    advice = "Shorten the text, or leave the row out."
+    if limit_of_tokens < longest:
+        advice = f"Give a larger {option('max_length')}, or shorten the text, or leave the row out."
     pairs = encode_pairs(
-        reader, tokenizer, model.end_id, most, limit=limit, advice=larger + shorter
+        reader, tokenizer, model.end_id, limit_of_tokens, limit=limit, advice=advice
     )
     objective = Translation(pairs, pairs, model.start_id, batch_size=1, eval_rows=len(pairs))
     with reading(model):
@@ -278,20 +279,20 @@ def score_pairs(
 
 
 def score_writing(
-    model: EncoderDecoder, pairs: EncodedPairs, at_most: int = MAX_SCORED
+    model: EncoderDecoder, pairs: EncodedPairs, max_pairs: int = MAX_SCORED
 ) -> dict[str, float]:
-    """Write targets of up to `at_most` pairs, each time with the likeliest token, and compare them.
+    """Write the targets of the first pairs by greedy decoding, and compare them with the table's.
 
-    `exact_match` is the share of written targets that equal the given ones token for token.
+    `exact_match` is the share of written targets that equal those of the table token for token.
     """
     longest = max(map(len, pairs.targets))
     num_right = 0
-    pairs = pairs.first(at_most)
+    pairs = pairs.first(max_pairs)
     for first in range(0, len(pairs), WRITTEN_AT_ONCE):
-        chosen = slice(first, first + WRITTEN_AT_ONCE)
-        written = write_targets(model, pairs.sources[chosen], longest)
-        targets = pairs.targets[chosen]
-        num_right += sum(list(w) == list(t) for w, t in zip(written, targets, strict=True))
+        batch = slice(first, first + WRITTEN_AT_ONCE)
+        written = write_targets(model, pairs.sources[batch], longest)
+        for answer, target in zip(written, pairs.targets[batch], strict=True):
+            num_right += list(answer) == list(target)
     return {"exact_match": num_right / len(pairs), "num_examples": len(pairs)}
 
 

@@ -34,7 +34,7 @@ def model(objective):
     filters = ((1, 3), (2, 5), (3, 7))
     config = ElmoConfig(tokenizer.vocab_size, 13, 2, 19, filters, character_size=4)
     model = Elmo(config)
-    model.spell(tokenizer)
+    model.set_characters(tokenizer)
     return model.eval()
 
 

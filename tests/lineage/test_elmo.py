@@ -45,7 +45,7 @@ def build_model(**changes):
     model = Elmo(ElmoConfig(tokenizer.vocab_size, **SHAPE | changes))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
-    model.spell(tokenizer)
+    model.set_characters(tokenizer)
     return model.eval()
 
 
@@ -160,7 +160,7 @@ def test_new_vectors_of_pieces_differ_as_much_as_embeddings_of_torch():
     tokenizer = tiny_wordpiece()
     torch.manual_seed(0)
     model = Elmo(new_elmo_config(ElmoSettings("tiny"), tokenizer))
-    model.spell(tokenizer)
+    model.set_characters(tokenizer)
     assert 0.5 < model.compute_piece_vectors().std(0).mean() < 2
 
 

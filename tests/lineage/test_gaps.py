@@ -49,7 +49,7 @@ def systems(tokenizer):
     elmo = Elmo(
         ElmoConfig(size, 36, 2, 36, filters=((1, 11), (2, 13)), character_size=5, **ids)
     ).eval()
-    elmo.spell(tokenizer)
+    elmo.set_characters(tokenizer)
     return {
         "elmo": elmo,
         "gpt": Gpt(gpt).eval(),

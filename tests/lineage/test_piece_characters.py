@@ -11,7 +11,7 @@ from bertsmith.lineage.piece_characters import (
     PIECE_END,
     TEXT_BEGIN,
     TEXT_END,
-    spell_pieces,
+    piece_characters,
 )
 
 
@@ -27,7 +27,7 @@ def text_of(row):
 def test_pieces_of_a_text_spell_it(kind):
     """The numbers are those of the paper's code: 262, of which 0 is for rows without a piece."""
     tokenizer = TINY[kind]()
-    table = spell_pieces(tokenizer, 50)
+    table = piece_characters(tokenizer, 50)
     assert table.shape == (tokenizer.vocab_size, 50)
     assert table.min() >= 1 and table.max() == PADDING == NUM_CHARACTERS - 1
     text = "runs 漢字 the river"
@@ -39,7 +39,7 @@ def test_pieces_of_a_text_spell_it(kind):
 
 def test_the_tokens_around_a_text_are_characters_of_their_own():
     tokenizer = tiny_wordpiece()
-    table = spell_pieces(tokenizer, 7)
+    table = piece_characters(tokenizer, 7)
     for id_, character in ((tokenizer.cls_id, TEXT_BEGIN), (tokenizer.sep_id, TEXT_END)):
         expected = [PIECE_BEGIN, character, PIECE_END, *[PADDING] * 4]
         np.testing.assert_array_equal(table[id_], expected)
@@ -49,5 +49,5 @@ def test_the_tokens_around_a_text_are_characters_of_their_own():
 
 def test_long_pieces_are_cut():
     tokenizer = tiny_wordpiece()
-    table = spell_pieces(tokenizer, 5)
+    table = piece_characters(tokenizer, 5)
     assert text_of(table[tokenizer.token_to_id("river")]) == b"riv"

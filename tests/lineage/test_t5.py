@@ -139,7 +139,7 @@ def test_buckets_are_theirs(both_sides, buckets, distance):
     expected = T5Attention._relative_position_bucket(
         torch.from_numpy(distances), both_sides, buckets, distance
     )
-    found = bucket(distances, buckets, distance, both_sides=both_sides)
+    found = bucket(distances, buckets, distance, bidirectional=both_sides)
     assert found.tolist() == expected.tolist()
 
 
