@@ -26,7 +26,7 @@ from opened_files import OpenedFiles
 
 from bertsmith.model import int8
 from bertsmith.model.attention_paths import ATTENTION_LENGTHS, measured_paths
-from bertsmith.system import hardware, measurements
+from bertsmith.system import hardware, matrix_products, measurements
 from bertsmith.system.cores import available_cores
 from bertsmith.system.matrix_products import ProductSpeeds, threads_key
 
@@ -36,9 +36,11 @@ MAX_THREADS = 16
 """Largest number of threads for which there are stored measurements."""
 CACHE_KEY = "computing/choices"
 """Key in pytest's cache of the choices that each test asked for."""
-ASKED = frozenset({"attention", "precision", "threads"})
-"""What a test may ask for: the path of attention or another measurement, the precision `auto`, and
-the number of threads for a training that names none."""
+ASKED = frozenset({"attention", "precision", "threads", "packing"})
+"""What a test may ask for: the path of attention or another measurement, the precision `auto`, the
+number of threads for a training that names none, and whether oneDNN packs weights."""
+OPTIONS = {"--precision": "precision", "--threads": "threads"}
+"""Options with which the line of a program names a choice, instead of asking for it."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,16 @@ class Choices:
     """A test that asked for one of these is repeated with `--only-computing`."""
 
 
-# Tests that name their precision compute with fused attention as the last two kinds already.
+# Each choice is made in another way by at least one kind that repeats the tests which ask for it.
 CHOICES = {
     "fp32-explicit": Choices("fp32", "explicit"),
     "bf16-fused": Choices("bf16", "fused", repeated=frozenset({"precision"})),
     "bf16-explicit-2": Choices(
         "bf16", "explicit", threads=2, repeated=frozenset({"precision", "threads"})
     ),
-    "fp32-fused-unpacked": Choices("fp32", "fused", has_onednn=False),
+    "fp32-fused-unpacked": Choices(
+        "fp32", "fused", has_onednn=False, repeated=frozenset({"packing"})
+    ),
     "fp32-fused": Choices("fp32", "fused"),
 }
 USES = [
@@ -117,6 +121,8 @@ class ComputingPlugin:
         self.asked_in_fixtures: dict[Any, set[str]] = {}
         self.fixtures: list[Any] = []
         """The fixtures that are being set up, each for the one before."""
+        self.asked_of_programs: set[str] = set()
+        """Choices that the programs which this test has started do not name in their lines."""
         self.item: pytest.Item | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="bertsmith-tests-"))
         os.environ["XDG_CACHE_HOME"] = str(self.folder)
@@ -134,6 +140,8 @@ class ComputingPlugin:
         )
         int8.measured_products = self.noting("precision", int8.measured_products)
         hardware.usable_threads = self.noting("threads", hardware.usable_threads)
+        for module in (int8, matrix_products):
+            module.has_onednn = self.noting("packing", module.has_onednn)
 
     def watch_other_processes(self) -> OpenedFiles | None:
         """Give this process a copy of the measurements, and watch who opens the original."""
@@ -170,23 +178,27 @@ class ComputingPlugin:
             self.asked.setdefault(self.item.nodeid, set()).update(choices)
 
     def note_event(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note the test and fixtures that read measurements."""
+        """Note the test and fixtures that read measurements, and programs that are started."""
         if event == "open" and str(args[0]).endswith(measurements.CACHE_NAME):
             self.note("attention")
-        if event == "subprocess.Popen" and self.opened_files is None:
-            self.note(*ASKED)
+        if event == "subprocess.Popen":
+            asked = ASKED - {choice for option, choice in OPTIONS.items() if option in args[1]}
+            self.asked_of_programs |= asked
+            if self.opened_files is None:
+                self.note(*asked)
 
     def note_other_processes(self) -> None:
         """Note the test and fixtures if another process has read measurements for them."""
         if self.opened_files is not None and (
             measurements.CACHE_NAME in self.opened_files.take_names()
         ):
-            self.note(*ASKED)
+            self.note(*(self.asked_of_programs or ASKED))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.item = item
         self.ran.add(item.nodeid)
+        self.asked_of_programs = set()
         measured_paths.cache_clear()  # otherwise only the first test would read the measurements
         try:
             return (yield)

@@ -1,0 +1,65 @@
+"""Which choices a test asks for is noted, also by the programs that it starts."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from computing import ASKED
+
+from bertsmith.model.attention_paths import attention_path
+from bertsmith.model.int8 import can_prepack
+from bertsmith.system.compute import Compute
+from bertsmith.system.hardware import compute_settings, select_precision
+from bertsmith.system.measurements import CACHE_NAME
+
+CPU = torch.device("cpu")
+
+
+def train(threads):
+    with compute_settings(Compute(device="cpu", precision="fp32", threads=threads)):
+        pass
+
+
+@pytest.fixture
+def asked(request):
+    """The choices that this test has asked for."""
+    plugin = request.config.pluginmanager.get_plugin("computing")
+
+    def asked():
+        plugin.note_other_processes()
+        return plugin.asked.get(request.node.nodeid, set())
+
+    return asked
+
+
+@pytest.mark.parametrize("ask, choices", [
+    (lambda: select_precision("fp32", CPU), set()),
+    (lambda: select_precision("auto", CPU), {"attention", "precision"}),
+    (lambda: attention_path(torch.float32, False, 32), {"attention"}),
+    (lambda: train(threads=1), {"attention"}),
+    (lambda: train(threads=None), {"attention", "threads"}),
+    (can_prepack, {"packing"}),
+], ids=["named", "auto", "attention", "threads named", "threads", "packing"])  # fmt: skip
+def test_choices_are_noted(asked, ask, choices):
+    ask()
+    assert asked() == choices
+
+
+@pytest.mark.parametrize("words, named", [
+    ([], set()), (["--precision", "fp32", "--threads", "1"], {"precision", "threads"}),
+], ids=["nothing", "options"])  # fmt: skip
+def test_a_program_that_reads_measurements_asks_for_what_its_line_does_not_name(
+    asked, words, named
+):
+    path = Path(os.environ["XDG_CACHE_HOME"]) / "bertsmith" / CACHE_NAME
+    subprocess.run([sys.executable, "-c", f"open({str(path)!r})", *words], check=True)
+    assert asked() == ASKED - named
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell who opens a file")
+def test_another_program_asks_for_nothing(asked):
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    assert asked() == set()
