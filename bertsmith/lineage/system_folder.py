@@ -47,6 +47,9 @@ class FolderMap(Generic[ModelT]):
     """Removes copies of weights, and gives the others the names that `save_system` writes."""
     is_turned: Callable[[str], bool] = lambda name: False
     """Returns whether the folder stores the matrix of this name as [inputs, outputs]."""
+    factor: Callable[[str, Any], float] = lambda name, config: 1.0
+    """Returns our weight divided by the folder's weight of this name: a power of two, so that
+    nothing is rounded."""
     written: Mapping[str, Any] | None = None
     """Further entries to write into config.json."""
     shape_of: Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]] = (
@@ -89,13 +92,15 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     for name, tensor in state.items():
         names = folder_map.their_names(name)
         parts = [_turned(folder_map, theirs, tensors[theirs]) for theirs in names]
+        factors = [folder_map.factor(theirs, config) for theirs in names]
         for theirs, part in zip(names, parts, strict=True):
             if part.shape != (tensor.shape[0] // len(names), *tensor.shape[1:]):
                 raise CheckpointError(
                     f"{directory}: {theirs} has the shape {list(tensors[theirs].shape)}, which "
                     "does not fit config.json. Copy both again from one model."
                 )
-        values[name] = torch.cat(parts).float().contiguous()
+        scaled = [part.float() * factor for part, factor in zip(parts, factors, strict=True)]
+        values[name] = torch.cat(scaled).contiguous()
     model.load_state_dict(values, assign=True)
     return model.eval()
 
@@ -127,7 +132,7 @@ def save_system(
     for name, tensor in model.state_dict().items():
         names = folder_map.their_names(name)
         for theirs, part in zip(names, tensor.float().chunk(len(names)), strict=True):
-            tensors[theirs] = _turned(folder_map, theirs, part)
+            tensors[theirs] = _turned(folder_map, theirs, part / folder_map.factor(theirs, config))
     write_safetensors(directory / "model.safetensors", tensors)
     with recording_sums(directory, CONFIG_FILE):
         settings = {

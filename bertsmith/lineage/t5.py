@@ -7,6 +7,12 @@ number for each head and distance is added to the scores (`relative_bias.py`).
 
 Version 1.0 has ReLU, and its output layer is the embedding, with outputs scaled by d^-0.5. Version
 1.1 has a gated GELU and an output layer of its own.
+
+T5 was trained with Adafactor, whose steps are proportional to the size of the weights. Our
+optimizer is AdamW, which changes all weights by about the learning rate. So weights that are much
+larger or smaller than others would learn too slowly or too fast: new embeddings are small here, and
+the weights of queries have a factor (`T5Config.query_factor`). Without these, a small T5 predicts
+nothing but token frequencies for hundreds of steps (benchmarks/lineage.md).
 """
 
 import math
@@ -33,6 +39,9 @@ from bertsmith.system.bounds import check_choice
 SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads",
          "relative_attention_max_distance")  # fmt: skip
 """Fields that are whole numbers above 0."""
+EMBEDDING_STD = 0.05
+"""Standard deviation of new embeddings. Each part of a layer at first adds vectors of about this
+size to them."""
 FEED_FORWARDS = {"relu": ("relu", False), "gated-gelu": ("gelu_new", True)}
 """Activation, and whether there is a gate, by the name in config.json."""
 
@@ -97,6 +106,21 @@ class T5Config:
         """The width of all heads together."""
         return self.num_heads * self.d_kv
 
+    @property
+    def query_factor(self) -> float:
+        """The power of two next to the square root of `d_kv`.
+
+        The query weights of our model are those of its folder times this factor. T5 does not scale
+        scores, so the query weights in a folder are smaller than others, and AdamW would change
+        them by too much.
+        """
+        return 2.0 ** round(math.log2(self.d_kv) / 2)
+
+    @property
+    def query_scale(self) -> float:
+        """The factor of queries before the view, which divides scores by the root of `d_kv`."""
+        return math.sqrt(self.d_kv) / self.query_factor
+
 
 class RootMeanSquareNorm(nn.Module):
     """Divide a vector by the root of its mean square (Zhang & Sennrich 2019)."""
@@ -119,8 +143,7 @@ class T5SelfAttention(nn.Module):
     def __init__(self, config: T5Config) -> None:
         super().__init__()
         self.num_heads, self.dropout_prob = config.num_heads, config.dropout_rate
-        # The view divides scores by the root of the head's width; T5 does not.
-        self.scale = math.sqrt(config.d_kv)
+        self.scale = config.query_scale
         self.qkv = nn.Linear(config.d_model, 3 * config.inner_size, bias=False)
         self.output = nn.Linear(config.inner_size, config.d_model, bias=False)
 
@@ -138,7 +161,7 @@ class T5SourceAttention(nn.Module):
     def __init__(self, config: T5Config) -> None:
         super().__init__()
         self.num_heads, self.dropout_prob = config.num_heads, config.dropout_rate
-        self.scale = math.sqrt(config.d_kv)
+        self.scale = config.query_scale
         self.query = nn.Linear(config.d_model, config.inner_size, bias=False)
         self.key_value = nn.Linear(config.d_model, 2 * config.inner_size, bias=False)
         self.output = nn.Linear(config.inner_size, config.d_model, bias=False)
@@ -258,30 +281,36 @@ class T5(EncoderDecoder):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Draw the weights as the released code does.
+        """Draw the weights.
 
-        Weights of queries have a smaller standard deviation, since scores are not scaled.
+        The matrices inside layers are drawn as in the released code, except that those whose
+        output is added to the embeddings are as much smaller as the embeddings are. In the released
+        code the embeddings have a standard deviation of 1.
         """
-        size, head = self.config.d_model, self.config.d_kv
-        nn.init.normal_(self.word.weight)
+        size = self.config.d_model
+        query_std = (size * self.config.d_kv) ** -0.5 * self.config.query_factor
+        nn.init.normal_(self.word.weight, std=EMBEDDING_STD)
+        if self.config.scale_decoder_outputs:  # the norm's weights undo the scale
+            nn.init.constant_(self.decoder_norm.weight, math.sqrt(size))
         for bias in (self.encoder_bias, self.decoder_bias):
             nn.init.normal_(bias.weight, std=size**-0.5)
         for module in self.modules():
             if isinstance(module, T5SelfAttention):
                 inner = self.config.inner_size
-                nn.init.normal_(module.qkv.weight[:inner], std=(size * head) ** -0.5)
+                nn.init.normal_(module.qkv.weight[:inner], std=query_std)
                 nn.init.normal_(module.qkv.weight[inner:], std=size**-0.5)
             if isinstance(module, T5SourceAttention):
-                nn.init.normal_(module.query.weight, std=(size * head) ** -0.5)
+                nn.init.normal_(module.query.weight, std=query_std)
                 nn.init.normal_(module.key_value.weight, std=size**-0.5)
             if isinstance(module, T5SelfAttention | T5SourceAttention):
-                nn.init.normal_(module.output.weight, std=self.config.inner_size**-0.5)
+                std = EMBEDDING_STD * self.config.inner_size**-0.5
+                nn.init.normal_(module.output.weight, std=std)
             if isinstance(module, T5FeedForward):
                 up = module.up_gate if module.is_gated else module.up
                 nn.init.normal_(up.weight, std=size**-0.5)
-                nn.init.normal_(module.down.weight, std=self.config.d_ff**-0.5)
+                nn.init.normal_(module.down.weight, std=EMBEDDING_STD * self.config.d_ff**-0.5)
         if not self.config.tie_word_embeddings:
-            nn.init.normal_(self.output.weight)
+            nn.init.normal_(self.output.weight, std=EMBEDDING_STD)
 
     def set_dropout(self, dropout: float) -> None:
         self.config = replace(self.config, dropout_rate=dropout)

@@ -126,6 +126,10 @@ def _their_names(name: str) -> tuple[str, ...]:
     return tuple(f"{stack}.block.{number}.{each}.weight" for each in theirs)
 
 
+def _factor(name: str, config: T5Config) -> float:
+    return config.query_factor if name.endswith("Attention.q.weight") else 1.0
+
+
 T5_FOLDER = FolderMap(
     noun="a T5",
     architecture="T5ForConditionalGeneration",
@@ -135,6 +139,7 @@ T5_FOLDER = FolderMap(
     their_names=_their_names,
     read=_without_copies,
     shape_of=_shape_of,
+    factor=_factor,
     written={"is_encoder_decoder": True},
     advice="Load a model that writes, such as a T5ForConditionalGeneration.",
 )

@@ -36,7 +36,7 @@ def settings(tmp_path_factory):
     return RegressSettings(
         model=save_spelling(folder / "lm"), train=write_ratings(folder / "train.csv", 80),
         eval=write_ratings(folder / "eval.csv", 30, seed=1), out=folder / "out", steps=120,
-        max_length=61, learning_rate=1e-2, seed=2, threads=1, device="cpu", precision="fp32",
+        max_length=61, learning_rate=3e-3, seed=2, threads=1, device="cpu", precision="fp32",
     )  # fmt: skip
 
 
