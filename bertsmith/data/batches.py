@@ -127,13 +127,13 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     [[0, 1, 2], [3, 4]]
     """
     groups: list[list[int]] = []
-    room = 0
+    tokens_left = 0
     for index in np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist():
-        if not groups or lengths[index] > room:
+        if not groups or lengths[index] > tokens_left:
             groups.append([])
-            room = max_tokens
+            tokens_left = max_tokens
         groups[-1].append(index)
-        room -= lengths[index]
+        tokens_left -= lengths[index]
     return groups
 
 

@@ -24,8 +24,9 @@ class ConlluParser:
     """Parser of CoNLL-U blocks that also restores the untokenized text.
 
     Args:
-        source_name: the file's name in messages. columns: names or numbers of CoNLL-U's columns for
-        word and label; form and upos if None. labelled: whether labels are read.
+        source_name: the file's name in messages.
+        columns: names or numbers of CoNLL-U's columns for word and label; form and upos if None.
+        labelled: whether labels are read.
     """
 
     def __init__(self, source_name: str, columns: TagColumns, labelled: bool) -> None:
@@ -96,7 +97,8 @@ class ConlluParser:
         return cells
 
     def _label(self, row: int, cells: Sequence[str]) -> str:
-        label, name = cells[self._label_index], CONLLU_FIELDS[self._label_index]
+        label = cells[self._label_index]
+        name = CONLLU_FIELDS[self._label_index]
         if not label or (label == "_" and name not in MAY_BE_EMPTY):
             raise InputError(
                 f"{self.source_name}:{row}: '{name}' of the word '{cells[1]}' is empty. Fix the "

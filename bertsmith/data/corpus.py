@@ -226,7 +226,7 @@ def _same_split(
     documents: EncodedDocuments, is_kept: np.ndarray, is_held_out: np.ndarray
 ) -> Iterator[tuple[EncodedDocuments, Split]]:
     """Yield the kept documents as ranges, each as long as possible, with their split."""
-    kinds = np.where(is_kept, is_held_out, 2)
+    kinds = np.where(is_kept, is_held_out, 2)  # 0: training, 1: held out, 2: left out
     starts = np.flatnonzero(np.diff(kinds, prepend=-1)).tolist()
     for start, end in itertools.pairwise([*starts, len(documents)]):
         if is_kept[start]:
@@ -234,12 +234,12 @@ def _same_split(
 
 
 def _make_blocks(
-    placed: Iterable[tuple[EncodedDocuments, Split]], unk_id: int, report: SourceReport
+    assigned: Iterable[tuple[EncodedDocuments, Split]], unk_id: int, report: SourceReport
 ) -> Iterator[tuple[Split, DocumentBlock]]:
     """Gather documents of the same split until they are worth writing."""
     gathered: dict[Split, list[EncodedDocuments]] = {split: [] for split in SPLITS}
     sizes = dict.fromkeys(SPLITS, 0)
-    for documents, split in placed:
+    for documents, split in assigned:
         sums = sizes[split] + np.cumsum(documents.characters)
         start = 0
         while start < len(documents):
@@ -254,8 +254,8 @@ def _make_blocks(
             gathered[split] = []
             sizes[split] = 0
             start = end
-    for split, rest in gathered.items():
-        yield split, _make_block(rest, unk_id, report)
+    for split, documents_left in gathered.items():
+        yield split, _make_block(documents_left, unk_id, report)
 
 
 def _make_block(

@@ -41,8 +41,8 @@ def separator_hint(kind: str, row: str, before: str = "", *, can_ask: bool = Tru
     """Return a hint that a first row seems to have another separator; empty if it does not.
 
     Args:
-        before: characters that precede a separator in the row. can_ask: whether the user can name
-        another separator.
+        before: characters that precede a separator in the row.
+        can_ask: whether the user can name another separator.
     """
     default = DEFAULT_DELIMITERS.get(kind)
     other = next((char for char in SEPARATORS if char != default and before + char in row), None)

@@ -257,12 +257,13 @@ def select_sources(
 def _accepted(text: str, report: SourceReport) -> Iterator[str]:
     """Yield a text as a document, several if long, none if it is invisible."""
     if not _LETTER_OR_DIGIT.search(text) and not any(map(_is_visible, text)):
-        blank = not text.strip(_ASCII_SPACE)
-        report.skipped["empty_documents" if blank else "control_only_documents"] += 1
+        is_blank = not text.strip(_ASCII_SPACE)
+        report.skipped["empty_documents" if is_blank else "control_only_documents"] += 1
         return
     for earlier_parts, part in enumerate(_cut_long(text)):
         report.documents += 1
-        report.cut.update(["long_documents"] if earlier_parts == 1 else [])
+        if earlier_parts == 1:
+            report.cut["long_documents"] += 1
         yield part
 
 
@@ -288,14 +289,15 @@ def _iter_txt(lines: Lines) -> Iterator[str]:
     size = 0
     is_cut = False
     for line in lines.in_parts():
-        blank = not line.strip(_ASCII_SPACE)
-        if document and (blank or size + len(line) > MAX_DOCUMENT_CHARS):
-            cut.update([] if blank or is_cut else ["long_documents"])
+        is_blank = not line.strip(_ASCII_SPACE)
+        if document and (is_blank or size + len(line) > MAX_DOCUMENT_CHARS):
+            if not is_blank and not is_cut:
+                cut["long_documents"] += 1
             yield "\n".join(document)
             document = []
             size = 0
-            is_cut = not blank
-        if not blank:
+            is_cut = not is_blank
+        if not is_blank:
             document.append(line.rstrip("\r\n"))
             size += len(line) + 1
     if document:

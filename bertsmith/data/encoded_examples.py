@@ -128,9 +128,12 @@ class EncodedExamples:
             rows=rows,
             starts=starts,
             row_targets={name: values[kept_rows] for name, values in self.row_targets.items()},
-            token_targets={n: [v[row] for row in kept_rows] for n, v in self.token_targets.items()},
+            token_targets=self._token_targets_of(kept_rows),
             alignment=[self.alignment[row] for row in kept_rows] if self.alignment else (),
         )
+
+    def _token_targets_of(self, rows: Sequence[int]) -> dict[str, list[Array]]:
+        return {name: [arrays[row] for row in rows] for name, arrays in self.token_targets.items()}
 
     def _spread(self, example: int, max_tokens: int) -> list[int]:
         """Choose evenly spread rows of at most `max_tokens`, the same ones in each part."""
@@ -159,7 +162,7 @@ class EncodedExamples:
             starts=np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
             example_targets={name: v[chosen] for name, v in self.example_targets.items()},
             row_targets={name: values[rows] for name, values in self.row_targets.items()},
-            token_targets={n: [v[row] for row in rows] for n, v in self.token_targets.items()},
+            token_targets=self._token_targets_of(rows),
             alignment=[self.alignment[row] for row in rows] if self.alignment else (),
             num_parts=None if self.num_parts is None else self.num_parts[chosen],
         )
@@ -195,8 +198,9 @@ class EncodedExamples:
         return (sums / np.diff(self.starts)[:, None]).astype(np.float32)
 
     def digest(self) -> str:
-        """Compute the SHA-256 of targets, of all token ids and, if examples have several rows, of
-        the number of rows of each.
+        """Compute the SHA-256 of targets and of all token ids.
+
+        If examples have several rows, it is also that of the number of rows of each.
         """
         digest = hashlib.sha256()
         for targets in (self.example_targets, self.row_targets):

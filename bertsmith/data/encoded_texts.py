@@ -130,12 +130,11 @@ def encode_texts(
         kept_lengths = truncated_lengths(
             lengths, max_length - tokenizer.num_special_tokens(len(parts))
         )
-        row = tokenizer.build_row(
-            [
-                part[:length] if truncation_side == "right" else part[len(part) - length :]
-                for part, length in zip(parts, kept_lengths, strict=True)
-            ]
-        )
+        kept = [
+            part[:length] if truncation_side == "right" else part[len(part) - length :]
+            for part, length in zip(parts, kept_lengths, strict=True)
+        ]
+        row = tokenizer.build_row(kept)
         return row.ids, row.type_ids, sum(lengths) - sum(kept_lengths)
 
     return EncodedTexts.of(starmap(encode, texts))
@@ -199,7 +198,9 @@ def name_type(value: object) -> str:
     if isinstance(value, Number):
         return f"{kind} {value}"
     if isinstance(value, tuple | list):
-        names = [type(item).__name__ for item in value[:3]] + ["..."] * (len(value) > 3)
+        names = [type(item).__name__ for item in value[:3]]
+        if len(value) > 3:
+            names.append("...")
         return f"{kind} of {', '.join(names) or 'nothing'}"
     return kind
 

@@ -58,7 +58,8 @@ class UnitEncoder:
     """Encoder of work units to files, in any process that sees the folder.
 
     Args:
-        folder: holds the units and a copy of the tokenizer. plan: digest of the plan of the units.
+        folder: holds the units and a copy of the tokenizer.
+        plan: digest of the plan of the units.
     """
 
     folder: Path

@@ -230,18 +230,15 @@ class ExampleReader(RecordReader[Example]):
                 label = self._strip(row, label)
             self._check_label_set(row, label)
             return label
-        header = (
-            f", or pass {option('header', 'yes')} if it names the columns"
-            if not self.has_header
-            else ""
-        )
+        header = ""
+        if not self.has_header:
+            header = f", or pass {option('header', 'yes')} if it names the columns"
         advice = (
             "; allowed are 1 and 0, or true and false. Fix the row, or choose other columns with "
             f"{option('label_column')}{header}."
         )
-        if len(cells) < len(
-            names
-        ):  # empty cells are missing, so it is not known which ones they are
+        # Empty cells are missing from `cells`, so it is not known which ones they are.
+        if len(cells) < len(names):
             raise IncompleteRowError(f"{self.locate_row(row)}: a column of labels is empty{advice}")
         flags = {name: text.strip().lower() for name, text in zip(names, cells, strict=True)}
         for name, text in flags.items():
@@ -276,24 +273,25 @@ class ExampleReader(RecordReader[Example]):
             if all(name is None or name in column_names for name in names)
         )
         trained = lowered(self.trained.names.get("text", ()))
-        usual = next(present, ())
+        usual: tuple[str, str | None] | tuple[()] = next(present, ())
         is_as_trained = trained and set(trained) <= set(column_names)
         if not self.is_file and self.pairs is False and None not in usual:
             # Rows from a program: a second text with a usual name is meant to be read.
             is_as_trained = is_as_trained and list(usual[:1]) != trained
         if columns.text_column is not None or is_as_trained:
             usual = ()
-        text, pair = (tuple(filter(None, usual[i : i + 1])) for i in (0, 1))
+        usual_text = usual[:1]
+        usual_pair = tuple(name for name in usual[1:] if name is not None)
         # Rows that `predict` left out for an empty text have no prediction.
         may_lack_text = not self.needs_text and not columns.skip_incomplete
         return [
             ColumnSpec(
-                "text", "text_column", columns.text_column, text,
+                "text", "text_column", columns.text_column, usual_text,
                 is_optional=not self.needs_text, may_be_empty=may_lack_text,
                 may_lack_key=may_lack_text,
             ),
             ColumnSpec(
-                "second text", "pair_column", columns.pair_column, pair,
+                "second text", "pair_column", columns.pair_column, usual_pair,
                 is_optional=not self.pairs,
                 instead=f"name the only text with {option('text_column')}",
             ),

@@ -103,8 +103,8 @@ GLUE_TASKS = (
 
 
 @dataclass(frozen=True)
-class FoundTask:
-    """Task with its files: `root` is the folder of all tasks, `folder` its own."""
+class GlueTaskFiles:
+    """The files of a task: `root` is the folder of all tasks, `folder` the task's own."""
 
     task: GlueTask
     root: Path
@@ -132,7 +132,7 @@ class FoundTask:
         return [(path, name) for name, path in paths.items()]
 
 
-def find_tasks(root: Path, names: Sequence[str] = ()) -> list[FoundTask]:
+def find_tasks(root: Path, names: Sequence[str] = ()) -> list[GlueTaskFiles]:
     """Find the tasks in a folder, all or those named, in the benchmark's order.
 
     A task is there if a folder of its name (`SST-2`, also `sst2`) has train.tsv and an eval file.
@@ -144,23 +144,19 @@ def find_tasks(root: Path, names: Sequence[str] = ()) -> list[FoundTask]:
     if not root.is_dir():
         raise InputError(f"{root}: no such folder. Give the one that holds CoLA, RTE and so on.")
     folders = {plain(entry.name): entry for entry in sorted(root.iterdir()) if entry.is_dir()}
-    tasks = [
-        FoundTask(task, root, folders[plain(task.name)])
-        for task in GLUE_TASKS
-        if plain(task.name) in folders
-    ]
-    tasks = [
-        found_task for found_task in tasks if found_task.train.is_file() and found_task.dev_files()
-    ]
+    tasks: dict[str, GlueTaskFiles] = {}
+    for task in GLUE_TASKS:
+        if plain(task.name) in folders:
+            files = GlueTaskFiles(task, root, folders[plain(task.name)])
+            if files.train.is_file() and files.dev_files():
+                tasks[task.name] = files
     requested = check_task_names(names)
-    if absent := [
-        name for name in requested if name not in {found_task.task.name for found_task in tasks}
-    ]:
+    absent = [name for name in requested if name not in tasks]
+    if absent:
+        mnli_files = f" ({MNLI_FILES})" if "MNLI" in absent else ""
         raise InputError(
-            f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv"
-            f"{f' ({MNLI_FILES})' if 'MNLI' in absent else ''}. Found: "
-            f"{', '.join(found_task.task.name for found_task in tasks) or 'no task'}. Add it, or "
-            f"leave it out of {option('tasks')}."
+            f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv{mnli_files}. Found: "
+            f"{', '.join(tasks) or 'no task'}. Add it, or leave it out of {option('tasks')}."
         )
     if not tasks:
         raise InputError(
@@ -168,9 +164,7 @@ def find_tasks(root: Path, names: Sequence[str] = ()) -> list[FoundTask]:
             f"{', '.join(task.name for task in GLUE_TASKS)}, each with train.tsv and dev.tsv "
             f"({MNLI_FILES}). Give the folder that holds them."
         )
-    return [
-        found_task for found_task in tasks if not requested or found_task.task.name in requested
-    ]
+    return [files for name, files in tasks.items() if not requested or name in requested]
 
 
 def check_task_names(names: Sequence[str]) -> list[str]:

@@ -14,8 +14,13 @@ HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """JSON's escapes of surrogates, which a UTF-8 file cannot hold unescaped."""
 JSON_TYPE_NAMES: Mapping[type, str] = {
-    **{list: "a list", dict: "an object", str: "a string", bool: "true or false"},
-    **{int: "a number", float: "a number", type(None): "null"},
+    list: "a list",
+    dict: "an object",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
 }
 
 
@@ -71,12 +76,13 @@ def without_half_characters(value: Any, source: str) -> Any:
     kept, and its offsets stay valid.
 
     Args:
-        value: what was read. source: the JSON text that it was read from, or more; the value is
-        searched only if the text has an escape of such a half.
+        value: the value that was read.
+        source: the JSON text that it was read from, or more; the value is searched only if the text
+            has an escape of such a half.
 
     Raises:
-        ValueError: two keys of an object become one. RecursionError: lists and objects are nested
-        too deep.
+        ValueError: two keys of an object become one.
+        RecursionError: lists and objects are nested too deep.
     """
     return as_json(value) if ESCAPED_HALF.search(source) else value
 

@@ -58,8 +58,11 @@ def labels_seen_once(examples: Sequence[Example]) -> str | None:
     once = [name for name, count in counts.items() if count == 1]
     if not once:
         return None
-    nouns = f"of {len(counts):,} labels is seen once", f"of {len(counts):,} labels are seen once"
-    return f"{count_noun(len(once), *nouns)} ({list_names(once)}); give more texts with each label"
+    verb = "is" if len(once) == 1 else "are"
+    return (
+        f"{len(once):,} of {len(counts):,} labels {verb} seen once ({list_names(once)}); give more "
+        "texts with each label"
+    )
 
 
 def no_label(names: Sequence[str]) -> str | None:

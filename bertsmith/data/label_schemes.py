@@ -116,7 +116,8 @@ def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
         labels.update(sequence)
         for before, label in pairwise([OUTSIDE, *sequence]):
             part = _part_or_outside(label)
-            if part.type != (earlier := _part_or_outside(before)).type or earlier.role == "O":
+            part_before = _part_or_outside(before)
+            if part.type != part_before.type or part_before.role == "O":
                 first_roles[part.role] += 1
     letters = _letters(labels)
     if letters is None:
@@ -188,10 +189,11 @@ def _mark_spans(matches: Iterable[re.Match[str]], unmatched: Iterable[str]) -> b
     letters = defaultdict(set)
     for match in matches:
         letters[match[2]].add(match[1])
-    is_begun_and_goes_on = any(
-        "B" in type_letters and type_letters & {*"IMEL"} for type_letters in letters.values()
+    later_letters = {"I", "M", "E", "L"}
+    has_long_spans = any(
+        "B" in type_letters and type_letters & later_letters for type_letters in letters.values()
     )
-    return is_begun_and_goes_on or (bool(letters) and all(map(is_filler, unmatched)))
+    return has_long_spans or (bool(letters) and all(map(is_filler, unmatched)))
 
 
 def _part_or_outside(label: str) -> Part:
@@ -286,9 +288,8 @@ def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[
     labels = [OUTSIDE] * num_words
     for span in spans:
         name = f"-{span.label}" if span.label and scheme != "plain" else span.label
-        for index, letter in zip(
-            range(*span[1:]), _span_letters(span, labels, scheme), strict=True
-        ):
+        letters = _span_letters(span, labels, scheme)
+        for index, letter in enumerate(letters, start=span.start):
             labels[index] = letter + name
     return labels
 
@@ -301,9 +302,10 @@ def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | li
     letters = LETTERS[scheme]
     first, inner = letters[0], letters[1]
     if len(letters) == 2:
+        # IOB1 writes B only directly behind another span of the same type.
         touches = span.start > 0 and labels[span.start - 1] != OUTSIDE
-        same = touches and parse_label(labels[span.start - 1]).type == span.label
-        return (first if scheme == "IOB2" or same else inner) + inner * (size - 1)
+        is_same_type = touches and parse_label(labels[span.start - 1]).type == span.label
+        return (first if scheme == "IOB2" or is_same_type else inner) + inner * (size - 1)
     return letters[3] if size == 1 else first + inner * (size - 2) + letters[2]
 
 

@@ -19,7 +19,7 @@ from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
 from bertsmith.data.records import RAGGED, ColumnSpec, find_column, is_repeated
 from bertsmith.data.row_ids import row_ids
 from bertsmith.data.squad import question_format
-from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
+from bertsmith.data.tables import RowFormat, read_rows, read_txt, table_format
 from bertsmith.data.text_files import locate_row
 from bertsmith.errors import InputError
 
@@ -62,8 +62,8 @@ def _by_id(path: Path, key: str) -> dict[str, Any]:
 def _values_of_rows(path: Path, key: str, kind: ObjectFormat) -> Iterator[tuple[str, Any]]:
     for row, record in read_objects(path, kind):
         location = locate_row(path, row)
-        id_, value = (get_value(record, name, object, location) for name in ("id", key))
-        yield str(id_), value
+        id_ = get_value(record, "id", object, location)
+        yield str(id_), get_value(record, key, object, location)
 
 
 def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,9 +99,9 @@ class PredictedLabel:
     """Prediction of a row.
 
     Attributes:
-        label: one label, a number, or several labels (see `label_set`). ordinal: its number in the
-        file of predictions, from 1. row: the line in the gold file if the prediction has it, else
-        0.
+        label: one label, a number, or several labels (see `label_set`).
+        ordinal: its number in the file of predictions, from 1.
+        row: the line in the gold file if the prediction has it, else 0.
         text: the text that it is for, if the prediction has it, else empty.
         ids: its ids by the names of their columns; see `row_ids`.
     """
@@ -176,15 +176,15 @@ def _cells(
         return (_Cell(row, "the line", line) for row, line in lines)
     if kind in ("jsonl", "json", "parquet"):
         return _cells_of_objects(path, kind, columns, text_column)
-    border = delimiter_in(path, kind, delimiter)
-    rows = read_rows(path, kind, delimiter=border, keep_blank=keep_blank)
+    separator = delimiter_in(path, kind, delimiter)
+    rows = read_rows(path, kind, delimiter=separator, keep_blank=keep_blank)
     texts = ((row, [cell_text(cell) for cell in cells]) for row, cells in rows)
     return _cells_of_table(path, kind, texts, columns, text_column)
 
 
 def _cells_of_table(
     path: Path,
-    kind: FoundFormat,
+    kind: RowFormat,
     rows: Iterator[tuple[int, list[str]]],
     columns: Sequence[str],
     text_column: str | None,

@@ -85,9 +85,10 @@ def encode_questions(
             context = question.context
             ids, offsets = locate_tokens(tokenizer, context)
         parts = [tokenizer.encode_ids(question.question), ids]
-        made = make_windows(tokenizer, parts, max_length, stride, windowed=1)
-        rows = made.rows if windowing.long_texts == "window" else made.rows[:1]
-        windows.append(Windows(rows, made.num_cut + made.rows[-1].end - rows[-1].end))
+        all_windows = make_windows(tokenizer, parts, max_length, stride, windowed=1)
+        rows = all_windows.rows if windowing.long_texts == "window" else all_windows.rows[:1]
+        num_unread = all_windows.rows[-1].end - rows[-1].end
+        windows.append(Windows(rows, all_windows.num_cut + num_unread))
         alignment += [
             ContextWindow(row.first, row.start, row.end - row.start, offsets) for row in rows
         ]
@@ -140,7 +141,8 @@ def answer_lengths(
     alone, so passages are tokenized for answers of nearly `exact_from` tokens or more.
     """
     for question in questions:
-        text = next((answer.text for answer in question.answers if answer.start is not None), None)
+        texts = (answer.text for answer in question.answers if answer.start is not None)
+        text = next(texts, None)
         if text is None:
             continue
         length = len(tokenizer.encode_ids(text))

@@ -27,7 +27,7 @@ from bertsmith.data.parquet_classes import with_class_names
 from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
     ASK_FORMAT,
-    FoundFormat,
+    RowFormat,
     TableFormat,
     column_number,
     read_rows,
@@ -253,7 +253,7 @@ class RecordReader(Reader[ExampleT]):
         return name_source(self.source)
 
     @property
-    def file_format(self) -> FoundFormat:
+    def file_format(self) -> RowFormat:
         """Format of the file; jsonl for rows in memory.
 
         Raises:

@@ -59,8 +59,8 @@ class RelatedReader(RecordReader[RelatedTexts]):
     """Lazy reader of text pairs, triples or scored pairs.
 
     Args:
-        source: as for `RecordReader`. kind: the kind of pairs; by default scored pairs if there is
-        a column of scores.
+        source: as for `RecordReader`.
+        kind: the kind of pairs; by default scored pairs if there is a column of scores.
         trained: the columns that the model was trained on.
     """
 
@@ -117,8 +117,9 @@ class RelatedReader(RecordReader[RelatedTexts]):
                 is_optional=self.kind is None and columns.label_column is None,
             ),
         ]  # fmt: skip
-        left_out = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")
-        return [spec for spec in specs if spec.name != left_out]
+        # Scored pairs have no negatives, and other pairs no score.
+        unused = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")
+        return [spec for spec in specs if spec.name != unused]
 
 
 def kind_of(rows: Sequence[RelatedTexts]) -> Kind:

@@ -230,11 +230,12 @@ def _describe_missing(out: Path, plan: BuildPlan, records: Sequence[UnitRecord |
         )
     numbers = sorted({index % plan.shards + 1 for index in missing})
     names = ", ".join(f"{number}/{plan.shards}" for number in numbers[:9])
-    names += f" and {len(numbers) - 9:,} more" * (len(numbers) > 9)
-    is_one = len(numbers) == 1
+    if len(numbers) > 9:
+        names += f" and {len(numbers) - 9:,} more"
+    missing_shards = f"shard {names} is" if len(numbers) == 1 else f"shards {names} are"
     return (
-        f"{out}: {'shard' if is_one else 'shards'} {names} {'is' if is_one else 'are'} not "
-        f"complete ({len(missing):,} of {plan.units:,} parts are missing). Run 'bertsmith corpus "
-        f"build' with {option('shard', f'{numbers[0]}/{plan.shards}')} again; it keeps the parts "
+        f"{out}: {missing_shards} not complete ({len(missing):,} of {plan.units:,} parts are "
+        "missing). Run 'bertsmith corpus build' with "
+        f"{option('shard', f'{numbers[0]}/{plan.shards}')} again; it keeps the parts "
         "that are complete."
     )

@@ -167,9 +167,8 @@ class _ShardWriter:
     def close(self) -> None:
         with ExitStack() as stack:
             for writer in self._files:
-                if (
-                    not writer.file.closed
-                ):  # closed already if this is a second call, after a full disk
+                # A second call, after a full disk, finds the files closed.
+                if not writer.file.closed:
                     stack.enter_context(writer.file)
                     stack.callback(writer.finish)
 
@@ -317,12 +316,12 @@ def _check_files(directory: Path, split: SplitManifest, verify: bool) -> None:
         _check_size(directory / file.name, file)
     if verify:
         with (
-            progress_bar("verifying checksums", sum(file.bytes for file in files)) as done,
+            progress_bar("verifying checksums", sum(file.bytes for file in files)) as bar,
             ThreadPoolExecutor(available_cores()) as pool,  # hashing lets other threads run
         ):
             checks = pool.map(lambda file: _check_sha256(directory / file.name, file), files)
             for file, _ in zip(files, checks, strict=True):
-                done(file.bytes)
+                bar(file.bytes)
 
 
 def _check_size(path: Path, file: ShardFile) -> None:

@@ -34,7 +34,8 @@ class SourceRows:
 
     def num_special_tokens(self, num_texts: int) -> int:
         """Count the tokens around one text or two."""
-        return 1 + sum(map(len, self.pair_words)) * (num_texts == 2)
+        num_pair_tokens = sum(map(len, self.pair_words)) if num_texts == 2 else 0
+        return 1 + num_pair_tokens
 
     def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
         """Build the row of a text, or of a pair, from the ids of each, `[tokens]`."""

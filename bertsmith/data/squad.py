@@ -120,10 +120,10 @@ class QuestionReader(Reader[Question]):
         """
         self._begin()
         file_format = question_format(self.source)
-        waiting: list[Question] = []  # read, but not yet yielded: none says what is right
-        for question in (
-            self._read_squad() if file_format == "squad" else self._read_rows(file_format)
-        ):
+        questions = self._read_squad() if file_format == "squad" else self._read_rows(file_format)
+        # Questions are held back until one has an answer or says that it has none.
+        waiting: list[Question] = []
+        for question in questions:
             self._note(question)
             waiting.append(replace(question, row=self.num_questions))
             if self._is_answered:
@@ -227,12 +227,14 @@ class QuestionReader(Reader[Question]):
         if isinstance(answers, dict) and not self.needs_offsets and "answer_start" not in answers:
             return ({"text": text} for text in self._get(answers, "text", list, location))
         if isinstance(answers, dict):
-            columns = [self._get(answers, key, list, location) for key in ("text", "answer_start")]
-            if len(columns[0]) == len(columns[1]):
-                return ({"text": t, "answer_start": s} for t, s in zip(*columns, strict=True))
+            texts = self._get(answers, "text", list, location)
+            starts = self._get(answers, "answer_start", list, location)
+            if len(texts) == len(starts):
+                pairs = zip(texts, starts, strict=True)
+                return ({"text": text, "answer_start": start} for text, start in pairs)
             raise InputError(
                 f"{self._at(location)}: 'text' and 'answer_start' of 'answers' differ in length "
-                f"({len(columns[0])} and {len(columns[1])}). Fix the question."
+                f"({len(texts)} and {len(starts)}). Fix the question."
             )
         return self._get(record, "answers", list, location)
 

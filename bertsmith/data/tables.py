@@ -27,8 +27,8 @@ from bertsmith.data.text_files import (
 )
 from bertsmith.errors import ConfigError, InputError, option
 
-FoundFormat = Literal["csv", "tsv", "jsonl", "json", "parquet", "xlsx", "txt"]
-TableFormat = Literal["auto", FoundFormat]
+RowFormat = Literal["csv", "tsv", "jsonl", "json", "parquet", "xlsx", "txt"]
+TableFormat = Literal["auto", RowFormat]
 ASK_FORMAT = (
     f"If it is a table by another name, say which: {option('format', 'tsv')} (or csv, jsonl)."
 )
@@ -45,7 +45,7 @@ def table_format(
     delimiter: str | None = None,
     *,
     may_be_lines: bool = False,
-) -> FoundFormat:
+) -> RowFormat:
     """Return a file's format: `chosen`, or by its name; txt for standard input.
 
     Rows in memory are read like jsonl, and a text file with a `delimiter` like csv. Formats without
@@ -99,7 +99,7 @@ def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
 
 def _table_format(
     source: ExampleSource, chosen: TableFormat | None, may_be_lines: bool
-) -> FoundFormat:
+) -> RowFormat:
     if not isinstance(source, Path):
         return "jsonl"
     check_is_file(source)
@@ -108,9 +108,7 @@ def _table_format(
     if source == STANDARD_INPUT:
         return "txt"
     ending = ending_of(source)
-    kind: FoundFormat | None = next(
-        (name for name in get_args(FoundFormat) if name == ending), None
-    )
+    kind: RowFormat | None = next((name for name in get_args(RowFormat) if name == ending), None)
     if kind is None:
         check_not_packed(source)
         how_to_ask = ASK_FORMAT_OF_TEXTS if may_be_lines else ASK_FORMAT
@@ -201,7 +199,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
 
 
 def read_rows(
-    path: Path, kind: FoundFormat, *, delimiter: str | None = None, keep_blank: bool = False
+    path: Path, kind: RowFormat, *, delimiter: str | None = None, keep_blank: bool = False
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows of a csv, tsv or xlsx file; blank rows, without cells, only if `keep_blank`.
 
@@ -217,9 +215,9 @@ def read_rows(
     elif kind == "csv":
         rows = read_csv(path, delimiter_of(kind, delimiter))
     else:
-        border = delimiter_of(kind, delimiter)
+        separator = delimiter_of(kind, delimiter)
         lines = read_txt(path, keep_empty_end=True)
-        rows = ((row, line.split(border) if line else []) for row, line in lines)
+        rows = ((row, line.split(separator) if line else []) for row, line in lines)
     return iter(rows) if keep_blank else _without_blank(rows)
 
 

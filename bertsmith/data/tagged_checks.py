@@ -153,12 +153,12 @@ def check_word_numbers(
         for start in (0, 1)
     ):
         return
-    others = (
-        ""
-        if is_label_chosen or num_columns == 3
-        else f" The labels are taken from the last column, {num_columns}; choose another with "
-        f"{option('label_column')}."
-    )
+    others = ""
+    if not is_label_chosen and num_columns != 3:
+        others = (
+            f" The labels are taken from the last column, {num_columns}; choose another with "
+            f"{option('label_column')}."
+        )
     lines = (" ".join(cells) for rows in sentences for cells in rows)
     shown = ", ".join(f"'{shorten_cell(line)}'" for line in islice(lines, SHOWN_ROWS))
     raise InputError(
@@ -283,9 +283,9 @@ def _are_different_texts(cells: Sequence[str]) -> bool:
 def _hold_blanks(cells: Sequence[str]) -> bool:
     """Return whether cells look like texts that have plain spaces between words."""
     pieces = [len(cell.strip().split(" ")) for cell in cells]
-    num_two, num_three, num_texts = (
-        sum(count >= least for count in pieces) for least in (2, 3, TEXT_PIECES)
-    )
+    num_two = sum(count >= 2 for count in pieces)
+    num_three = sum(count >= 3 for count in pieces)
+    num_texts = sum(count >= TEXT_PIECES for count in pieces)
     size = len(cells)
     return (
         (size >= FEW and num_two > 0.5 * size and num_texts >= 0.25 * size)
@@ -340,12 +340,14 @@ def _is_short_table(words: Sequence[str], labels: Sequence[str]) -> bool:
 
 def _show(sentences: Sequence[TaggedSentence]) -> str:
     """Write the first words with their labels, for a message."""
-    rows = (
-        f"'{shorten_cell(word)}'" + "".join(f" ({shorten_cell(label)})" for label in labels)
-        for sentence in sentences
-        for word, *labels in zip(*filter(None, (sentence.words, sentence.labels)), strict=True)
-    )
-    return ", ".join(islice(rows, SHOWN_ROWS))
+    shown: list[str] = []
+    for sentence in sentences:
+        for index, word in enumerate(sentence.words):
+            if len(shown) == SHOWN_ROWS:
+                return ", ".join(shown)
+            label = f" ({shorten_cell(sentence.labels[index])})" if sentence.labels else ""
+            shown.append(f"'{shorten_cell(word)}'{label}")
+    return ", ".join(shown)
 
 
 def shorten_cell(cell: str) -> str:

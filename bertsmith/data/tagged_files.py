@@ -41,9 +41,9 @@ from bertsmith.data.text_files import (
 from bertsmith.errors import InputError, option
 from bertsmith.tokenization.words import find_words
 
-FoundFormat = Literal["conll", "conllu", "jsonl", "json", "parquet", "text"]
+TaggedFormat = Literal["conll", "conllu", "jsonl", "json", "parquet", "text"]
 
-SUFFIXES: dict[str, FoundFormat] = {
+SUFFIXES: dict[str, TaggedFormat] = {
     "conllu": "conllu",
     "jsonl": "jsonl",
     "json": "json",
@@ -61,13 +61,13 @@ DETECTED_FROM = 5000
 LINES_AHEAD = 200
 """Number of lines that are read ahead to detect the format, and of sentences without labels that
 are read ahead to check that they hold words."""
-MAX_HELD = 1 << 22
+MAX_CHARACTERS_AHEAD = 1 << 22
 """Maximum number of characters that are read ahead."""
-MOST = 3 / 4
+MIN_ALIKE_SHARE = 3 / 4
 """Share of rows that must have the same number of columns; in running text, hardly ever so many
 lines have the same number of words."""
 Item = TypeVar("Item")
-FORMAT_NAMES: dict[FoundFormat, str] = {
+FORMAT_NAMES: dict[TaggedFormat, str] = {
     "conll": "columns, a word a line",
     "conllu": "CoNLL-U",
     "jsonl": "JSON objects",
@@ -83,9 +83,10 @@ class TaggedReader(Reader[TaggedSentence]):
     Args:
         source: a file of words and labels, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in
             memory, which are read like the objects of `.jsonl`.
-        columns: the options for reading, such as which columns hold words and labels. labelled:
-        whether labels are read. gold_scheme: if the labels are predictions, the scheme of the gold
-        labels. The predictions are read in this scheme, unless their labels show another one.
+        columns: the options for reading, such as which columns hold words and labels.
+        labelled: whether labels are read.
+        gold_scheme: if the labels are predictions, the scheme of the gold labels. The predictions
+            are read in this scheme, unless their labels show another one.
     """
 
     def __init__(
@@ -181,8 +182,13 @@ class TaggedReader(Reader[TaggedSentence]):
         first: list[TaggedSentence | None] = []
         error: InputError | None = None
         try:
-            held = up_to(MAX_HELD, sentences, lambda one: count_chars(one.words) if one else 0)
-            first.extend(itertools.islice(held, DETECTED_FROM if self.labelled else LINES_AHEAD))
+            bounded = up_to(
+                MAX_CHARACTERS_AHEAD,
+                sentences,
+                lambda sentence: 0 if sentence is None else count_chars(sentence.words),
+            )
+            num_ahead = DETECTED_FROM if self.labelled else LINES_AHEAD
+            first.extend(itertools.islice(bounded, num_ahead))
         except InputError as raised:  # raised again below, after the sentences before it
             error = raised
         whole = list(filter(None, first))
@@ -242,7 +248,7 @@ class TaggedReader(Reader[TaggedSentence]):
         is_chosen = self.columns.format != "auto" or self.source == STANDARD_INPUT
         if is_chosen or not isinstance(self.source, Path) or _format_by_name(self.source):
             return None
-        others = ", ".join(name for name in get_args(FoundFormat) if name != guess)
+        others = ", ".join(name for name in get_args(TaggedFormat) if name != guess)
         return (
             f"Reading {self.source} as {FORMAT_NAMES[guess]}, judging by its first lines; "
             f"{option('format')} changes this ({others})."
@@ -257,7 +263,7 @@ def _read_rows(
     return read_objects(source, format_)
 
 
-def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -> FoundFormat:
+def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -> TaggedFormat:
     """Find a file's format: `columns.format`, else by the file's name, else by its first lines.
 
     Raises:
@@ -290,7 +296,7 @@ def up_to(limit: int, items: Iterable[Item], size: Callable[[Item], int]) -> Ite
             return
 
 
-def _format_by_name(path: Path) -> FoundFormat | None:
+def _format_by_name(path: Path) -> TaggedFormat | None:
     suffix = ending_of(path)
     check_not_packed(path)
     if suffix in UNREADABLE:
@@ -303,8 +309,8 @@ def _format_by_name(path: Path) -> FoundFormat | None:
     return SUFFIXES.get(suffix)
 
 
-def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
-    lines = itertools.islice(up_to(MAX_HELD, iter_lines(path), len), LINES_AHEAD)
+def _format_by_content(path: Path, labelled: bool) -> TaggedFormat:
+    lines = itertools.islice(up_to(MAX_CHARACTERS_AHEAD, iter_lines(path), len), LINES_AHEAD)
     head = [line.rstrip("\r\n") for line in lines]
     if len(head) == 1:
         check_line_ends(f"{name_source(path)}:1", head[0])
@@ -334,7 +340,7 @@ def _looks_like_columns(rows: list[str], head: list[str]) -> bool:
     has_long_block = any(len(block) > 1 for block in blocks)
     if width == 1:
         return has_long_block and len(blocks) > 1 and num_alike == len(rows) and _are_words(rows)
-    return num_alike == len(rows) or (has_long_block and num_alike >= MOST * len(rows))
+    return num_alike == len(rows) or (has_long_block and num_alike >= MIN_ALIKE_SHARE * len(rows))
 
 
 def _is_filled(line: str) -> bool:

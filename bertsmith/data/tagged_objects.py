@@ -121,7 +121,9 @@ class ObjectParser:
             )
 
     def _with_entities(self, sentence: TaggedSentence, value: Mapping[str, Any]) -> TaggedSentence:
-        row, text, offsets = sentence.row, sentence.text, sentence.offsets
+        row = sentence.row
+        text = sentence.text
+        offsets = sentence.offsets
         key = self.columns.label_column or "entities"
         entities = value.get(key)
         if not isinstance(entities, list):
@@ -147,14 +149,16 @@ class ObjectParser:
                     "Fix its start and end",
                 )
             if spans and touched[0] < spans[-1].end:
-                word = text[slice(*offsets[touched[0]])]
+                word_start, word_end = offsets[touched[0]]
+                word = text[word_start:word_end]
                 entity = f"the entity {start} to {end} ('{label}')"
                 raise self._refusal(row, *self._shared(entity, word, start < end_before))
             spans.append(Span(label, touched[0], touched[-1] + 1))
             end_before = end
             words_start, words_end = offsets[touched[0]][0], offsets[touched[-1]][1]
-            exact = text[start:end].strip() == text[words_start:words_end]
-            remarks += [] if exact else ["misaligned_entities"]
+            is_exact = text[start:end].strip() == text[words_start:words_end]
+            if not is_exact:
+                remarks.append("misaligned_entities")
         labels = write_labels(spans, len(offsets), "IOB2")
         return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
 

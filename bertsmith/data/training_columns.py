@@ -15,8 +15,8 @@ class TrainingColumns:
     """Names of the columns by what they hold, such as text and label.
 
     Attributes:
-        names: empty if they are not known; numbered if the table had no header. delimiter: the
-        separator that the user set.
+        names: empty if they are not known; numbered if the table had no header.
+        delimiter: the separator that the user set.
     """
 
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

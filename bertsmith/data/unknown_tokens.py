@@ -43,8 +43,7 @@ class UnknownTokens:
 
     @property
     def is_loud(self) -> bool:
-        """Whether a warning is due: over a fifth of the tokens are unknown, or half in a short
-        text."""
+        """Whether a warning is due: a fifth of the tokens is unknown, or half in a short text."""
         limit = LOUD_RATE if self.num_tokens >= MANY_TOKENS else LOUD_RATE_IN_SHORT_TEXT
         return self.rate > limit
 

@@ -46,30 +46,31 @@ class Windows:
     num_cut: int
 
 
-def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """Divide `length` tokens into ranges `(start, end)` of at most `room` tokens.
+def window_spans(length: int, max_length: int, stride: int) -> list[tuple[int, int]]:
+    """Divide `length` tokens into ranges `(start, end)` of at most `max_length` tokens.
 
     Neighbouring ranges share `stride` tokens, which is the meaning of the word in the tokenizers
     library. The last range begins earlier than that, so that it is as long as the others and has as
     much context.
 
-    >>> window_spans(10, room=5, stride=2)
+    >>> window_spans(10, max_length=5, stride=2)
     [(0, 5), (3, 8), (5, 10)]
-    >>> window_spans(0, room=5, stride=2)
+    >>> window_spans(0, max_length=5, stride=2)
     [(0, 0)]
 
     Raises:
-        ConfigError: `stride` leaves no room for new tokens.
+        ConfigError: `stride` repeats all of the window, so that none of its tokens is new.
     """
-    if not 0 <= stride < room:
+    if not 0 <= stride < max_length:
         raise ConfigError(
-            f"{option('stride')}: found {stride}, but a window has room for {room} tokens; allowed "
-            f"is 0 to {room - 1}."
+            f"{option('stride')}: found {stride}, but a window has room for {max_length} tokens; "
+            f"allowed is 0 to {max_length - 1}."
         )
-    if length <= room:
+    if length <= max_length:
         return [(0, length)]
-    starts = range(0, length - room, room - stride)
-    return [(start, start + room) for start in (*starts, length - room)]
+    last_start = length - max_length
+    starts = (*range(0, last_start, max_length - stride), last_start)
+    return [(start, start + max_length) for start in starts]
 
 
 def make_windows(
@@ -86,25 +87,26 @@ def make_windows(
         parts: token ids of the one text or of both.
         max_length: maximum number of tokens of a row, with special tokens.
         stride: tokens that neighbouring windows share; at most half of a window, so fewer if the
-            other text of a pair leaves little room.
+            other text of a pair is long.
         windowed: index of the text of a pair that is divided; by default the longer one. If the
-            pair does not fit into one row, the other text gets at most half of the room, and is cut
-            at its end beyond that.
+            pair does not fit into one row, the other text gets at most half of its tokens, and is
+            cut at its end beyond that.
     """
     if windowed is None:
         windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))
-    room = max_length - tokenizer.num_special_tokens(len(parts))
+    window_length = max_length - tokenizer.num_special_tokens(len(parts))
     num_cut = 0
     if len(parts) == 2:
         other_length = len(parts[1 - windowed])
-        if other_length + len(parts[windowed]) > room:
-            other_length = min(other_length, room // 2)
+        if other_length + len(parts[windowed]) > window_length:
+            other_length = min(other_length, window_length // 2)
         num_cut = len(parts[1 - windowed]) - other_length
-        room -= other_length
+        window_length -= other_length
         parts = [part if i == windowed else part[:other_length] for i, part in enumerate(parts)]
     spans = [(0, 0)]
     if parts[windowed]:
-        spans = window_spans(len(parts[windowed]), room, min(stride, (room - 1) // 2))
+        overlap = min(stride, (window_length - 1) // 2)
+        spans = window_spans(len(parts[windowed]), window_length, overlap)
     return Windows(
         tuple(_row(tokenizer, parts, windowed, start, end) for start, end in spans), num_cut
     )
@@ -132,9 +134,13 @@ def encode_windowed(
     if windowing.long_texts == "cut":
         return EncodedExamples.of_texts(encode_texts(tokenizer, texts, max_length))
     stride = windowing.overlap(max_length)
-    parts = ([part for part in (text, pair) if part is not None] for text, pair in texts)
-    ids = (list(map(tokenizer.encode_ids, both)) for both in parts)
-    return join_windows(make_windows(tokenizer, both, max_length, stride) for both in ids)
+
+    def all_windows() -> Iterator[Windows]:
+        for text, pair in texts:
+            parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
+            yield make_windows(tokenizer, parts, max_length, stride)
+
+    return join_windows(all_windows())
 
 
 def join_windows(all_windows: Iterable[Windows], alignment: Sequence[Any] = ()) -> EncodedExamples:
@@ -246,7 +252,8 @@ def deciding_windows(positions: Indices, windows: Sequence[tuple[int, int]]) -> 
     best = np.full(len(positions), -1, dtype=np.int64)
     decides = np.zeros(len(positions), dtype=np.int64)
     for number, (start, end) in enumerate(windows):
-        inside = slice(*np.searchsorted(positions, [start, end]).tolist())
+        first, stop = np.searchsorted(positions, [start, end]).tolist()
+        inside = slice(first, stop)
         context = np.minimum(positions[inside] - start, end - 1 - positions[inside])
         better = context > best[inside]
         best[inside][better] = context[better]

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Literal, TypeVar, get_args, get_type_hints
 
 from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
-from bertsmith.data.tables import FoundFormat
+from bertsmith.data.tables import RowFormat
 from bertsmith.errors import SettingError
 from bertsmith.metrics.answers import ScoredLanguage
 
 T = TypeVar("T")
 ScoredTask = Literal["answer", "choose", "classify", "regress", "tag"]
-AnyFormat = Literal["auto", FoundFormat, "conll", "conllu", "text"]
+AnyFormat = Literal["auto", RowFormat, "conll", "conllu", "text"]
 
 
 @dataclass(frozen=True)

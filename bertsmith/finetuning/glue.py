@@ -17,8 +17,8 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.data.columns import Columns
 from bertsmith.data.glue import (
-    FoundTask,
     GlueTask,
+    GlueTaskFiles,
     Score,
     find_tasks,
     iter_test_examples,
@@ -157,32 +157,32 @@ def run_glue(
         Interrupted: the user asked to stop; the same call resumes.
     """
     check_outside(settings.out, settings.model, settings.data)
-    found_tasks = find_tasks(settings.data, settings.tasks)
+    all_files = find_tasks(settings.data, settings.tasks)
     series = RunSeries(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
     planned: dict[str, list[SeriesRun]] = {}
     work: dict[str, float] = {}
     total_work = 0.0
-    for found_task in found_tasks:
-        name = found_task.task.name
-        planned[name] = list(_plan_runs(settings, found_task))
-        work[name] = _estimate_work(settings, found_task)
+    for files_of_task in all_files:
+        name = files_of_task.task.name
+        planned[name] = list(_plan_runs(settings, files_of_task))
+        work[name] = _estimate_work(settings, files_of_task)
         total_work += work[name] * sum(not run.is_done for run in planned[name])
     with progress_bar("all tasks", total_work, interval=WHOLE_SECONDS) as bar:
-        for found_task in found_tasks:
-            name = found_task.task.name
+        for files_of_task in all_files:
+            name = files_of_task.task.name
             for run in planned[name]:
                 check_finetuned(run.settings)
             series.run(
                 planned[name],
                 bar,
                 amount=work[name],
-                after=partial(_record_scores, found_task, tell),
-                score=partial(_mean_score, found_task.task),
+                after=partial(_record_scores, files_of_task, tell),
+                score=partial(_mean_score, files_of_task.task),
             )
-            runs[name] = [read_scores(found_task.task, run) for run in planned[name]]
-            submissions += _predict_tests(found_task, runs[name], settings)
+            runs[name] = [read_scores(files_of_task.task, run) for run in planned[name]]
+            submissions += _predict_tests(files_of_task, runs[name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
     write_glue_page(settings.out / "glue.html", settings.model, report)
@@ -211,29 +211,33 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
     )
 
 
-def _plan_runs(settings: GlueSettings, found_task: FoundTask) -> Iterator[SeriesRun]:
+def _plan_runs(settings: GlueSettings, files_of_task: GlueTaskFiles) -> Iterator[SeriesRun]:
     for seed in range(settings.seeds):
-        run_settings = _run_settings(settings, found_task, seed)
+        run_settings = _run_settings(settings, files_of_task, seed)
         yield SeriesRun(
-            f"{found_task.task.name}, seed {seed}", task_named(found_task.task.kind), run_settings
+            f"{files_of_task.task.name}, seed {seed}",
+            task_named(files_of_task.task.kind),
+            run_settings,
         )
 
 
-def _estimate_work(settings: GlueSettings, found_task: FoundTask) -> float:
+def _estimate_work(settings: GlueSettings, files_of_task: GlueTaskFiles) -> float:
     """Estimate the work of a run, relative to other tasks, by the size of its training file."""
     is_limited = settings.steps is not None or settings.sample is not None
-    return 1.0 if is_limited else found_task.train.stat().st_size
+    return 1.0 if is_limited else files_of_task.train.stat().st_size
 
 
-def _run_settings(settings: GlueSettings, found_task: FoundTask, seed: int) -> FinetuneSettings:
-    task = found_task.task
+def _run_settings(
+    settings: GlueSettings, files_of_task: GlueTaskFiles, seed: int
+) -> FinetuneSettings:
+    task = files_of_task.task
     # GLUE's tasks classify or give numbers; both kinds have the setting `sample`.
     has_length = settings.epochs is not None or settings.steps is not None
     settings_of: Any = task_named(task.kind).settings
     return settings_of(
         model=settings.model,
-        train=found_task.train,
-        eval=found_task.dev_files()[0][0],
+        train=files_of_task.train,
+        eval=files_of_task.dev_files()[0][0],
         out=settings.out / task.name / f"seed-{seed}",
         columns=task.columns,
         metric=METRICS.get(task.name, "accuracy"),
@@ -243,25 +247,25 @@ def _run_settings(settings: GlueSettings, found_task: FoundTask, seed: int) -> F
     )
 
 
-def _record_scores(found_task: FoundTask, tell: Say, run: SeriesRun) -> None:
+def _record_scores(files_of_task: GlueTaskFiles, tell: Say, run: SeriesRun) -> None:
     """Add the official scores of all development files to `run.json`, unless it has them."""
     facts = run.folder.read_run()
     if "glue" in facts:
         return
-    reports = {found_task.dev_files()[0][1]: facts["result"]["evaluation"]}
-    for path, name in found_task.dev_files()[1:]:
-        reports[name] = _score_file(run.settings, path, found_task.task.columns)
+    reports = {files_of_task.dev_files()[0][1]: facts["result"]["evaluation"]}
+    for path, name in files_of_task.dev_files()[1:]:
+        reports[name] = _score_file(run.settings, path, files_of_task.task.columns)
     scores = {
-        name: select_official_scores(found_task.task, report) for name, report in reports.items()
+        name: select_official_scores(files_of_task.task, report) for name, report in reports.items()
     }
     recorded = {
         "scores": scores,
         "seconds": facts["summary"]["elapsed_seconds"],
         START_NOTE: facts["result"][START_NOTE],
-        "majority": score_majority(found_task.task, facts["result"]),
+        "majority": score_majority(files_of_task.task, facts["result"]),
     }
     run.folder.write_run({**facts, "glue": recorded})
-    scored_run = read_scores(found_task.task, run)
+    scored_run = read_scores(files_of_task.task, run)
     tell(f"{run.name}: {_format_scores([scored_run])}, {scored_run.seconds:.0f} s")
 
 
@@ -319,11 +323,11 @@ def select_official_scores(task: GlueTask, report: dict[str, Any]) -> dict[Score
 
 
 def _predict_tests(
-    found_task: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings
+    files_of_task: GlueTaskFiles, runs: Sequence[GlueRun], settings: GlueSettings
 ) -> list[Path]:
     """Predict the test files with the best run."""
     best = max(runs, key=lambda run: run.mean_score)
-    files = found_task.test_files()
+    files = files_of_task.test_files()
     if files and not (best.folder / WEIGHTS).exists():
         raise ConfigError(
             f"{best.folder}: its weights were removed, since another seed was better. Give "
@@ -331,7 +335,7 @@ def _predict_tests(
         )
     return [
         _predict_test(
-            found_task.task, best, path, settings.out / "submission" / f"{name}.tsv", settings
+            files_of_task.task, best, path, settings.out / "submission" / f"{name}.tsv", settings
         )
         for path, name in files
     ]
