@@ -22,8 +22,13 @@ from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import build_identity, check_same, same_fields
 from bertsmith.training.run_folder import CONFIG, RunFolder
 
-COMPARED_SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
-         "intermediate_size")  # fmt: skip
+SIZES_OF_PRESET = (
+    "vocab_size",
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "intermediate_size",
+)
 """Fields of the model that its preset and the corpus decide."""
 
 
@@ -50,12 +55,15 @@ class BertRecipe(Recipe[PretrainJob]):
     def compared_settings(self) -> Mapping[str, Any]:
         resolved = resolve_unmeasured(self.job)
         config = same_fields(resolved)
-        shape = {
-            name: value for name, value in config["model"].items() if name not in COMPARED_SIZES
+        model = {
+            name: config[name]
+            for name in ("family", "preset", "position_initializer", "word_initializer")
         }
-        of_model = ("family", "preset", "position_initializer", "word_initializer")
+        model |= {
+            name: value for name, value in config["model"].items() if name not in SIZES_OF_PRESET
+        }
         return {
-            "model": {**{name: config[name] for name in of_model}, **shape},
+            "model": model,
             "pretraining": config["pretraining"],
             "training": {
                 "batch_size": resolved.batch_size,
@@ -74,8 +82,8 @@ class BertRecipe(Recipe[PretrainJob]):
             config = resolve_pretraining(job, corpus, machine)
             objective = build_objective(config, corpus)
             speed = tokens_per_second(objective, config.model, machine, config.optim.optimizer)
-        step = objective.start_steps + 1  # of full length
-        tokens = sum(batch.num_tokens for batch in objective.micro_batches(step))
+        first_full_step = objective.start_steps + 1  # earlier steps have shorter rows
+        tokens = sum(batch.num_tokens for batch in objective.micro_batches(first_full_step))
         assert job.training.steps is not None
         return (1 + EVALUATION_LIMIT) * job.training.steps * tokens / speed
 

@@ -86,11 +86,16 @@ def _cost_of(
     if budget.unit == "tokens":
         return partial(count_tokens, objective)
     model = objective.new_model(shape)
-    full = flops_per_token(objective, model, objective.start_steps + 1)
-    start = flops_per_token(objective, model, 1) if objective.start_steps else full
-    return lambda step: (
-        (start if step <= objective.start_steps else full) * count_tokens(objective, step)
-    )
+    # The first steps may have shorter rows, and so fewer operations for each token.
+    start_steps = objective.start_steps
+    full = flops_per_token(objective, model, start_steps + 1)
+    short = flops_per_token(objective, model, 1) if start_steps else full
+
+    def count_flops(step: int) -> float:
+        per_token = short if step <= start_steps else full
+        return per_token * count_tokens(objective, step)
+
+    return count_flops
 
 
 def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudget:

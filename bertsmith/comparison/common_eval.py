@@ -36,8 +36,8 @@ class CommonEvaluation:
 
         The result is empty for a model without a masked-LM head, or if there are too few documents.
         """
-        # A pair needs two documents.
-        if self.held_out.num_documents <= self.paired or "masked_lm" not in model.heads:
+        min_documents = 2 if self.paired else 1
+        if self.held_out.num_documents < min_documents or "masked_lm" not in model.heads:
             return {}
         figures = held_out_figures(
             pretraining_losses(model, batch.to(model.device), "none") for batch in self._batches

@@ -9,9 +9,10 @@ from bertsmith.system.counts import count_noun
 
 def describe_duration(pending: Sequence[Recipe[Any]], num_tasks: int) -> str:
     """Describe how long the runs will take; `pending` has a recipe once for each of its runs."""
-    seconds = {
-        recipe.name: recipe.estimate_seconds() for recipe in {r.name: r for r in pending}.values()
-    }
+    seconds: dict[str, float] = {}
+    for recipe in pending:
+        if recipe.name not in seconds:
+            seconds[recipe.name] = recipe.estimate_seconds()
     total = sum(seconds[recipe.name] for recipe in pending)
     more = f", and fine-tuning on {count_noun(num_tasks, 'task')} each" if num_tasks else ""
     runs = count_noun(len(pending), "run")

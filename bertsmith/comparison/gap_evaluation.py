@@ -15,7 +15,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.corpus_objective import bits_per_byte
 from bertsmith.lineage.gaps import Gap, gap_log_probs, predicts_gaps
-from bertsmith.lineage.generation import reading
+from bertsmith.lineage.generation import evaluating
 from bertsmith.lineage.text_windows import TextWindows
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -46,17 +46,17 @@ class GapEvaluation:
         if not self.held_out.num_documents or not predicts_gaps(model):
             return {}
         tokenizer = self.held_out.tokenizer()
+        all_labels = [gap.missing for gap in self._gaps]
         nats = 0.0
-        num_right = 0
-        missing = iter(self._gaps)
+        num_right = num_done = 0
         for log_probs in gap_log_probs(model, tokenizer, self._gaps):
-            labels = [next(missing).missing for _ in range(len(log_probs))]
+            labels = all_labels[num_done : num_done + len(log_probs)]
             nats -= float(log_probs[range(len(labels)), labels].double().sum())
             num_right += int((log_probs.argmax(-1).cpu().numpy() == labels).sum())
-        count = len(self._gaps)
+            num_done += len(labels)
         return {
-            "gap_bits_per_byte": bits_per_byte(nats / count, self.held_out),
-            "gap_accuracy": num_right / count,
+            "gap_bits_per_byte": bits_per_byte(nats / num_done, self.held_out),
+            "gap_accuracy": num_right / num_done,
         }
 
     @cached_property
@@ -115,14 +115,13 @@ def guess_words(
         return [[] for _ in gaps]
     special = sorted(tokenizer.special_ids)
     guesses = []
-    with reading(model):
+    with evaluating(model):
         for log_probs in gap_log_probs(model, tokenizer, gaps):
             token_log_probs = log_probs[:, : tokenizer.vocab_size]  # without spare rows
             token_log_probs[:, special] = -math.inf
             values, ids = token_log_probs.topk(NUM_GUESSES)
-            for row, tokens in zip((100 * values.exp()).tolist(), ids.tolist(), strict=True):
-                guesses.append([
-                    GapGuess(tokenizer.decode([token]), percent)
-                    for percent, token in zip(row, tokens, strict=True)
-                ])  # fmt: skip
+            percents = (100 * values.exp()).tolist()
+            for row_percents, row_ids in zip(percents, ids.tolist(), strict=True):
+                row = zip(row_ids, row_percents, strict=True)
+                guesses.append([GapGuess(tokenizer.decode([id_]), percent) for id_, percent in row])
     return guesses

@@ -131,19 +131,17 @@ def title_of(name: str) -> str:
 
 
 def to_json(metric: Metric) -> dict[str, Any]:
-    by_recipe = metric.differences()
+    recipes: dict[str, dict[str, Any]] = {}
+    for name, values in metric.values.items():
+        measured = metric.seed_values(name)
+        summary = spread(measured) if measured else {}
+        recipes[name] = {**summary, "values": list(values)}
     return {
         "title": metric.title,
         "larger_is_better": not metric.is_loss,
-        "recipes": {
-            name: {
-                **(spread(metric.seed_values(name)) if metric.seed_values(name) else {}),
-                "values": list(values),
-            }
-            for name, values in metric.values.items()
-        },
+        "recipes": recipes,
         "differences": {
             name: {**asdict(each), "is_larger_than_noise": each.is_clear}
-            for name, each in by_recipe.items()
+            for name, each in metric.differences().items()
         },
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertsmith.comparison.metrics import GAPS_NOTE, METHOD
+from bertsmith.comparison.metrics import GAPS_NOTE, METHOD, Metric
 from bertsmith.comparison.peak_memory import MEMORY_NOTE
 from bertsmith.comparison.report import ComparisonReport, classify_difference
 from bertsmith.comparison.runs import EvalPoint
@@ -40,44 +40,41 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
 
 def cost_charts(report: ComparisonReport) -> list[Chart]:
     """Draw scores over size and over speed, if `MIN_DOTS` recipes differ in these by a tenth."""
-    scores = [task.name for task in report.comparison.tasks] or [
-        "one_segment_accuracy",
-        "gap_accuracy",
-    ]
+    scores = [task.name for task in report.comparison.tasks]
+    if not scores:
+        scores = ["one_segment_accuracy", "gap_accuracy"]
+    metrics = [metric for metric in report.metrics if metric.name in scores]
     costs = {name: cost for name in report.names if (cost := report.cost(name))}
     if len(costs) < MIN_DOTS:
         return []
-    axes = {
-        "million parameters": {name: cost["parameters"] / 1e6 for name, cost in costs.items()},
-        "thousand tokens a second, in training": {
-            name: cost["tokens"] / cost["minutes"] / 60e3 for name, cost in costs.items()
-        },
-    }
-    charts = []
-    for label, x_values in axes.items():
-        if max(x_values.values(), default=0.0) < 1.1 * min(x_values.values(), default=1.0):
-            continue
-        for metric in report.metrics:
-            if metric.name not in scores:
-                continue
-            series = [
-                Series(
-                    name,
-                    [(x_values[name], float(np.mean(metric.seed_values(name))))],
-                    "dots",
-                    COLORS[report.names.index(name) % len(COLORS)],
-                )
-                for name in x_values
-                if metric.seed_values(name)
-            ]
-            title = f"{metric.title}, over {label}"
-            charts.append(Chart(title, label, "score", series, is_share=True))
-    return charts
+    sizes = {name: cost["parameters"] / 1e6 for name, cost in costs.items()}
+    speeds = {name: cost["tokens"] / cost["minutes"] / 60e3 for name, cost in costs.items()}
+    axes = {"million parameters": sizes, "thousand tokens a second, in training": speeds}
+    return [
+        _cost_chart(report, metric, label, x_values)
+        for label, x_values in axes.items()
+        if max(x_values.values()) >= 1.1 * min(x_values.values())
+        for metric in metrics
+    ]
+
+
+def _cost_chart(
+    report: ComparisonReport, metric: Metric, label: str, x_values: Mapping[str, float]
+) -> Chart:
+    """Draw a dot for each recipe: its mean score over its size or speed."""
+    series = []
+    for name, x in x_values.items():
+        scores = metric.seed_values(name)
+        if scores:
+            color = COLORS[report.names.index(name) % len(COLORS)]
+            series.append(Series(name, [(x, float(np.mean(scores)))], "dots", color))
+    return Chart(f"{metric.title}, over {label}", label, "score", series, is_share=True)
 
 
 def scale_of(differences: Mapping[str, Difference]) -> Scale:
-    bounds = [(each.low, each.high) for each in differences.values()]
-    return Scale.around_zero([bound for pair in bounds for bound in pair if bound is not None])
+    """Return a scale around zero that holds the intervals of all differences."""
+    bounds = [bound for each in differences.values() for bound in (each.low, each.high)]
+    return Scale.around_zero([bound for bound in bounds if bound is not None])
 
 
 def charts(report: ComparisonReport) -> list[Chart]:

@@ -41,14 +41,14 @@ class MemoryTrial:
 def add_peak_memory(work: ComparisonRun, results: Sequence[RunResult]) -> None:
     """Add to the cost of each recipe's first successful run the recipe's peak memory.
 
-    It is measured once, if the settings say so, and then stored in that run's `run.json`. A failure
-    is only told, as all other results are complete.
+    It is measured once, if the settings say so, and then stored in that run's `run.json`. If that
+    fails, a message says so, and no error is raised: all other results are complete.
     """
     for recipe in work.comparison.recipes:
-        trained = (result for result in results if result.recipe == recipe.name and result.cost)
-        result = next(trained, None)
-        if result is None:
+        trained = [result for result in results if result.recipe == recipe.name and result.cost]
+        if not trained:
             continue
+        result = trained[0]
         try:
             peak = _stored_peak(work, recipe, result.seed)
         except Interrupted:
@@ -91,9 +91,9 @@ def measure_peak_memory(recipe: AnyRecipe, finished: RunFolder) -> int | None:
 def _train_and_count(trial: MemoryTrial) -> int | None:
     """Train in this process, and return the most memory that it has held."""
     configure_process()
-    choices = trial.choices and replace(trial.choices, threads=1)
+    choices = None if trial.choices is None else replace(trial.choices, threads=1)
     with tempfile.TemporaryDirectory(prefix="bertsmith-") as out, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the full run has told them
+        warnings.simplefilter("ignore")  # the full run has shown them
         with computing_as(choices):
             trial.recipe.train(RunFolder(Path(out, "run")), (), "", lambda model: {})
     return own_peak_bytes()

@@ -31,8 +31,19 @@ from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.run_config import flatten
 
-OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
-               "precision", "threads", "from_scratch")  # fmt: skip
+SET_FOR_ALL_TASKS = (
+    "model",
+    "out",
+    "seed",
+    "seeds",
+    "folds",
+    "resume",
+    "overwrite",
+    "device",
+    "precision",
+    "threads",
+    "from_scratch",
+)
 """Keys that the table of a task may not have, because the comparison sets them."""
 
 AnyRecipe = Recipe[Any]
@@ -114,12 +125,13 @@ class Comparison:
         """Return the settings that differ between recipes, each with its values by recipe."""
         flat = {recipe.name: dict(flatten(recipe.compared_settings())) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
-        columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
-        return {
-            key: values
-            for key, values in columns.items()
-            if any(value != next(iter(values.values())) for value in values.values())
-        }
+        different = {}
+        for key in keys:
+            values = {name: settings.get(key) for name, settings in flat.items()}
+            first, *others = values.values()
+            if any(other != first for other in others):
+                different[key] = values
+        return different
 
 
 def read_comparison(settings: ComparisonSettings) -> Comparison:
@@ -132,11 +144,10 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     """
     tables = {path: read_recipe(path) for path in settings.files}
     path, file = _comparison_file(tables)
-    recipes = [
-        *_recipes_of(path, file, settings),
-        *(_recipe_of(other.stem, table, str(other), settings)
-          for other, table in tables.items() if other != path),
-    ]  # fmt: skip
+    recipes = list(_recipes_of(path, file, settings))
+    for recipe_path, table in tables.items():
+        if recipe_path != path:
+            recipes.append(_recipe_of(recipe_path.stem, table, str(recipe_path), settings))
     _check_names([recipe.name for recipe in recipes], "recipes", settings.files)
     if len(recipes) < 2:
         raise ConfigError(
@@ -256,7 +267,7 @@ def _task_of(
         task = task_named(str(kind))
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
-    for key in OF_ALL_RUNS:
+    for key in SET_FOR_ALL_TASKS:
         if key in values:
             raise ConfigError(f"{source}: '{key}' is the same for all recipes. Leave it out.")
     for key in ("train", "eval"):
@@ -324,8 +335,10 @@ def _merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[st
     """
     merged = dict(below)
     for key, value in above.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge_tables(merged[key], value) if both else value
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = _merge_tables(merged[key], value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bertsmith.comparison.metrics import METHOD, Metric, metrics_of, to_json
 from bertsmith.comparison.peak_memory import PEAK
-from bertsmith.comparison.recipes import Comparison
+from bertsmith.comparison.recipes import ComparedTask, Comparison
 from bertsmith.comparison.runs import RunResult
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
@@ -59,15 +59,7 @@ class ComparisonReport:
             f"{train.num_tokens:,} tokens, a vocabulary of {train.vocab_size:,} tokens",
             "common held-out rows": f"{comparison.final_rows:,} of at most {comparison.max_length} "
             f"tokens ({comparison.eval_rows:,} while training); {self._hidden_tokens()}",
-            **{
-                f"task {task.name}": (
-                    f"{task.task.name}, {task.settings.train.name} and {task.settings.eval.name}; "
-                    f"{score_name(task.settings.score_key)} of the best weights, chosen by these "
-                    f"scores, so slightly optimistic for all; cls_attention "
-                    f"{task.settings.cls_attention}"
-                )
-                for task in comparison.tasks
-            },
+            **{f"task {task.name}": _describe_task(task) for task in comparison.tasks},
         }
 
     def _hidden_tokens(self) -> str:
@@ -102,12 +94,14 @@ class ComparisonReport:
             return []
         rows: list[Row] = [("sentence", *self.names)]
         for number, sentence in enumerate(sentences):
-            cells = [
-                ", ".join(f"{each.token} {each.percent:.1f}" for each in guesses[number])
-                if (guesses := by_recipe.get(name))
-                else "–"
-                for name in self.names
-            ]
+            cells = []
+            for name in self.names:
+                guesses = by_recipe.get(name)
+                words = [
+                    f"{each.token} {each.percent:.1f}"
+                    for each in (guesses[number] if guesses else ())
+                ]
+                cells.append(", ".join(words) or "–")
             rows.append((sentence, *cells))
         return rows
 
@@ -158,8 +152,10 @@ class ComparisonReport:
 
     def __str__(self) -> str:
         rows = [*transposed(self.score_rows()), *transposed(self.cost_rows())[1:]]
-        failed = ["", "failed:", *(f"  {error}" for error in self.errors)] if self.errors else []
-        return "\n".join([*align_columns(rows, str.ljust), "", *self.verdicts(), *failed])
+        lines = [*align_columns(rows, str.ljust), "", *self.verdicts()]
+        if self.errors:
+            lines += ["", "failed:", *(f"  {error}" for error in self.errors)]
+        return "\n".join(lines)
 
     def verdicts(self) -> list[str]:
         """List the differences that are larger than noise, after a line that counts them."""
@@ -185,9 +181,20 @@ def classify_difference(metric: Metric, difference: Difference) -> str:
 
 def str_of(value: Any) -> str:
     """Format a setting as a recipe spells it."""
+    if value is None:
+        return "–"
     if isinstance(value, bool):
         return str(value).lower()
-    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _describe_task(task: ComparedTask) -> str:
+    settings = task.settings
+    return (
+        f"{task.task.name}, {settings.train.name} and {settings.eval.name}; "
+        f"{score_name(settings.score_key)} of the best weights, chosen by these scores, so "
+        f"slightly optimistic for all; cls_attention {settings.cls_attention}"
+    )
 
 
 def transposed(rows: Sequence[Row]) -> list[Row]:

@@ -44,9 +44,10 @@ from bertsmith.training.run_progress import RunProgress
 MEASURED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
 
-IN_COMMON = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
+REPLACED_METRICS = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
 """Prefixes of metrics that are left out, since common rows, gaps or another metric replace them."""
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte")
+"""Keys of the journal for the loss along the curves; a run has one of them."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 """Errors that end one run, but not the others."""
@@ -168,20 +169,24 @@ def _run_one(
     """
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({position})"
-    with _noting_failures(work, result, "pre-training"):
+    with _recording_failures(work, result, "pre-training"):
         watched = replace(work, callbacks=(*work.callbacks, progress))
         _pretrain_one(watched, recipe, seed, name, result)
     if result.errors:
         return result
     for task in work.comparison.tasks_of(recipe):
-        with _noting_failures(work, result, task.name):
+        with _recording_failures(work, result, task.name):
             result.scores[task.name] = _finetune_one(work, recipe, seed, task, name)
     return result
 
 
 @contextlib.contextmanager
-def _noting_failures(work: ComparisonRun, result: RunResult, what: str) -> Iterator[None]:
-    """Record a failure of the block in `result` instead of raising it."""
+def _recording_failures(work: ComparisonRun, result: RunResult, part: str) -> Iterator[None]:
+    """Record a failure of the block in `result` instead of raising it.
+
+    Args:
+        part: the part of the run that the block does, such as "pre-training", for the message.
+    """
     try:
         yield
     except Interrupted:
@@ -189,7 +194,7 @@ def _noting_failures(work: ComparisonRun, result: RunResult, what: str) -> Itera
     except FAILURES as error:
         message = error.message if isinstance(error, BertsmithError) else str(error)
         reason = as_flags(message) or type(error).__name__
-        result.errors.append(f"{result.recipe}, seed {result.seed}: {what} failed: {reason}")
+        result.errors.append(f"{result.recipe}, seed {result.seed}: {part} failed: {reason}")
         work.tell(result.errors[-1])
 
 
@@ -216,9 +221,8 @@ def _pretrain_one(
     if measured.get("sentences", []) != list(comparison.sentences):
         measured = {**measured, **_guess_anew(comparison, seeded, folder)}
         folder.write_run({**folder.read_run(), MEASURED: measured})
-    result.guesses.extend(
-        [GapGuess(**each) for each in of_sentence] for of_sentence in measured.get("guesses", ())
-    )
+    for guesses in measured.get("guesses", ()):  # one list for each sentence
+        result.guesses.append([GapGuess(**guess) for guess in guesses])
 
 
 def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:
@@ -280,7 +284,7 @@ def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     """
     names = [name.removeprefix("held_out_") for name in held_out]
     accuracies = [name for name in names if name.endswith("_accuracy")]
-    chosen = [name for name in accuracies if not name.startswith(IN_COMMON)]
+    chosen = [name for name in accuracies if not name.startswith(REPLACED_METRICS)]
     chosen += [name for name in names if name == "rtd_auc"]
     return {name: held_out[f"held_out_{name}"] for name in chosen}
 

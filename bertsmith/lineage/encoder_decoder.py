@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from bertsmith.errors import InputError
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.generation import Sampling, continue_sequences, reading
+from bertsmith.lineage.generation import Sampling, continue_sequences, evaluating
 from bertsmith.lineage.source_target import SourceTarget, TokenRow
 from bertsmith.model.cached_view import KeyValueCache, SourceCache
 from bertsmith.model.trainable import TrainableModel
@@ -129,7 +129,7 @@ def write_targets(
         max_new_tokens = min(max_new_tokens, model.longest)
     if not sources or max_new_tokens < 1:
         return [[] for _ in sources]
-    with reading(model):
+    with evaluating(model):
         reader = TargetReader(model, sources)
         starts = [[model.start_id]] * len(sources)
         return continue_sequences(reader, starts, max_new_tokens, model.end_id, decoding)

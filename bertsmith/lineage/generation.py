@@ -102,7 +102,7 @@ def generate(
     _check_prompts(model, prompts, max_new_tokens)
     if not prompts or max_new_tokens < 1:
         return [[] for _ in prompts]
-    with reading(model):
+    with evaluating(model):
         reader: TokenReader = (
             GptReader(model, len(prompts)) if isinstance(model, Gpt) else RecurrentReader(model)
         )
@@ -111,7 +111,7 @@ def generate(
 
 
 @contextlib.contextmanager
-def reading(model: TrainableModel) -> Iterator[None]:
+def evaluating(model: TrainableModel) -> Iterator[None]:
     """Put a model into evaluation mode and compute without gradients in the block."""
     was_training = model.training
     model.eval()

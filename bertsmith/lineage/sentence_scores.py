@@ -14,7 +14,7 @@ from bertsmith.errors import InputError, SettingError
 from bertsmith.lineage.bidirectional_lm import DIRECTIONS, predicting_positions
 from bertsmith.lineage.elmo import Elmo
 from bertsmith.lineage.elmo_folder import load_elmo
-from bertsmith.lineage.generation import reading
+from bertsmith.lineage.generation import evaluating
 from bertsmith.lineage.system_folder import read_model_type
 from bertsmith.lineage.text_generation import TextGenerator
 from bertsmith.model.hub import find_checkpoint
@@ -86,7 +86,7 @@ class SentenceScorer(ABC):
     def _score(self, rows: Sequence[Sequence[int]]) -> list[float]:
         """Compute the log-likelihood of each row, in nats."""
         scores = np.zeros(len(rows))
-        with reading(self.model):
+        with evaluating(self.model):
             for group in group_by_length([len(row) for row in rows], TOKENS_AT_ONCE):
                 ids = [np.array(rows[index], dtype=np.int64) for index in group]
                 batch, values = self.log_likelihoods(ids)

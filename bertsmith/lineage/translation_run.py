@@ -12,7 +12,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.errors import SettingError, option
 from bertsmith.lineage.encoder_decoder import WRITTEN_AT_ONCE, EncoderDecoder, write_targets
-from bertsmith.lineage.generation import reading
+from bertsmith.lineage.generation import evaluating
 from bertsmith.lineage.system_run import (
     ResolvedSystem,
     SystemConfig,
@@ -269,7 +269,7 @@ def score_pairs(
         reader, tokenizer, model.end_id, limit_of_tokens, limit=limit, advice=advice
     )
     objective = Translation(pairs, pairs, model.start_id, batch_size=1, eval_rows=len(pairs))
-    with reading(model):
+    with evaluating(model):
         losses = objective.evaluate(model)
     return {
         "loss": losses["held_out_write_loss"],
