@@ -12,6 +12,7 @@ from launches import at_start_of, end_ranks, limit_on_files, start_ranks
 from refusals import refuses
 from tiny_runs import SIZE
 
+from bertsmith.cli import main
 from bertsmith.commands.on_ranks import check_line
 from bertsmith.errors import ConfigError
 from bertsmith.model.loading import load_model
@@ -41,11 +42,16 @@ EXACT = ("--steps", 20, "--exact", "--batch-size", 12, "--micro-batch-size", 1)
 def whole(corpus_dir, tmp_path_factory):
     """The weights that one process learns."""
     out = tmp_path_factory.mktemp("alone") / "run"
-    ((code, *output),) = end_ranks(start_ranks(command(corpus_dir, out, *EXACT), 1))
-    assert code == 0, output
+    learn_alone(corpus_dir, out)
     return load_model(out).state_dict()
 
 
+def learn_alone(corpus_dir, out, *more):
+    """Train in this process, with the same words as the ranks."""
+    main([str(word) for word in command(corpus_dir, out, *EXACT, *more)[2:]])
+
+
+@pytest.mark.same_on_all_computers  # as test_ranks.py trains on each kind
 def test_two_ranks_learn_the_bytes_of_one(whole, corpus_dir, tmp_path):
     out = tmp_path / "run"
     answers = end_ranks(start_ranks(command(corpus_dir, out, *EXACT), 2))
@@ -57,6 +63,7 @@ def test_two_ranks_learn_the_bytes_of_one(whole, corpus_dir, tmp_path):
     assert json.loads((out / "run.json").read_text())["processes"] == 12
 
 
+@pytest.mark.same_on_all_computers  # as test_ranks.py trains on each kind
 def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path):
     """SIGTERM to all, as a launcher passes it on: rank 0 saves, and all end with its code."""
     out = tmp_path / "run"
@@ -68,8 +75,7 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path)
     assert [code for code, *_ in answers] == 3 * [143], answers
     assert "Continue with" in answers[0][2] and answers[1][1:] == ("", "")
     assert not (out / "model.safetensors").exists()
-    ((code, *output),) = end_ranks(start_ranks(command(corpus_dir, out, *EXACT, "--resume"), 1))
-    assert code == 0, output
+    learn_alone(corpus_dir, out, "--resume")
     weights = load_model(out).state_dict()
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
 

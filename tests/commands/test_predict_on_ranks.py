@@ -33,33 +33,39 @@ def table(tmp_path_factory):
     return write_table(tmp_path_factory.mktemp("data") / "texts.csv", labels)
 
 
-def run(words, num_ranks, out=None):
-    """Run a command on ranks; return what rank 0 printed, or the bytes of the file it wrote."""
-    more = ["--device", "cpu", "--precision", "fp32", *([] if out is None else ["--out", out])]
-    answers = end_ranks(start_ranks(["-m", "bertsmith", *words, *more], num_ranks))
-    assert [code for code, *_ in answers] == [0] * num_ranks, answers
-    assert all(answer[1:] == ("", "") for answer in answers[1:])
-    return answers[0][1] if out is None else out.read_bytes()
+OPTIONS = ("--device", "cpu", "--precision", "fp32")
 
 
-def test_predictions(model, table, tmp_path):
-    words = ["predict", model, "--file", table]
-    alone = run(words, 1, tmp_path / "alone.jsonl")
-    assert alone.count(b"\n") == NUM_TEXTS
-    assert run(words, 2, tmp_path / "together.jsonl") == alone
+def run_on_ranks(words):
+    """Run a command on two ranks; return what rank 0 printed."""
+    answers = end_ranks(start_ranks(["-m", "bertsmith", *words, *OPTIONS], 2))
+    assert [code for code, *_ in answers] == [0, 0], answers
+    assert answers[1][1:] == ("", "")
+    return answers[0][1]
 
 
-def test_scores(model, table):
+def test_predictions(model, table, tmp_path, bertsmith):
+    words = ["predict", model, "--file", table, "--out"]
+    alone, together = tmp_path / "alone.jsonl", tmp_path / "together.jsonl"
+    bertsmith(*words, alone, *OPTIONS)
+    assert alone.read_bytes().count(b"\n") == NUM_TEXTS
+    run_on_ranks([*words, together])
+    assert together.read_bytes() == alone.read_bytes()
+
+
+def test_scores(model, table, bertsmith):
     words = ["evaluate", model, "--data", table, "--json"]
-    alone = json.loads(run(words, 1))
+    alone = json.loads(bertsmith(*words, *OPTIONS))
     assert f"{NUM_TEXTS}" in json.dumps(alone)
-    assert json.loads(run(words, 2)) == alone
+    assert json.loads(run_on_ranks(words)) == alone
 
 
-def test_vectors(model, table, tmp_path):
-    words = ["embed", model, table]
-    alone = run(words, 1, tmp_path / "alone.npy")
-    assert run(words, 2, tmp_path / "together.npy") == alone
+def test_vectors(model, table, tmp_path, bertsmith):
+    words = ["embed", model, table, "--out"]
+    alone, together = tmp_path / "alone.npy", tmp_path / "together.npy"
+    bertsmith(*words, alone, *OPTIONS)
+    run_on_ranks([*words, together])
+    assert together.read_bytes() == alone.read_bytes()
 
 
 @pytest.mark.same_on_all_computers
