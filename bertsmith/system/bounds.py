@@ -64,17 +64,18 @@ LARGEST: Mapping[str, int] = {
     "threads": 1_024,
     "processes": 1_024,
 }
-"""Upper limits that catch slips of the keyboard before they exhaust time or memory."""
+"""Upper limits of settings. They catch typing errors before these exhaust time or memory."""
 
 
 def check_largest(name: str, value: float | None, table: str = "") -> None:
     """Check that a setting is a number, and not above its limit in `LARGEST`.
 
     Args:
-        table: the table of a recipe that has the setting, with a dot: "training.".
+        table: the table of the recipe that has the setting, with a dot at the end, such as
+            "training."; empty for a setting of the command line.
 
     Raises:
-        SettingError: it is above the limit, or NaN.
+        SettingError: `value` is above the limit, or NaN.
     """
     most = LARGEST[name]
     if value is not None and not value <= most:
@@ -85,7 +86,7 @@ def check_all_largest(settings: object, table: str = "") -> None:
     """Check each field that `LARGEST` names; `table` is as in `check_largest`.
 
     Raises:
-        SettingError: one is too large, or NaN.
+        SettingError: a field is above its limit, or NaN.
     """
     for name in LARGEST:
         value = getattr(settings, name, None)
@@ -97,7 +98,7 @@ def check_seed(name: str, value: int) -> None:
     """Check that `value` is a seed that every random generator accepts.
 
     Raises:
-        SettingError: it is not from 0 to 2^63 - 1.
+        SettingError: `value` is not from 0 to 2^63 - 1.
     """
     if not 0 <= value < 2**63:
         raise SettingError(name, value, f"0 to {2**63 - 1:,}")
@@ -107,7 +108,8 @@ def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str,
     """Check that `value` is one of `allowed`.
 
     Raises:
-        ConfigError: it is not; the message lists them.
+        ConfigError: `value` is none of them; the message lists them.
     """
-    if not isinstance(value, str) or value not in allowed:  # a list cannot be a key
+    # A list from a recipe is not hashable, so it could not be looked up in a mapping.
+    if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

@@ -5,16 +5,22 @@ the root applies.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 CGROUPS = Path("/sys/fs/cgroup")
+"""Folder that has a folder for each group, with the group's limits in files."""
 MEMBERSHIP = Path("/proc/self/cgroup")
-"""The groups of this process, one line each: number, controllers and path."""
+"""File with the groups of this process, one line each: `number:controllers:path`."""
 VERSION_2 = ("", "unified")
 """Folders of version 2 within `CGROUPS`; those of version 1 are named by their controllers."""
+MEMORY_FILES = (
+    ("memory.max", "memory.current"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+"""Files with a group's limit of memory and its use of memory, in version 2 and in version 1."""
 NO_LIMIT_BYTES = 2**60
-"""Version 1 writes a number near 2^63 where memory has no limit."""
+"""A limit from this on is none: version 1 writes a number near 2^63 where memory has no limit."""
 
 
 def cpu_limit(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
@@ -24,9 +30,10 @@ def cpu_limit(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | No
     """
     limits = []
     for folder in _groups("cpu", root, membership):
-        limits += _ratio(*_words(folder / "cpu.max", 2))
-        quota, period = (_words(folder / f"cpu.cfs_{name}_us", 1) for name in ("quota", "period"))
-        limits += _ratio(*quota, *period)
+        limits += _cores_of(_words(folder / "cpu.max", 2))
+        quota = _words(folder / "cpu.cfs_quota_us", 1)
+        period = _words(folder / "cpu.cfs_period_us", 1)
+        limits += _cores_of([*quota, *period])
     return min(limits, default=None)
 
 
@@ -34,14 +41,13 @@ def memory_left(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | No
     """Return the bytes that this process may still allocate; None without a limit."""
     left = []
     for folder in _groups("memory", root, membership):
-        for limit_file, used_file in (
-            ("memory.max", "memory.current"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-        ):
-            limit, used = (_words(folder / name, 1) for name in (limit_file, used_file))
-            numbers = [int(word) for word in (*limit, *used) if word.isdecimal()]
-            if len(numbers) == 2 and numbers[0] < NO_LIMIT_BYTES:
-                left.append(max(0, numbers[0] - numbers[1] + _cached_files(folder)))
+        for limit_file, usage_file in MEMORY_FILES:
+            words = [*_words(folder / limit_file, 1), *_words(folder / usage_file, 1)]
+            if len(words) != 2 or not all(word.isdecimal() for word in words):
+                continue
+            limit, usage = map(int, words)
+            if limit < NO_LIMIT_BYTES:
+                left.append(max(0, limit - usage + _cached_file_bytes(folder)))
     return min(left, default=None)
 
 
@@ -56,8 +62,9 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[Path]:
     except OSError:
         lines = []
     for line in lines:
-        _, names, path = [*line.split(":", 2), "", ""][:3]
-        if not names or controller in names.split(","):
+        _, _, controllers_and_path = line.partition(":")
+        controllers, _, path = controllers_and_path.partition(":")
+        if not controllers or controller in controllers.split(","):
             paths.add(path)
     bases = [root / name for name in VERSION_2]
     try:
@@ -76,7 +83,7 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[Path]:
 
 
 def _words(file: Path, count: int) -> list[str]:
-    """Read the words of a file; empty if it is missing or has not `count` words."""
+    """Read the words of a file. The list is empty if the file is missing or has not `count`."""
     try:
         words = file.read_text(encoding="utf-8").split()
     except (OSError, ValueError):
@@ -84,21 +91,22 @@ def _words(file: Path, count: int) -> list[str]:
     return words if len(words) == count else []
 
 
-def _ratio(*words: str) -> list[float]:
-    """Return quota / period; empty where there is no quota ("max", or -1)."""
+def _cores_of(words: Sequence[str]) -> list[float]:
+    """Return a list with quota / period; an empty one where there is no quota ("max", or -1)."""
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         return []
     quota, period = map(int, words)
     return [quota / period] if quota and period else []
 
 
-def _cached_files(folder: Path) -> int:
+def _cached_file_bytes(folder: Path) -> int:
     """Return the bytes of cached files, which the system frees when memory is needed."""
     try:
         lines = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         return 0
-    numbers = dict(line.split() for line in lines if len(line.split()) == 2)
+    entries = [line.split() for line in lines]
+    numbers = dict(entry for entry in entries if len(entry) == 2)
     inactive_bytes = numbers.get("total_inactive_file", numbers.get("inactive_file", "0"))
     return int(inactive_bytes) if inactive_bytes.isdecimal() else 0
 

@@ -11,7 +11,8 @@ CODE_FOLDER = Path(__file__).parents[1]
 def digest_code() -> str:
     """Compute twelve digits of the SHA-256 of all modules of the package, as they are on disk.
 
-    The version does not tell two copies apart in which somebody works.
+    Versions are not compared, since copies of the package that are being changed may have the same
+    version.
     """
     digest = hashlib.sha256()
     for path in sorted(CODE_FOLDER.rglob("*.py")):

@@ -64,10 +64,10 @@ def is_installed(package: str) -> bool:
 
 
 def refuse_beside_scheduler(scheduler: str | None, **others: object) -> None:
-    """Refuse other options that divide the work, where a scheduler does.
+    """Refuse options that divide work among processes if there is a scheduler, which does that.
 
     Raises:
-        ConfigError: one of them is given.
+        ConfigError: `scheduler` and one of `others` are not None.
     """
     given_names = [name for name, value in others.items() if value is not None]
     if scheduler is not None and given_names:

@@ -47,5 +47,7 @@ def format_number(value: float) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if not -8 <= exponent <= 15:
         return f"{value:.3e}"
+    decimals = max(4, 3 - exponent)
     # float32 has seven digits, so a number with seven digits before the point gets no decimals.
-    return f"{value:.{max(0, min(max(4, 3 - exponent), 6 - exponent))}f}"
+    decimals = max(0, min(decimals, 6 - exponent))
+    return f"{value:.{decimals}f}"

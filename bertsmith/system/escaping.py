@@ -27,7 +27,7 @@ def escape_controls(text: str) -> str:
 class CommandStream:
     """A command's stream that writes options as flags, and control characters as escapes.
 
-    rich writes its colours past it, to the stream `rich_proxied_file`.
+    Colours are not escaped: rich writes them to the inner stream, `rich_proxied_file`.
 
     Args:
         has_controls: write control characters as they are, because the stream is a file or a pipe.
@@ -38,8 +38,10 @@ class CommandStream:
         self._has_controls = has_controls
 
     def write(self, text: str) -> int:
-        spelled = as_flags(text)
-        self.rich_proxied_file.write(spelled if self._has_controls else escape_controls(spelled))
+        written = as_flags(text)
+        if not self._has_controls:
+            written = escape_controls(written)
+        self.rich_proxied_file.write(written)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,7 +57,7 @@ def unescaped(stream: Any) -> IO[str]:
 
 @contextlib.contextmanager
 def command_streams() -> Iterator[None]:
-    """Spell options as flags in what the block writes, and escape control characters.
+    """Write options as flags in what the block prints, and escape control characters.
 
     Characters on standard error are always escaped, those on standard output only if it is a
     terminal: a file or another program gets the control characters of results as they are.

@@ -1,4 +1,4 @@
-"""Writes that happen whole or not at all, and checksums.
+"""Writes that happen completely or not at all, and checksums.
 
 A file is written under a temporary name beside its path and then renamed, so a reader never sees
 half of it, even after a crash or on a full disk. (A pipe or a device, which cannot be renamed, is
@@ -115,7 +115,7 @@ def hold_folder(
 
 @contextlib.contextmanager
 def hold_outputs(
-    outputs: Mapping[str, Path | None], read: Path | None, model: Path | None = None
+    outputs: Mapping[str, Path | None], input_file: Path | None, model: Path | None = None
 ) -> Iterator[None]:
     """Lock the output files for the block, and refuse one that is the input or a model's file.
 
@@ -124,14 +124,14 @@ def hold_outputs(
 
     Args:
         outputs: paths by flag; if its name ends in `page`, the output is an HTML page.
-        read: the file that the command reads.
+        input_file: the file that the command reads.
         model: the folder of the model that the command uses; its files are not replaced.
 
     Raises:
         ConfigError: an output is the input or a file in the model's folder, a page has another
             ending, or another process writes an output; names the flag.
     """
-    _check_outputs(outputs, read, model)
+    _check_outputs(outputs, input_file, model)
     with contextlib.ExitStack() as stack:
         for flag, path in outputs.items():
             if path is None or (path.exists() and not path.is_file()):  # such as a pipe
@@ -152,9 +152,9 @@ def hold_outputs(
 def _make_folder(stack: contextlib.ExitStack, folder: Path) -> None:
     """Make a folder and its missing parents; the stack removes those that are still empty."""
     target = Path(os.path.realpath(folder))
-    missing = [each for each in (target, *target.parents) if not each.exists()]
-    for each in reversed(missing):
-        stack.callback(_remove_empty, each)
+    missing = [parent for parent in (target, *target.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        stack.callback(_remove_empty, parent)
     with writing(folder):
         target.mkdir(parents=True, exist_ok=True)
 
@@ -190,7 +190,7 @@ def _lock(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = Fa
         except OSError:  # not every file system has locks
             pass
         # Another process may have removed the file in between, or replaced it.
-        if _is_same(lock, path):
+        if _is_open_as(lock, path):
             break
         os.close(lock)
         if flags == os.O_RDONLY and not path.exists():
@@ -204,22 +204,23 @@ def _lock(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = Fa
     return True
 
 
-def _is_same(opened: int, path: Path) -> bool:
+def _is_open_as(descriptor: int, path: Path) -> bool:
+    """Return whether the file that was opened as `descriptor` is still the one at `path`."""
     try:
-        return os.path.samestat(os.fstat(opened), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
 
 
 def _check_outputs(
-    outputs: Mapping[str, Path | None], read: Path | None, model: Path | None
+    outputs: Mapping[str, Path | None], input_file: Path | None, model: Path | None
 ) -> None:
     """Refuse an output that is the input, another output, a folder, or a file of the model.
 
     Raises:
         ConfigError: names the flag.
     """
-    other_files = {"the input": read}
+    other_files = {"the input": input_file}
     for flag, path in outputs.items():
         if path is not None and path.is_dir():
             raise ConfigError(f"{flag} {path} is a folder. Name a file in it.")

@@ -39,12 +39,13 @@ class ForkSafeLock:
         self._lock.release()
 
     def renew(self) -> None:
+        """Make the lock free, in a forked child."""
         if self._lock.locked():
             self._lock = threading.Lock()
             self._reset()
 
 
-def _renew() -> None:
+def _prepare_child() -> None:
     _forked.append(os.getpid())
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
@@ -53,4 +54,4 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(after_in_child=_prepare_child)

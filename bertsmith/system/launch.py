@@ -15,20 +15,30 @@ from bertsmith.errors import ConfigError
 DEFAULT_PORT = 29500
 """Port on which rank 0 listens if MASTER_PORT is not set; torchrun's default is the same."""
 
-RESTARTS = "TORCHELASTIC_RESTART_COUNT"
+RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 """Variable in which torchrun counts how often it has started all ranks again after a fault."""
 
-LAUNCHER_VARIABLES = {
-    "RANK": ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"),
-    "WORLD_SIZE": ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
-    "LOCAL_RANK": ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
-}
-"""For each variable of torchrun, those that SLURM, Open MPI and Intel MPI set instead of it."""
+LAUNCHER_VARIABLES = (
+    {"RANK": "RANK", "WORLD_SIZE": "WORLD_SIZE", "LOCAL_RANK": "LOCAL_RANK"},
+    {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_NTASKS", "LOCAL_RANK": "SLURM_LOCALID"},
+    {
+        "RANK": "OMPI_COMM_WORLD_RANK",
+        "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
+        "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
+    },
+    {"RANK": "PMI_RANK", "WORLD_SIZE": "PMI_SIZE", "LOCAL_RANK": "MPI_LOCALRANKID"},
+)
+"""For torchrun, SLURM, Open MPI and Intel MPI: the variable that each sets for one of torchrun's.
+
+If several launchers have set theirs, the first of these counts."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """This process is `rank` of `num_ranks`, and `local_rank` of those on its machine."""
+    """The rank of this process: among all, and (`local_rank`) among those on its machine.
+
+    `address` and `port` are those on which rank 0 listens.
+    """
 
     rank: int
     num_ranks: int
@@ -50,7 +60,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
             and SLURM lists no nodes either.
     """
     values = os.environ if environment is None else environment
-    names = _names_of_launcher(values)
+    names = _launcher_variables(values)
     if not names or _number(values, names["WORLD_SIZE"]) == 1:
         return None
     return Launch(
@@ -59,26 +69,24 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
         local_rank=_number(values, names["LOCAL_RANK"]) if names["LOCAL_RANK"] in values else 0,
         address=_address(values),
         port=_number(values, "MASTER_PORT") if values.get("MASTER_PORT") else DEFAULT_PORT,
-        num_restarts=_number(values, RESTARTS) if RESTARTS in values else 0,
+        num_restarts=_number(values, RESTART_COUNT) if RESTART_COUNT in values else 0,
     )
 
 
 def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
     """Return whether this process is the only one or the first, which prints for all."""
     values = os.environ if environment is None else environment
-    names = _names_of_launcher(values)
+    names = _launcher_variables(values)
     return not names or values[names["WORLD_SIZE"]] == "1" or values[names["RANK"]] == "0"
 
 
-def _names_of_launcher(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the launcher's variable for each of torchrun's; empty without a launcher."""
-    if "RANK" in values and "WORLD_SIZE" in values:
-        return {name: name for name in LAUNCHER_VARIABLES}
-    for launcher in zip(*LAUNCHER_VARIABLES.values(), strict=True):
-        names = dict(zip(LAUNCHER_VARIABLES, launcher, strict=True))
-        # An interactive SLURM shell has a job, but no launched task.
+def _launcher_variables(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the launcher's entry of `LAUNCHER_VARIABLES`; an empty mapping without a launcher."""
+    for names in LAUNCHER_VARIABLES:
         is_launched = names["RANK"] in values and names["WORLD_SIZE"] in values
-        if is_launched and ("SLURM_STEP_ID" in values or "SLURM_PROCID" not in launcher):
+        # An interactive SLURM shell has a job, but no launched task.
+        is_shell = names["RANK"] == "SLURM_PROCID" and "SLURM_STEP_ID" not in values
+        if is_launched and not is_shell:
             return names
     return {}
 

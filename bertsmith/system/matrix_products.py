@@ -30,6 +30,7 @@ MIN_BF16_GAIN = 1.3
 MAX_RATIO = 1.5
 """A stored measurement is wrong if a product is this many times faster or slower now."""
 
+# The timed product is that of matrices [NUM_ROWS, SIZE] and [SIZE, SIZE].
 NUM_ROWS = 2048
 SIZE = 512
 
@@ -109,7 +110,10 @@ def relative_error(product: Tensor) -> float:
 
 
 def gflops(multiply: Callable[[], object], num_rows: int = NUM_ROWS, seconds: float = 0.1) -> float:
-    """Time a product of `num_rows` rows with the second trial matrix, in GFLOP/s."""
+    """Time `multiply` for `seconds`; return its speed in GFLOP/s.
+
+    It multiplies `num_rows` rows by the second trial matrix.
+    """
     flops = 2 * num_rows * SIZE * SIZE
     return round(flops / shortest_seconds(multiply, seconds) / 1e9, 1)
 

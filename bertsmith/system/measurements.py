@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
@@ -40,6 +40,12 @@ CORE_TIMES = Path("/proc/stat")
 """Linux's times of each core: busy, idle, waiting."""
 
 CACHE_NAME = "measurements.json"
+
+# A line of CORE_TIMES has, after the name of a core, its times in ticks: user, nice, system, idle,
+# iowait, irq, softirq, steal.
+NUM_CORE_TIMES = 8
+IDLE = 3
+IOWAIT = 4
 
 _checked: set[str] = set()
 """Keys that this process has looked up; a stored measurement is checked at the first look-up."""
@@ -154,12 +160,21 @@ def processor_name() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    facts = dict(
-        reversed([[part.strip() for part in line.split(":", 1)] for line in lines if ":" in line])
-    )
+    facts: dict[str, str] = {}
+    for line in lines:
+        name, colon, fact = line.partition(":")
+        if colon:
+            facts.setdefault(name.strip(), fact.strip())  # that of the first core
     features = facts.get("flags") or facts.get("Features") or ""
-    name = facts.get("model name") or platform.machine()
-    return f"{name} ({hashlib.sha256(features.encode()).hexdigest()[:8]})"
+    model = facts.get("model name") or platform.machine()
+    return f"{model} ({hashlib.sha256(features.encode()).hexdigest()[:8]})"
+
+
+class _CoreSeconds(NamedTuple):
+    """Seconds since boot of all cores that this process may use."""
+
+    busy: float
+    total: float
 
 
 def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
@@ -168,14 +183,15 @@ def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
     The share is None where the system does not count it.
     """
     before = _core_seconds()
-    used = time.process_time()
+    start = time.process_time()
     result = work()
-    used = time.process_time() - used
+    own_seconds = time.process_time() - start
     after = _core_seconds()
-    if before is None or after is None or after[1] == before[1]:
+    if before is None or after is None or after.total == before.total:
         return result, None
-    busy, total = after[0] - before[0], after[1] - before[1]
-    return result, round(max(0.0, busy - used) / total, 2)
+    busy_seconds = after.busy - before.busy
+    others = max(0.0, busy_seconds - own_seconds)
+    return result, round(others / (after.total - before.total), 2)
 
 
 def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
@@ -195,18 +211,21 @@ def _is_quiet() -> bool:
     return load is None or load <= MAX_LOAD
 
 
-def _core_seconds() -> tuple[float, float] | None:
-    """Return busy and total seconds of this process's cores since boot; None if unknown."""
+def _core_seconds() -> _CoreSeconds | None:
+    """Read the times of this process's cores; None if the system does not count them."""
+    busy = total = 0
     try:
         names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-        lines = [line.split() for line in CORE_TIMES.read_text().splitlines()]
-        # user, nice, system, idle, iowait, irq, softirq, steal
-        times = [list(map(int, line[1:9])) for line in lines if line and line[0] in names]
-        busy = sum(sum(each) - each[3] - each[4] for each in times)
-        tick = os.sysconf("SC_CLK_TCK")
+        for line in CORE_TIMES.read_text().splitlines():
+            words = line.split()
+            if words and words[0] in names:
+                times = list(map(int, words[1 : 1 + NUM_CORE_TIMES]))
+                total += sum(times)
+                busy += sum(times) - times[IDLE] - times[IOWAIT]
+        ticks_per_second = os.sysconf("SC_CLK_TCK")
     except (AttributeError, OSError, ValueError, IndexError):
         return None
-    return busy / tick, sum(map(sum, times)) / tick
+    return _CoreSeconds(busy / ticks_per_second, total / ticks_per_second)
 
 
 def _cache_path() -> Path:

@@ -48,12 +48,14 @@ def resident_bytes(process_ids: Iterable[int]) -> int | None:
     A shared page of an array is divided among the processes that share it. Code of libraries counts
     once, by the process that has most of it in memory, since other programs may share it.
     """
-    own, code = 0, 0
+    own = 0
+    code = 0
     try:
         for process_id in process_ids:
             folder = Path("/proc") / str(process_id)
-            shares = _kilobytes(folder / "smaps_rollup")
-            own += shares["Pss_Anon"] + shares["Pss_Shmem"]
+            # PSS, proportional set size: of a page that n processes share, each has one n-th.
+            proportional = _kilobytes(folder / "smaps_rollup")
+            own += proportional["Pss_Anon"] + proportional["Pss_Shmem"]
             code = max(code, _kilobytes(folder / "status")["RssFile"])
     except (OSError, KeyError):
         return None
@@ -76,7 +78,8 @@ def own_peak_bytes() -> int | None:
     On Linux `peak_bytes` of a new process also counts what the process that started it held then.
     """
     try:
-        return KILOBYTE * _kilobytes(Path("/proc/self/status"))["VmHWM"]
+        status = _kilobytes(Path("/proc/self/status"))
+        return KILOBYTE * status["VmHWM"]  # the "high-water mark"
     except (OSError, KeyError):
         return peak_bytes()
 

@@ -49,13 +49,16 @@ def html_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str
     ]
 
     def row(cells: Sequence[str], tag: str) -> str:
-        # Jupyter aligns cells to the right by default.
-        starts = [f'<{tag} style="text-align:left">' if text else f"<{tag}>" for text in are_texts]
-        pairs = zip(starts, cells, strict=True)
-        return f"<tr>{''.join(f'{start}{escape(cell)}</{tag}>' for start, cell in pairs)}</tr>"
+        written = ""
+        for cell, is_text in zip(cells, are_texts, strict=True):
+            # Jupyter aligns cells to the right by default.
+            style = ' style="text-align:left"' if is_text else ""
+            written += f"<{tag}{style}>{escape(cell)}</{tag}>"
+        return f"<tr>{written}</tr>"
 
     head = f"<thead>{row(titles, 'th')}</thead>" if titles else ""
-    return f"<table>{head}<tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>"
+    body = "".join(row(cells, "td") for cells in rows)
+    return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
 def html_lines(lines: Sequence[str]) -> str:

@@ -125,8 +125,14 @@ def run_in_new_process(work: Callable[[Item], Result], item: Item) -> Result:
 
 
 def _in_order(
-    pool: ThreadPoolExecutor, workers: Iterable["_Worker"], items: Iterable[Any], ahead: int
+    pool: ThreadPoolExecutor, workers: Iterable["_Worker"], items: Iterable[Any], max_pending: int
 ) -> Iterator[Any]:
+    """Have idle workers work on the items, each called by a thread, and yield the results in order.
+
+    Args:
+        max_pending: number of items that may be waiting, in progress or finished, but whose results
+            are not yielded yet.
+    """
     idle = deque(workers)
 
     def do(item: Any) -> Any:
@@ -139,7 +145,7 @@ def _in_order(
     pending: deque[Future[Any]] = deque()
     for item in items:
         pending.append(pool.submit(do, item))
-        if len(pending) > ahead:
+        if len(pending) > max_pending:
             yield pending.popleft().result()
     while pending:
         yield pending.popleft().result()
@@ -153,7 +159,8 @@ class _Worker:
     forever.
 
     Args:
-        condition: under which the command may succeed after this process has died, for the error.
+        condition: under what condition the command may succeed after this process has died, such as
+            "when more memory is free"; the error message ends with it.
     """
 
     def __init__(self, work: Callable[[Any], Any], condition: str) -> None:
@@ -166,7 +173,7 @@ class _Worker:
             with signals_held_back(), without_script():
                 self._process.start()
         except BrokenPipeError as error:
-            raise self._died() from error
+            raise self._death_error() from error
         finally:
             worker_pipe.close()
 
@@ -176,12 +183,12 @@ class _Worker:
             self._pipe.send(item)
             result, error = self._pipe.recv()
         except (EOFError, OSError) as end:
-            raise self._died() from end
+            raise self._death_error() from end
         if error is not None:
             raise error
         return result
 
-    def _died(self) -> ConfigError:
+    def _death_error(self) -> ConfigError:
         self._process.join()
         code = self._process.exitcode or 0
         end = f"ended with exit code {code}"
@@ -199,6 +206,7 @@ class _Worker:
 
 
 def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
+    """In a worker: receive items, and send back the result of `work` for each, or its error."""
     for number in SIGNALS:  # the main process handles them, and ends this one
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):  # they were held back while this process began

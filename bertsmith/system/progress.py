@@ -21,7 +21,7 @@ BAR_AFTER = 0.7
 PLAIN_SECONDS = 5.0
 """Seconds between two lines where there is no terminal."""
 WHOLE_SECONDS = 60.0
-"""Seconds between two lines about work of several parts, which print lines, too."""
+"""The same for work whose parts print lines, too."""
 
 MEASURED_SECONDS = 10.0
 """Seconds after which the remaining time is shown: the first steps say little about later ones."""
@@ -93,6 +93,11 @@ class _Screen:
         self._progress: Any = None
 
     def show(self, bar: Bar) -> None:
+        """Show how far the work is, if it is time for that.
+
+        It is shown by the caller's function, in the live display, in a notebook's cell or as a line
+        on standard error.
+        """
         now = time.monotonic()
         if (write := _writer.get()) is not None:
             if now - bar._shown_at >= BAR_AFTER:
@@ -224,7 +229,8 @@ def describe_times(done: float, total: float | None, seconds: float, last: float
 
 
 def clock(seconds: float) -> str:
-    """
+    """Format a time as minutes and seconds, and with hours if there are any.
+
     >>> clock(75), clock(4000)
     ('1:15', '1:06:40')
     """

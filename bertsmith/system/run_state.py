@@ -25,7 +25,8 @@ def check_finished(files: SmallFiles) -> None:
     run = read_run(files)
     kind = name_kind(run)
     is_begun = "config" in run or "series" in run
-    if is_begun and ("result" if kind == "fine-tuning" else "summary") not in run:
+    last_entry = "result" if kind == "fine-tuning" else "summary"
+    if is_begun and last_entry not in run:
         try:
             with locked(directory):
                 pass
@@ -35,7 +36,9 @@ def check_finished(files: SmallFiles) -> None:
             ) from None
         state = "it is trained, but not scored" if "summary" in run else "it is not trained"
         checkpoints = sorted((directory / "checkpoints").glob("step-*"))
-        other = f", or name {checkpoints[-1]}" if kind == "pre-training" and checkpoints else ""
+        other = ""
+        if kind == "pre-training" and checkpoints:
+            other = f", or name {checkpoints[-1]}"
         raise CheckpointError(
             f"{directory}: this {kind} was stopped before its end: {state}. Repeat the command "
             f"that began it, with {option('resume', True)}{other}."
@@ -44,6 +47,7 @@ def check_finished(files: SmallFiles) -> None:
 
 
 def name_kind(run: Mapping[str, Any]) -> str:
+    """Name the kind of the run that wrote run.json: pre-training, fine-tuning or a series."""
     if "series" in run:
         return "series of runs"
     command = run.get("command")

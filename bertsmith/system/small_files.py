@@ -45,13 +45,18 @@ def describe_json_error(error: ValueError | RecursionError) -> str:
 
 
 OUTER_FILES = ("modules.json", "config_sentence_transformers.json")
+"""Files about all modules of a folder of sentence-transformers, the first of which may be a model
+in a subfolder."""
 
 
 class SmallFiles:
     """Small files of a folder, each read once.
 
-    With an `outer` folder, `OUTER_FILES` and files in subfolders (names with a slash) are read from
-    it, and all other files from `directory`.
+    Args:
+        directory: the folder of a model.
+        outer: the folder around it, if it is a subfolder for the first module of
+            sentence-transformers. From `outer` are read `OUTER_FILES` and files in subfolders
+            (names with a slash), and from `directory` all others.
     """
 
     def __init__(self, directory: Path, outer: Path | None = None) -> None:

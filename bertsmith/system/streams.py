@@ -48,9 +48,8 @@ def open_streams() -> None:
     for number in range(3):
         try:
             os.fstat(number)
-        except (
-            OSError
-        ):  # closed at the start, so that the next opened file would become this stream
+        except OSError:
+            # It is closed, so that the next file to be opened would become this stream.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))

@@ -100,11 +100,15 @@ def _read_sums(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
     sums = {}
     malformed_lines = []
     for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
+        # Other text after # is no comment: one wrong bit turns the first digit of a sum, 3, into #.
+        is_comment = line == "#" or line.startswith("# ")
         if match := LINE_PATTERN.fullmatch(line):
             sums[match[2].removeprefix("./")] = match[1].lower()
-        elif line not in ("", "#") and not line.startswith("# "):  # as in "#" for a damaged "3"
+        elif line and not is_comment:
             malformed_lines.append(number)
-    return sums, malformed_lines if content else [1]
+    if not content:
+        malformed_lines.append(1)
+    return sums, malformed_lines
 
 
 def _write(directory: Path, sums: Mapping[str, str]) -> None:

@@ -14,12 +14,22 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 RANDOM_FUNCTIONS = frozenset(
-    (
-        *(torch.rand, torch.randn, torch.randint, torch.randperm),
-        *(torch.normal, torch.bernoulli, torch.multinomial),
-        *(Tensor.normal_, Tensor.uniform_, Tensor.bernoulli_, Tensor.random_),
-        *(Tensor.exponential_, Tensor.multinomial, Tensor.bernoulli),
-    )
+    {
+        torch.rand,
+        torch.randn,
+        torch.randint,
+        torch.randperm,
+        torch.normal,
+        torch.bernoulli,
+        torch.multinomial,
+        Tensor.normal_,
+        Tensor.uniform_,
+        Tensor.bernoulli_,
+        Tensor.random_,
+        Tensor.exponential_,
+        Tensor.multinomial,
+        Tensor.bernoulli,
+    }
 )
 """Functions that draw from torch's global generator unless they get another one."""
 
