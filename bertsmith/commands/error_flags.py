@@ -18,11 +18,11 @@ def as_flags_of(command: str | None, message: str) -> str:
     flags = {option.name for option in options}
     words = {option.name.lower() for option in options if option.is_positional}
 
-    def spell(named: NamedOption) -> str:
-        if named.name in words or (
-            "." in named.path and flag_of(NamedOption(named.name)) not in flags
-        ):
+    def format_option(named: NamedOption) -> str:
+        is_nested = "." in named.path
+        has_flag = flag_of(NamedOption(named.name)) in flags
+        if named.name in words or (is_nested and not has_flag):
             return named.path
         return flag_of(named)
 
-    return as_flags(message, spell)
+    return as_flags(message, format_option)

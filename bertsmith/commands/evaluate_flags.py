@@ -14,10 +14,10 @@ def used_flags(settings: Settings, names: Iterable[str]) -> list[str]:
     return [name for name in names if getattr(settings, name) is not None]
 
 
-def spell_flags(names: Iterable[str]) -> str:
+def format_flags(names: Iterable[str]) -> str:
     """Spell fields of the settings as flags.
 
-    >>> spell_flags(["long_texts", "page"])
+    >>> format_flags(["long_texts", "page"])
     '--long-texts, --page'
     """
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)
@@ -45,7 +45,7 @@ def check_flags(settings: Settings) -> None:
     if are_pairs and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")
     if unfit:
-        flags = spell_flags(unfit)
+        flags = format_flags(unfit)
         verb = "have" if len(unfit) > 1 else "has"
         raise ConfigError(f"{flags} {verb} no effect with {flag}. Leave out {flags}.")
     if settings.scores and settings.scores.suffix != ".jsonl":

@@ -7,7 +7,7 @@ from typing import Any
 from bertsmith.commands.evaluate_flags import (
     LABEL_FLAGS,
     check_flags,
-    spell_flags,
+    format_flags,
     used_flags,
 )
 from bertsmith.commands.first_word import parse_with_columns
@@ -70,7 +70,7 @@ def _score_writer(settings: Settings) -> None:
     """Score a model that writes one text from another on pairs of both."""
     unfit = used_flags(settings, LABEL_FLAGS)
     if settings.data is None or unfit:
-        flags = spell_flags(unfit) or "--minimal-pairs"
+        flags = format_flags(unfit) or "--minimal-pairs"
         raise ConfigError(
             f"{settings.model}: a model that writes texts is scored with --data FILE, a table of "
             f"sources and targets. Leave out {flags}."

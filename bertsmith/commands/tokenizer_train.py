@@ -70,7 +70,7 @@ def training_lines(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> Iterator[str]:
     dropped = learned.dropped_characters
-    shown = " ".join(list(dropped)[:SHOWN_CHARACTERS])
+    examples = " ".join(list(dropped)[:SHOWN_CHARACTERS])
     seconds = sum(report.seconds.values())
     rule = settings.rule if settings.kind == "wordpiece" else settings.kind
     yield f"{out}: {len(learned.tokens):,} tokens by {rule}, in {seconds:.1f} s"
@@ -88,7 +88,7 @@ def training_lines(
         total = sum(dropped.values())
         occur = "occurs" if len(dropped) == 1 else "occur"
         times = count_noun(total, "time")
-        characters += f"; {len(dropped):,} dropped, which {occur} {times}: {shown}"
+        characters += f"; {len(dropped):,} dropped, which {occur} {times}: {examples}"
     yield characters
     if report.stats:
         yield f"\n{'on the held-out text':<20}  tokens per word   unknown words   vocabulary used"

@@ -14,8 +14,9 @@ from bertsmith.model.attention import AttentionView, RecordWeights
 class HeadVectors:
     """Queries and keys of the heads of a layer.
 
-    `queries`, fp32 [heads, rows, head_size], are divided by the root of the head size, so that
-    their products with `keys`, fp32 [heads, columns, head_size], are what the softmax reads.
+    `queries`, fp32 [heads, rows, head_size], are divided by the root of the head size. So their
+    products with `keys`, fp32 [heads, columns, head_size], are the attention scores, before the
+    softmax.
     """
 
     queries: Tensor

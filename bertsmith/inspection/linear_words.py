@@ -1,4 +1,4 @@
-"""The share of each token in the logits of a linear head; no gradients are needed.
+"""The contribution of each token to the logits of a linear head; no gradients are needed.
 
 A linear head reads the mean of the tokens' vectors, and counts of tokens and of pairs of neighbours
 (tasks/linear_head.py). So a logit is a sum over the tokens, plus a bias.
@@ -16,23 +16,24 @@ from bertsmith.tasks.linear_head import LinearHead
 
 
 def split_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
-    """Split the logit of each decision into shares of the tokens; the baseline is its bias.
+    """Split the logit of each decision among the tokens; the baseline is its bias.
 
     The vector of a token is that of the last layer, so it also depends on the other tokens. The
-    share of a pair of neighbours is divided equally between the two.
+    contribution of a pair of neighbours is divided equally between the two.
     """
     vectors = decided.layers.vectors.double().cpu().numpy()
-    shares = vectors @ head.vector_weights.astype(np.float64) / len(vectors)
-    shares += _split_counts(head, decided.shown)
+    contributions = vectors @ head.vector_weights.astype(np.float64) / len(vectors)
+    contributions += _split_counts(head, decided.shown)
     results = []
     for decision in decided.decisions:
-        values, bias = shares[:, decision.color], float(head.bias[decision.color])
+        label = decision.color  # the color of a label is its number
+        values, bias = contributions[:, label], float(head.bias[label])
         results.append(Attribution(values, bias + float(values.sum()), bias, num_points=0))
     return results
 
 
 def _split_counts(head: LinearHead, shown: ShownText) -> NDArray[np.float64]:
-    """Return the share of the counted n-grams at each token, fp64 [tokens, outputs]."""
+    """Return what the counted n-grams contribute at each token, fp64 [tokens, outputs]."""
     ngrams, ids = head.ngrams, shown.ids.astype(np.int64).tolist()
     positions = [position for position, id_ in enumerate(ids) if id_ not in ngrams.special_ids]
     # Each n-gram of the text: its key in `TokenNgrams.keys`, and the positions of its tokens.
@@ -48,8 +49,8 @@ def _split_counts(head: LinearHead, shown: ShownText) -> NDArray[np.float64]:
     known_keys = ngrams.keys[features.columns].tolist()
     values = dict(zip(known_keys, features.values, strict=True))
     weights = dict(zip(known_keys, head.ngram_weights[features.columns], strict=True))
-    shares = np.zeros((len(ids), head.num_outputs))
+    contributions = np.zeros((len(ids), head.num_outputs))
     for key, tokens in occurrences:
         if key in values:
-            shares[tokens] += values[key] * weights[key] / counts[key] / len(tokens)
-    return shares
+            contributions[tokens] += values[key] * weights[key] / counts[key] / len(tokens)
+    return contributions

@@ -290,7 +290,7 @@ def format_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:
         characters: the characters of the text that the token stands for. They are returned if the
             token itself holds only some of a character's bytes.
     """
-    spelled = tokenizer.decode([id_], skip_special_tokens=False).strip()
-    if spelled and "\N{REPLACEMENT CHARACTER}" not in spelled:
-        return spelled
+    decoded = tokenizer.decode([id_], skip_special_tokens=False).strip()
+    if decoded and "\N{REPLACEMENT CHARACTER}" not in decoded:
+        return decoded
     return characters.strip() or tokenizer.id_to_token(id_)

@@ -28,7 +28,7 @@ def project(vectors: NDArray[np.float32]) -> VectorMap:
     largest = np.abs(points).argmax(0)
     points *= np.where(points[largest, [0, 1]] < 0, -1, 1)
     total = float(np.square(scales).sum())
-    shares = np.zeros(2)
+    explained = np.zeros(2)
     if total > 0:
-        shares[:count] = np.square(scales[:count]) / total
-    return VectorMap(points, (float(shares[0]), float(shares[1])))
+        explained[:count] = np.square(scales[:count]) / total
+    return VectorMap(points, (float(explained[0]), float(explained[1])))

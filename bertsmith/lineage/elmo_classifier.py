@@ -54,8 +54,11 @@ class ElmoClassifierConfig(BertConfig):
 
     model_type: ClassVar[str] = "elmo"
     sizes: ClassVar[tuple[str, ...]] = (
-        "vocab_size", "hidden_size", "num_hidden_layers", "cell_size",
-    )  # fmt: skip
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "cell_size",
+    )
     has_pooler: ClassVar[bool] = False
     has_position_embedding: ClassVar[bool] = False
     poolings: ClassVar[tuple[str, ...]] = ("max",)
@@ -166,8 +169,8 @@ def _from_language_models(files: SmallFiles, tensors: Mapping[str, Tensor]) -> M
     if not any(name.startswith("cnn.") for name in tensors):
         return tensors
     vectors = load_elmo(files.directory).compute_piece_vectors()
-    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("cnn.")}
-    return {"word.weight": vectors, **kept}
+    others = {name: tensor for name, tensor in tensors.items() if not name.startswith("cnn.")}
+    return {"word.weight": vectors, **others}
 
 
 def _initialize(module: nn.Module, config: ElmoClassifierConfig) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from torch import Tensor
 
 from bertsmith.lineage.gpt import Gpt, GptConfig
-from bertsmith.lineage.system_folder import FolderMap, load_system, save_system, without_copy
+from bertsmith.lineage.system_folder import FolderMap, load_system, remove_copy, save_system
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 PREFIX = "transformer."
@@ -61,7 +61,7 @@ def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Ten
         "bertsmith reads a GPT whose output layer has the weights of the word embedding. Choose "
         "such a model."
     )
-    without_copy(directory, tensors, "lm_head.weight", f"{PREFIX}wte.weight", problem)
+    remove_copy(directory, tensors, "lm_head.weight", f"{PREFIX}wte.weight", problem)
     return tensors
 
 
@@ -92,6 +92,6 @@ GPT_FOLDER = FolderMap(
     },
     their_names=_their_names,
     read=_without_copies,
-    is_turned=lambda name: name.endswith(TRANSPOSED),
+    is_transposed=lambda name: name.endswith(TRANSPOSED),
     advice="Load a language model, such as a GPT2LMHeadModel.",
 )

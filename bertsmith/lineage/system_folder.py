@@ -42,10 +42,10 @@ class FolderMap(Generic[ModelT]):
     """Entries of config.json that change the computation, with the only values that we support."""
     their_names: Callable[[str], tuple[str, ...]]
     """Returns the names in the folder for one of our weights. If there are several, our weight is
-    their weights one below the other."""
+    the concatenation of theirs along the first axis."""
     read: Callable[[Path, dict[str, Tensor]], dict[str, Tensor]]
     """Removes copies of weights, and gives the others the names that `save_system` writes."""
-    is_turned: Callable[[str], bool] = lambda name: False
+    is_transposed: Callable[[str], bool] = lambda name: False
     """Returns whether the folder stores the matrix of this name as [inputs, outputs]."""
     factor: Callable[[str, Any], float] = lambda name, config: 1.0
     """Returns our weight divided by the folder's weight of this name: a power of two, so that
@@ -91,7 +91,7 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     values = {}
     for name, tensor in state.items():
         names = folder_map.their_names(name)
-        parts = [_turned(folder_map, theirs, tensors[theirs]) for theirs in names]
+        parts = [_transpose(folder_map, theirs, tensors[theirs]) for theirs in names]
         factors = [folder_map.factor(theirs, config) for theirs in names]
         for theirs, part in zip(names, parts, strict=True):
             if part.shape != (tensor.shape[0] // len(names), *tensor.shape[1:]):
@@ -132,7 +132,9 @@ def save_system(
     for name, tensor in model.state_dict().items():
         names = folder_map.their_names(name)
         for theirs, part in zip(names, tensor.float().chunk(len(names)), strict=True):
-            tensors[theirs] = _turned(folder_map, theirs, part / folder_map.factor(theirs, config))
+            tensors[theirs] = _transpose(
+                folder_map, theirs, part / folder_map.factor(theirs, config)
+            )
     write_safetensors(directory / "model.safetensors", tensors)
     with recording_sums(directory, CONFIG_FILE):
         settings = {
@@ -168,7 +170,7 @@ def _read_settings(files: SmallFiles) -> Mapping[str, Any]:
     return settings
 
 
-def without_copy(
+def remove_copy(
     directory: Path, tensors: dict[str, Tensor], copy: str, original: str, problem: str
 ) -> None:
     """Remove the copy of a weight, which must be equal to the original.
@@ -208,6 +210,6 @@ def _build_config(folder_map: FolderMap[Any], file: Path, entries: Mapping[str, 
         raise CheckpointError(f"{file}: {error}") from error
 
 
-def _turned(folder_map: FolderMap[Any], name: str, tensor: Tensor) -> Tensor:
+def _transpose(folder_map: FolderMap[Any], name: str, tensor: Tensor) -> Tensor:
     """Transpose a matrix if the folder stores it as [inputs, outputs]; works in both directions."""
-    return tensor.T if folder_map.is_turned(name) else tensor
+    return tensor.T if folder_map.is_transposed(name) else tensor

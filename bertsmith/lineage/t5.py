@@ -36,8 +36,16 @@ from bertsmith.model.packed_view import PackedView
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.system.bounds import check_choice
 
-SIZES = ("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_decoder_layers", "num_heads",
-         "relative_attention_max_distance")  # fmt: skip
+SIZES = (
+    "vocab_size",
+    "d_model",
+    "d_kv",
+    "d_ff",
+    "num_layers",
+    "num_decoder_layers",
+    "num_heads",
+    "relative_attention_max_distance",
+)
 """Fields that are whole numbers above 0."""
 EMBEDDING_STD = 0.05
 """Standard deviation of new embeddings. Each part of a layer at first adds vectors of about this
@@ -379,8 +387,8 @@ class T5(EncoderDecoder):
         hidden = self._embed(input_ids)
         source_view = source.view(lengths)
         layers = zip(self.decoder, target.views_for(len(self.decoder)), source.layers, strict=True)
-        for layer, view, kept in layers:
-            hidden = layer(hidden, view, kept, source_view)
+        for layer, view, keys_and_values in layers:
+            hidden = layer(hidden, view, keys_and_values, source_view)
         return self._finish(hidden, self.decoder_norm, len(input_ids))
 
     def compute_logits(self, hidden: Tensor) -> Tensor:

@@ -66,16 +66,16 @@ class WrittenLabels(ClassificationHead):
 
 
 class WordEmbedding(nn.Module):
-    """The place of a T5's embedding in a classifier."""
+    """Holder of a T5's embedding, under the name that the embedding of an encoder has."""
 
     word: nn.Embedding
 
 
 class T5Classifier(BertModel):
-    """A T5 in the place of an encoder with a head.
+    """A T5 that fine-tuning and prediction treat as an encoder with a head.
 
-    Its embedding and the layers of its encoder have the names of an encoder's parts, too, by which
-    fine-tuning freezes them.
+    Fine-tuning freezes parts of an encoder by their names. So the embedding of the T5 and the
+    layers of its encoder also have these names.
     """
 
     def __init__(self, config: T5ClassifierConfig, t5: T5, heads: Mapping[str, nn.Module]) -> None:
@@ -106,20 +106,18 @@ class T5Classifier(BertModel):
         num_sequences = batch.num_sequences
         columns = []
         for label in labels:
-            read = TokenRow.of([[t5.start_id, *label[:-1]]] * num_sequences).to(self.device)
-            hidden = t5.decode_from(memory, source, read)
-            wanted = torch.tensor(label, device=self.device).repeat(num_sequences)
-            losses = torch.cat(
-                [
-                    F.cross_entropy(self._compute_logits(vectors), ids, reduction="none")
-                    for vectors, ids in zip(
-                        torch.split(hidden, TOKENS_AT_ONCE),
-                        torch.split(wanted, TOKENS_AT_ONCE),
-                        strict=True,
-                    )
-                ]
-            )
-            columns.append(-losses.view(num_sequences, len(label)).sum(1))
+            decoder_input = TokenRow.of([[t5.start_id, *label[:-1]]] * num_sequences)
+            hidden = t5.decode_from(memory, source, decoder_input.to(self.device))
+            target_ids = torch.tensor(label, device=self.device).repeat(num_sequences)
+            losses = []
+            for vectors, ids in zip(
+                torch.split(hidden, TOKENS_AT_ONCE),
+                torch.split(target_ids, TOKENS_AT_ONCE),
+                strict=True,
+            ):
+                logits = self._compute_logits(vectors)
+                losses.append(F.cross_entropy(logits, ids, reduction="none"))
+            columns.append(-torch.cat(losses).view(num_sequences, len(label)).sum(1))
         return torch.stack(columns, dim=1)
 
     def _compute_logits(self, hidden: Tensor) -> Tensor:
@@ -129,22 +127,24 @@ class T5Classifier(BertModel):
     def label_loss(self, batch: Batch, targets: Sequence[Sequence[int]]) -> LossTerm:
         """Compute the loss of writing a target for each sequence, summed over tokens, in nats.
 
-        Tokens count as correct in targets whose every token would be chosen.
+        The tokens of a target count as correct if the model would choose every one of them.
 
         Args:
             targets: token ids for each sequence in the batch's order, with the end token.
         """
         t5 = self.t5
-        wanted = TokenRow.of(targets).to(self.device)
-        read = TokenRow.of([[t5.start_id, *target[:-1]] for target in targets]).to(self.device)
+        labels = TokenRow.of(targets).to(self.device)
+        decoder_input = TokenRow.of([[t5.start_id, *target[:-1]] for target in targets])
         source = TokenRow(batch.input_ids, batch.lengths)
         order = tuple(range(len(targets)))
-        pairs = SourceTarget(source, read, wanted.input_ids, order, batch.step_indices)
+        pairs = SourceTarget(
+            source, decoder_input.to(self.device), labels.input_ids, order, batch.step_indices
+        )
         logits = t5.compute_logits(t5.decode(pairs)).float()
-        loss = F.cross_entropy(logits, wanted.input_ids, reduction="sum")
-        is_right = torch.split(logits.argmax(-1) == wanted.input_ids, list(wanted.lengths))
+        loss = F.cross_entropy(logits, labels.input_ids, reduction="sum")
+        is_right = torch.split(logits.argmax(-1) == labels.input_ids, list(labels.lengths))
         correct = torch.stack([each.all() * len(each) for each in is_right]).sum()
-        return LossTerm(loss, correct, len(wanted.input_ids))
+        return LossTerm(loss, correct, len(labels.input_ids))
 
 
 def _load(
@@ -166,14 +166,16 @@ KEYS: dict[str, str | None] = {
     "num_hidden_layers": "num_layers",
     "hidden_dropout_prob": "dropout_rate",
     "attention_probs_dropout_prob": "dropout_rate",
-    **dict.fromkeys(
-        (
-            "num_attention_heads", "intermediate_size", "hidden_act", "max_position_embeddings",
-            "type_vocab_size", "initializer_range", "layer_norm_eps", "classifier_dropout",
-            "pooling",
-        )
-    ),
-}  # fmt: skip
+    "num_attention_heads": None,
+    "intermediate_size": None,
+    "hidden_act": None,
+    "max_position_embeddings": None,
+    "type_vocab_size": None,
+    "initializer_range": None,
+    "layer_norm_eps": None,
+    "classifier_dropout": None,
+    "pooling": None,
+}
 """Fields with another name in config.json; None: not read from there."""
 
 FAMILY = Family(

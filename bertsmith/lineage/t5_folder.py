@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertsmith.lineage.system_folder import FolderMap, load_system, save_system, without_copy
+from bertsmith.lineage.system_folder import FolderMap, load_system, remove_copy, save_system
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -33,6 +33,13 @@ MODULES = {
     "source_attention.output": ("layer.1.EncDecAttention.o",),
 }
 """Names of a layer's modules in transformers by our names, except those of the feed-forward."""
+FEED_FORWARD_MODULES = {
+    "feed_forward_norm": ("layer_norm",),
+    "feed_forward.up": ("DenseReluDense.wi",),
+    "feed_forward.up_gate": ("DenseReluDense.wi_0", "DenseReluDense.wi_1"),
+    "feed_forward.down": ("DenseReluDense.wo",),
+}
+"""Names of the feed-forward's modules within its part of a layer."""
 OUTSIDE_LAYERS = {
     "word": WORD,
     "output": OUTPUT,
@@ -87,13 +94,14 @@ def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Ten
     for copy in COPIES:
         if copy in tensors and WORD not in tensors:
             tensors[WORD] = tensors[copy]
-        without_copy(directory, tensors, copy, WORD, problem)
+        remove_copy(directory, tensors, copy, WORD, problem)
     if OUTPUT in tensors and WORD in tensors and torch.equal(tensors[OUTPUT], tensors[WORD]):
         del tensors[OUTPUT]
     return tensors
 
 
 def _shape_of(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+    """Translate entries of config.json; the module's docstring says how versions differ."""
     is_scaled = settings.get("tie_word_embeddings") is not False
     return {
         **settings,
@@ -113,16 +121,11 @@ def _their_names(name: str) -> tuple[str, ...]:
     if path in OUTSIDE_LAYERS:
         return (OUTSIDE_LAYERS[path],)
     stack, number, module = path.split(".", 2)
-    last = f"layer.{2 if stack == 'decoder' else 1}"  # the feed-forward is a layer's last part
-    theirs = (
-        MODULES.get(module)
-        or {
-            "feed_forward_norm": (f"{last}.layer_norm",),
-            "feed_forward.up": (f"{last}.DenseReluDense.wi",),
-            "feed_forward.up_gate": (f"{last}.DenseReluDense.wi_0", f"{last}.DenseReluDense.wi_1"),
-            "feed_forward.down": (f"{last}.DenseReluDense.wo",),
-        }[module]
-    )
+    theirs = MODULES.get(module)
+    if theirs is None:
+        # The feed-forward is the last part of a layer: the third one in a decoder.
+        last = "layer.2" if stack == "decoder" else "layer.1"
+        theirs = tuple(f"{last}.{each}" for each in FEED_FORWARD_MODULES[module])
     return tuple(f"{stack}.block.{number}.{each}.weight" for each in theirs)
 
 

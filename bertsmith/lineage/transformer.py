@@ -33,9 +33,17 @@ from bertsmith.model.packed_view import PackedView
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.system.bounds import check_choice
 
-SIZES = ("vocab_size", "d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads",
-         "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim",
-         "max_position_embeddings")  # fmt: skip
+SIZES = (
+    "vocab_size",
+    "d_model",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "encoder_ffn_dim",
+    "decoder_ffn_dim",
+    "max_position_embeddings",
+)
 """Fields that are whole numbers above 0."""
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 
@@ -109,7 +117,7 @@ class TransformerFeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward; each is added to what it read, and the sum normalized."""
+    """Self-attention, then feed-forward; each output is added to its input and normalized."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -230,8 +238,8 @@ class Transformer(EncoderDecoder):
         hidden = self._embed(input_ids, positions)
         source_view = source.view(lengths)
         layers = zip(self.decoder, target.views_for(len(self.decoder)), source.layers, strict=True)
-        for layer, view, kept in layers:
-            hidden = layer(hidden, view, kept, source_view)
+        for layer, view, keys_and_values in layers:
+            hidden = layer(hidden, view, keys_and_values, source_view)
         return hidden[: len(input_ids)]
 
     def compute_logits(self, hidden: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from bertsmith.lineage.system_folder import FolderMap, load_system, save_system, without_copy
+from bertsmith.lineage.system_folder import FolderMap, load_system, remove_copy, save_system
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -67,7 +67,7 @@ def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Ten
     for copy in COPIES:
         if copy in tensors and WORD not in tensors:
             tensors[WORD] = tensors[copy]
-        without_copy(directory, tensors, copy, WORD, problem)
+        remove_copy(directory, tensors, copy, WORD, problem)
     if BIAS not in tensors and WORD in tensors:
         tensors[BIAS] = tensors[WORD].new_zeros(1, len(tensors[WORD]))
     return tensors

@@ -261,27 +261,21 @@ def compute_texts(parts: Sequence[tuple[_Request, list[int]]]) -> Any:
     """
     first = parts[0][0]
     definition = first.definition
-    encoded = EncodedExamples.concat(
-        [
-            request.encoded if len(indices) == len(request.encoded)
-            else request.encoded.select(indices)
-            for request, indices in parts
-        ]
-    )  # fmt: skip
-    examples = [request.examples[index] for request, indices in parts for index in indices]
+    encoded_parts = []
+    examples: list[Any] = []
+    for request, indices in parts:
+        is_whole = len(indices) == len(request.encoded)
+        encoded_parts.append(request.encoded if is_whole else request.encoded.select(indices))
+        examples += [request.examples[index] for index in indices]
+    encoded = EncodedExamples.concat(encoded_parts)
     outputs = definition.compute_outputs(first.model.loaded.model, encoded)
-    is_finite = [
-        all(np.isfinite(outputs[row]).all() for row in encoded.rows_of(example))
-        for example in range(len(encoded))
-    ]
     predictions = definition.decode(outputs, encoded, examples)
     raw = raw_outputs(definition, outputs, encoded)
-    return iter(
-        [
-            (prediction if finite else NotFinite(), of_text)
-            for prediction, of_text, finite in zip(predictions, raw, is_finite, strict=True)
-        ]
-    )
+    results = []
+    for number, (prediction, raw_output) in enumerate(zip(predictions, raw, strict=True)):
+        is_finite = all(np.isfinite(outputs[row]).all() for row in encoded.rows_of(number))
+        results.append((prediction if is_finite else NotFinite(), raw_output))
+    return iter(results)
 
 
 def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) -> Sequence[Any]:

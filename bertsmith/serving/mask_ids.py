@@ -16,7 +16,7 @@ from bertsmith.tasks.fill_mask import FillMask
 class MaskIds(FillMask):
     """Mask filling whose results are raw outputs only: token ids and their probabilities.
 
-    The predictions are None, so that the engine neither spells words nor sends them.
+    The predictions are None, so that the engine neither decodes words nor sends them.
     """
 
     target_ids: tuple[int, ...] | None = None

@@ -1,9 +1,17 @@
 """The requests that a server with a key answers without it."""
 
 OPEN_PATHS = frozenset(
-    {"/", "/health", "/ping", "/metrics", "/docs", "/openapi.json", "/v2/health/live",
-     "/v2/health/ready"}
-)  # fmt: skip
+    {
+        "/",
+        "/health",
+        "/ping",
+        "/metrics",
+        "/docs",
+        "/openapi.json",
+        "/v2/health/live",
+        "/v2/health/ready",
+    }
+)
 """Paths that can be read without the key. Probes and Prometheus have no key, the page asks the user
 for it, and the description of the routes says nothing about the models."""
 

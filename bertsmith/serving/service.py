@@ -50,7 +50,7 @@ WAITING_SHARE = 1 / 3
 """Share of the time-out that a request may wait for its turn. A request that would wait longer is
 refused at once (429), instead of after the time-out (503)."""
 FolderState = tuple[tuple[str, int, int], ...]
-PAUSES = (0.0, 2.0, 8.0, 30.0)
+RESTART_PAUSES = (0.0, 2.0, 8.0, 30.0)
 """Seconds before each new start of an engine that ended. An engine that ends once more, or whose
 start fails once more, within `COUNTED_SECONDS` is not started again."""
 COUNTED_SECONDS = 600.0
@@ -323,16 +323,16 @@ class Service:
         while True:
             now = time.monotonic()
             self._ended_at = [at for at in self._ended_at if now - at < COUNTED_SECONDS]
-            if len(self._ended_at) >= len(PAUSES):
+            if len(self._ended_at) >= len(RESTART_PAUSES):
                 self.why_not_ready = (
                     "the process that computes has ended too often, and is not started again."
                 )
                 self.on_give_up(
-                    f"{reason}, as it did {len(PAUSES)} times in the last "
+                    f"{reason}, as it did {len(RESTART_PAUSES)} times in the last "
                     f"{COUNTED_SECONDS / 60:.0f} minutes; it is not started again."
                 )
                 return
-            pause = PAUSES[len(self._ended_at)]
+            pause = RESTART_PAUSES[len(self._ended_at)]
             self._ended_at.append(now)
             when = f" in {pause:.0f} seconds" if pause else ""
             self.tell(f"{reason}; it is started again{when}.")

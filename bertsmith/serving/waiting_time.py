@@ -12,7 +12,7 @@ class WaitingTime:
     """
 
     def __init__(self) -> None:
-        self.told = Waiting(last_number=0, num_tokens=0, seconds_per_token=0.0)
+        self.latest = Waiting(last_number=0, num_tokens=0, seconds_per_token=0.0)
         """The latest message of the engine."""
         self._sent: dict[int, int] = {}
         """Numbers of tokens of the requests that the engine has not counted yet, in their order."""
@@ -20,10 +20,11 @@ class WaitingTime:
 
     @property
     def seconds(self) -> float:
-        return (self.told.num_tokens + self._num_sent_tokens) * self.told.seconds_per_token
+        num_tokens = self.latest.num_tokens + self._num_sent_tokens
+        return num_tokens * self.latest.seconds_per_token
 
     def add(self, number: int, num_tokens: int) -> None:
-        """Add a request that is sent to the engine; numbers must rise."""
+        """Add a request that is sent to the engine; its number is above all earlier ones."""
         self._sent[number] = num_tokens
         self._num_sent_tokens += num_tokens
 
@@ -31,8 +32,9 @@ class WaitingTime:
         """Remove a request that has left the engine, if it is still counted here."""
         self._num_sent_tokens -= self._sent.pop(number, 0)
 
-    def update(self, told: Waiting) -> None:
+    def update(self, message: Waiting) -> None:
         """Take the engine's latest count in place of the requests that it includes."""
-        self.told = told
-        while self._sent and (first := next(iter(self._sent))) <= told.last_number:
-            self.remove(first)
+        self.latest = message
+        counted = [number for number in self._sent if number <= message.last_number]
+        for number in counted:
+            self.remove(number)

@@ -25,7 +25,7 @@ HEADS = {
 }
 
 
-def hide_words(ids):
+def mask_words(ids):
     """Put [MASK] in place of every word."""
     tokenizer = tiny_tokenizer()
     special = list(tokenizer.special_ids)
@@ -65,7 +65,7 @@ def captum_values(reader, baseline_ids, target, num_points):
 @pytest.mark.parametrize("head", HEADS)
 def test_attributions_equal_captum(head, tmp_path):
     reader = reader_of(tmp_path / "model", head)
-    baseline, target = hide_words(reader.ids), HEADS[head]
+    baseline, target = mask_words(reader.ids), HEADS[head]
     (ours,) = integrate_in_parts(reader.logits, reader.words(baseline), [target], 16)
     expected = captum_values(reader, baseline, target, 64)
     np.testing.assert_allclose(ours.values, expected, rtol=0, atol=2e-5)
@@ -75,7 +75,7 @@ def test_attributions_equal_captum(head, tmp_path):
 @pytest.mark.parametrize("head", HEADS)
 def test_attributions_add_up_to_the_difference_of_the_logits(head, tmp_path):
     reader = reader_of(tmp_path / "model", head)
-    (result,) = integrate_gradients(reader, hide_words(reader.ids), [HEADS[head]])
+    (result,) = integrate_gradients(reader, mask_words(reader.ids), [HEADS[head]])
     assert abs(result.values.sum() - result.difference) <= TOLERANCE * abs(result.difference)
     with torch.no_grad():
         ids, types = (
@@ -93,14 +93,14 @@ def test_attributions_of_every_family_are_complete(family, tmp_path):
     model = load_model(folder).requires_grad_(False)
     reader = HeadReader(model, "classify", *tiny_row())
     targets = [Target(((0, number),)) for number in range(3)]
-    results = integrate_gradients(reader, hide_words(reader.ids), targets)
+    results = integrate_gradients(reader, mask_words(reader.ids), targets)
     assert len(results) == 3
     assert max(result.error for result in results) <= TOLERANCE
 
 
 def test_tokens_that_the_baseline_shares_have_no_attribution(tmp_path):
     reader = reader_of(tmp_path / "model", "classify")
-    baseline = hide_words(reader.ids)
+    baseline = mask_words(reader.ids)
     (result,) = integrate_gradients(reader, baseline, [HEADS["classify"]])
     is_same = baseline == reader.ids
     assert (result.values[is_same] == 0).all()

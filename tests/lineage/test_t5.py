@@ -134,14 +134,14 @@ def test_an_older_folder_says_by_the_tie_whether_outputs_are_scaled(tmp_path):
         assert (config.scale_decoder_outputs, config.tie_word_embeddings) == (is_scaled, is_scaled)
 
 
-@pytest.mark.parametrize("both_sides", [True, False])
+@pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(("buckets", "distance"), [(32, 128), (8, 20)])
-def test_buckets_are_theirs(both_sides, buckets, distance):
+def test_buckets_are_theirs(bidirectional, buckets, distance):
     distances = np.arange(-700, 701)
     expected = T5Attention._relative_position_bucket(
-        torch.from_numpy(distances), both_sides, buckets, distance
+        torch.from_numpy(distances), bidirectional, buckets, distance
     )
-    found = bucket(distances, buckets, distance, bidirectional=both_sides)
+    found = bucket(distances, buckets, distance, bidirectional=bidirectional)
     assert found.tolist() == expected.tolist()
 
 

@@ -28,7 +28,7 @@ SECONDS = 120
 CPU = ("--threads", "1", "--precision", "fp32", "--device", "cpu")
 WITH_SHORT_PAUSES = (
     "import sys; from bertsmith import cli; from bertsmith.serving import service; "
-    "service.PAUSES = (0.0, 0.1); cli.main(sys.argv[1:])"
+    "service.RESTART_PAUSES = (0.0, 0.1); cli.main(sys.argv[1:])"
 )
 """A program that starts an engine twice again, without long pauses."""
 

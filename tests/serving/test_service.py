@@ -61,9 +61,9 @@ def test_requests_that_arrive_during_a_batch_count_in_the_waiting_time(settings)
         await service.start()
         try:
             waiting = service.places.waiting_time
-            await until(lambda: waiting.told.seconds_per_token > 0)
+            await until(lambda: waiting.latest.seconds_per_token > 0)
             num_tokens = likely_tokens(len(TEXTS[0]), service.max_batch_tokens)
-            service.places.max_seconds = 3 * num_tokens * waiting.told.seconds_per_token
+            service.places.max_seconds = 3 * num_tokens * waiting.latest.seconds_per_token
             (engine,) = multiprocessing.active_children()
             os.kill(engine.pid, signal.SIGSTOP)
             requests = [

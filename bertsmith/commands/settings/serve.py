@@ -14,6 +14,16 @@ from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
 
 PACKAGES = ("starlette", "uvicorn", "msgspec", "orjson", "prometheus_client")
+AT_LEAST_ONE = (
+    "max_queue",
+    "max_texts",
+    "max_characters",
+    "max_batch_tokens",
+    "max_text_tokens",
+    "max_body_bytes",
+    "threads",
+)
+"""Settings that must be 1 or more, if they are given."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +91,7 @@ class Settings(InferenceCompute):
         if not 0 <= self.port <= 65_535:
             raise SettingError("port", self.port, "0 to 65535")
         check_all_largest(self)
-        for name in ("max_queue", "max_texts", "max_characters", "max_batch_tokens",
-                     "max_text_tokens", "max_body_bytes", "threads"):  # fmt: skip
+        for name in AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(name, value, "1 or more")

@@ -29,10 +29,18 @@ from bertsmith.serving.json_body import convert, parse
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import invalid, with_inputs_called
 
-RESERVED = frozenset(
-    {"binary_data_output", "content_type", "headers", "priority", "timeout", "sequence_id",
-     "sequence_start", "sequence_end"}
-)  # fmt: skip
+CLIENT_PARAMETERS = frozenset(
+    {
+        "binary_data_output",
+        "content_type",
+        "headers",
+        "priority",
+        "timeout",
+        "sequence_id",
+        "sequence_start",
+        "sequence_end",
+    }
+)
 """Parameters that the libraries of clients add, and that are not for the model."""
 
 
@@ -78,7 +86,7 @@ async def infer(call: Call) -> Response:
     texts = check_inputs(model, read_strings(body.inputs, binary))
     requested = check_outputs(model, body.outputs)
     sent = body.parameters or {}
-    parameters = {name: value for name, value in sent.items() if name not in RESERVED}
+    parameters = {name: value for name, value in sent.items() if name not in CLIENT_PARAMETERS}
     if "predict" not in model.kinds:
         outputs = await _infer_vectors(
             call, model, texts, convert(parameters, VectorOptions, "parameters")

@@ -62,9 +62,12 @@ def _tokens_of_all(
     for text in texts:
         encoding = tokenizer.encode(text)
         tokens = zip(
-            encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets,
+            encoding.ids,
+            encoding.tokens,
+            encoding.special_tokens_mask,
+            encoding.offsets,
             strict=True,
-        )  # fmt: skip
+        )
         rows.append(
             [
                 {
