@@ -84,7 +84,8 @@ class EvaluationPlan:
 
     def __str__(self) -> str:
         """Describe the reduced evaluations of a short run; empty if they are not reduced."""
-        if self == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES):
+        is_by_user = not self.is_limited  # who gave the number of rows
+        if is_by_user or self == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES):
             return ""
         return (
             f"evaluated on {self.rows} held-out rows, {1 + self.times} times, since the run is "

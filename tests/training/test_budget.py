@@ -21,3 +21,4 @@ def test_a_long_run_measures_all_rows_each_time_and_a_short_one_few():
     assert EvaluationPlan.of_seconds(900, 0.001) == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES)
     assert EvaluationPlan.of_seconds(60, 0.02) == EvaluationPlan(60, 1)
     assert "evaluated on 60 held-out rows, 2 times" in str(EvaluationPlan(60, 1))
+    assert str(EvaluationPlan(60, 10, is_limited=False)) == ""  # as the user chose
