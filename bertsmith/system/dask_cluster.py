@@ -10,6 +10,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -175,13 +176,12 @@ class DaskCluster:
     @contextmanager
     def _reached(self) -> Iterator[None]:
         """Raise `_scheduler_ended` in place of Dask's errors about a lost connection."""
-        import distributed
-
         try:
             yield
         except TimeoutError:  # of a wait with a limit
             raise
-        except (OSError, distributed.client.FutureCancelledError) as error:
+        # Dask cancels what is waited for when it loses the connection.
+        except (OSError, CancelledError) as error:
             raise self._scheduler_ended() from error
 
     def _scheduler_ended(self) -> ConfigError:
@@ -216,7 +216,7 @@ def connect(address: str) -> Iterator[DaskCluster]:
             f"{CONNECT_SECONDS} seconds). Start one with 'dask scheduler' on a machine that all "
             "others reach, and give the address that it prints, such as tcp://192.168.1.10:8786."
         ) from error
-    with client, _quiet("distributed.client"):
+    with _quiet("distributed.client"), client:  # also while it closes, if the scheduler has ended
         _check_workers(client, address)
         yield DaskCluster(client, address)
 

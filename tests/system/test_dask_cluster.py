@@ -176,11 +176,15 @@ def test_workers_that_are_missing_or_have_another_bertsmith(
         worker.wait()
     started("dask_worker", address, "--nthreads", "1", "--no-nanny", path=sys.path)
     with connect(address) as executor:
-        results = executor.map_in_order(square, range(10_000))
-        assert next(results) == 0
-        process.kill()
+        results = executor.map_in_order(time.sleep, [0, 60])
+        next(results)
+        timer = threading.Timer(1.0, process.kill)
+        timer.start()
         with refuses(ConfigError, f"--scheduler {address}:", "has ended", worded=False):
-            list(results)
+            list(results)  # waits while the scheduler ends
+        timer.join()
+        with refuses(ConfigError, f"--scheduler {address}:", "has ended", worded=False):
+            list(executor.map_in_order(square, [1]))
 
 
 def enter(address):
