@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -201,14 +202,28 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     work = partial(_import_main(name), settings, [*prog.split(), *args])
     if launch is None:
         return work
-    return partial(_run_on_ranks, launch, work, line, getattr(settings, "threads", None))
+    return partial(_run_on_ranks, launch, work, line, _find_setting(settings, "threads"))
 
 
 def _has_begun(settings: Any) -> bool:
     """Return whether the folder of the command has a run that can be resumed."""
-    if not hasattr(settings, "resume") or settings.out is None:
+    out = _find_setting(settings, "out")
+    if _find_setting(settings, "resume") is None or out is None:
         return False
-    return (settings.out / "run.json").exists()
+    return (out / "run.json").exists()
+
+
+def _find_setting(settings: Any, name: str) -> Any:
+    """Return a setting of a command, which may be in a group of settings; None if it has none."""
+    groups: Sequence[Any] = ()
+    if isinstance(settings, tuple):
+        groups = settings
+    elif is_dataclass(settings):
+        if hasattr(settings, name):
+            return getattr(settings, name)
+        groups = [getattr(settings, field.name) for field in fields(settings)]
+    values = (_find_setting(group, name) for group in groups)
+    return next((value for value in values if value is not None), None)
 
 
 def _run_on_ranks(

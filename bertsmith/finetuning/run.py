@@ -186,9 +186,6 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     objective_type: ClassVar[type[FineTuning]] = FineTuning
 
-    # An earlier series in the folder around this run is not changed until all input is checked.
-    is_locked_while_resolved = False
-
     def __init__(
         self,
         task_type: type[Task[Any, Any]],
@@ -207,6 +204,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
             callbacks=callbacks,
             resume_command=resume_command,
         )
+        # An earlier series in the folder around a new run is not changed until all is checked.
+        self.is_locked_while_resolved = settings.resume
         self.task_type = task_type
         self.settings = settings
         self.dataset = dataset
@@ -338,7 +337,7 @@ def finetune(
     Args:
         dataset: the examples; by default those of the settings' files.
         begin_series: locks and clears the folder of a new series, if this is the series' first run.
-            It is called once all input is checked, and before anything is written.
+            It is called once all input and all ranks are checked, and before anything is written.
         has_costly_baselines: whether to score also the baselines that take some seconds.
 
     Raises:

@@ -5,7 +5,9 @@ the path of the shared memory instead of the weights.
 """
 
 import errno
+import io
 import os
+import pickle
 import tempfile
 import weakref
 from pathlib import Path
@@ -75,7 +77,7 @@ class SharedModel:
     """A read-only model, pickled without weights and mapped on unpickling.
 
     The process that pickled it must live, and keep this object, until others have unpickled it. On
-    devices other than a CPU nothing is shared, and it cannot be pickled.
+    devices other than a CPU nothing is shared, and only `pickle_with_weights` can pickle it.
     """
 
     def __init__(self, model: BertModel) -> None:
@@ -97,6 +99,32 @@ class SharedModel:
     def _share(self) -> None:
         self._file = SharedFile(sum(map(_aligned_bytes, self.model.parameters())))
         _map_weights(self.model, self._file.map(), fill=True)
+
+
+def pickle_with_weights(value: object) -> bytes:
+    """Pickle a value for another machine, which cannot map the memory of a `SharedModel`.
+
+    The model gets its weights again when it is unpickled, on a device of the same kind; of several
+    GPUs this is the current one.
+    """
+    file = io.BytesIO()
+    _PicklerWithWeights(file).dump(value)
+    return file.getvalue()
+
+
+class _PicklerWithWeights(pickle.Pickler):
+    def reducer_override(self, value: object) -> Any:
+        if not isinstance(value, SharedModel):
+            return NotImplemented
+        # A copy in main memory, as a GPU may have another number on the other rank; and of weights
+        # that are views of one memory, pickle would send this memory with each of them.
+        copied = without_values(value.model).to_empty(device="cpu")
+        copied.load_state_dict(value.model.state_dict())
+        return _receive, (copied, value.model.device.type)
+
+
+def _receive(model: BertModel, device_type: str) -> SharedModel:
+    return SharedModel(model.to(device_type))
 
 
 def _map_weights(model: BertModel, memory: Tensor, *, fill: bool) -> None:

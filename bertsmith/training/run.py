@@ -70,7 +70,7 @@ class Run(ABC, Generic[Resolved, Result]):
     """
 
     is_locked_while_resolved = True
-    """Whether the folder is locked before the run is resolved, or only afterwards."""
+    """Whether the folder is locked before the run is resolved, or only when the run can begin."""
     measure: Measure | None = None
     """Computes further metrics of evaluations."""
 
@@ -105,10 +105,10 @@ class Run(ABC, Generic[Resolved, Result]):
             resumed = self.folder if self.resume else None
             machine = stack.enter_context(computing_on(self.compute, resumed))
             resolved = self.resolve(machine)
+            built = self.build(resolved, machine)
+            trainer = self._make_trainer(built)  # raises an error if a rank cannot take part
             if not self.is_locked_while_resolved:
                 stack.enter_context(self.hold())
-            built = self.build(resolved, machine)
-            trainer = self._make_trainer(built)
             stack.enter_context(naming_the_run(self.folder, self.resume_command))
             if not self.resume:
                 trainer.begin(built.facts)

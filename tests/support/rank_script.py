@@ -7,11 +7,15 @@ Without these, one process trains alone.
 import hashlib
 import json
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from small_workers import small_model, small_objective, train
 
+from bertsmith.distillation.objective import DistillationWeights
+from bertsmith.distillation.pretraining_objective import PretrainingDistillation
+from bertsmith.model.shared import SharedModel
 from bertsmith.pretraining import row_source
 from bertsmith.system.launch import read_launch
 from bertsmith.training.layerwise import LayerwiseOptim
@@ -24,19 +28,37 @@ from bertsmith.training.workers.rank_group import RankGroup
 
 row_source.EVALUATION_TOKENS = 64  # several eval batches, for the ranks to share
 ADAMW = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
-SCENARIOS: dict[str, tuple[OptimSettings, torch.dtype, bool]] = {
-    "adamw": (ADAMW, torch.float32, False),
-    "muon": (OptimSettings(optimizer="muon", learning_rate=3e-3), torch.float32, False),
-    "frozen": (
-        LayerwiseOptim(learning_rate=3e-3, num_layers=2, freeze_layers=1),
-        torch.float32,
-        False,
-    ),
-    "bf16": (ADAMW, torch.bfloat16, False),
-    "exact adamw": (ADAMW, torch.float32, True),
-    "exact muon": (OptimSettings(optimizer="muon", learning_rate=3e-3), torch.float32, True),
+MUON = OptimSettings(optimizer="muon", learning_rate=3e-3)
+WEIGHTS = DistillationWeights(soft_weight=0.6, soft_temperature=2.0, hidden_weight=0.3)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    optim: OptimSettings = ADAMW
+    dtype: torch.dtype = torch.float32
+    is_exact: bool = False
+    """Whether sums have one order, whatever the number of ranks."""
+    has_teacher: bool = False
+
+
+SCENARIOS = {
+    "adamw": Scenario(),
+    "muon": Scenario(MUON),
+    "frozen": Scenario(LayerwiseOptim(learning_rate=3e-3, num_layers=2, freeze_layers=1)),
+    "bf16": Scenario(dtype=torch.bfloat16),
+    "distillation": Scenario(has_teacher=True),
+    "exact adamw": Scenario(is_exact=True),
+    "exact muon": Scenario(MUON, is_exact=True),
+    "exact distillation": Scenario(is_exact=True, has_teacher=True),
 }
-"""Optimizer, number format, and whether sums have one order, whatever the number of ranks."""
+
+
+def objective_of(scenario: Scenario, corpus: Any) -> Any:
+    if not scenario.has_teacher:
+        return small_objective(corpus)
+    teacher = SharedModel(small_model(seed=5).eval())
+    pretraining = small_objective(corpus, pairs="none")
+    return PretrainingDistillation(pretraining, teacher, WEIGHTS, "the teacher's digest")
 
 
 def results_of(corpus: Any, ranks: RankGroup | None) -> dict[str, Any]:
@@ -44,18 +66,20 @@ def results_of(corpus: Any, ranks: RankGroup | None) -> dict[str, Any]:
     results: dict[str, Any] = {}
     num_parts: dict[str, int] = {}
     num_ranks = 1 if ranks is None else ranks.num_ranks
-    for name, (optim, dtype, is_exact) in SCENARIOS.items():
-        num_members = EXACT_PARTS // num_ranks if is_exact else 2
-        plan = Plan(small_objective(corpus), optim, 3, num_members, is_exact=is_exact)
+    for name, scenario in SCENARIOS.items():
+        num_members = EXACT_PARTS // num_ranks if scenario.is_exact else 2
+        objective = objective_of(scenario, corpus)
+        plan = Plan(objective, scenario.optim, 3, num_members, is_exact=scenario.is_exact)
+        model, dtype = small_model(), scenario.dtype
         workers: LocalWorkers | DistributedWorkers
         if ranks is None:
-            workers = LocalWorkers(small_model(), dtype, plan, num_processes=1)
+            workers = LocalWorkers(model, dtype, plan, num_processes=1)
         else:
-            workers = DistributedWorkers(small_model(), dtype, plan, ranks, num_processes=1)
+            workers = DistributedWorkers(model, dtype, plan, ranks, num_processes=1)
         with workers:
             figures = train(workers, 1, 5)
             evaluated = workers.evaluate()
-            figures.append(plan.objective.combine(evaluated))
+            figures.append(objective.evaluation.combine(evaluated))
             state = workers.state_dict()
         local = workers if isinstance(workers, LocalWorkers) else workers.local
         tensors = [*local.layout.views(local.arrays.weights).values(), *state.values()]

@@ -21,6 +21,7 @@ from bertsmith._version import __version__
 from bertsmith.errors import ConfigError, TrainingError
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.meta_init import without_values
+from bertsmith.model.shared import pickle_with_weights
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.code_digest import digest_code
 from bertsmith.system.hardware import (
@@ -53,7 +54,6 @@ class RankRun:
     skeleton: TrainableModel
     """The model without its values."""
     dtype: torch.dtype
-    device_type: str
     choices: ComputeChoices
     facts: Mapping[str, Any]
     """Versions and data that must be the same on all ranks, by name."""
@@ -104,13 +104,12 @@ class DistributedWorkers:
             self.plan,
             without_values(self._model),
             self._dtype,
-            self._model.device.type,
             compute_choices("bf16" if is_bf16 else "fp32", attention_paths()),
             shared_facts(self.plan),
             self.plan.objective.evaluation,
         )
         # Pickled here, so that a rank that cannot unpickle it can report that.
-        self.ranks.broadcast((BUILD, pickle.dumps(run)))
+        self.ranks.broadcast((BUILD, self._model.device.type, pickle_with_weights(run)))
         self._answers(None)
 
     def __enter__(self) -> Self:
@@ -227,10 +226,10 @@ def serve_rank(ranks: RankGroup) -> int:
             mapped.compute_item()
 
 
-def _build_workers(ranks: RankGroup, pickled: bytes) -> LocalWorkers | None:
+def _build_workers(ranks: RankGroup, device_type: str, pickled: bytes) -> LocalWorkers | None:
     """Build the workers of this rank for a run; if it cannot take part, tell rank 0 why."""
     try:
-        workers = _join(ranks, pickled)
+        workers = _join(ranks, device_type, pickled)
     except Exception as error:
         ranks.gather((sendable(error), None))
         return None
@@ -252,20 +251,20 @@ def _serve_run(ranks: RankGroup, workers: LocalWorkers) -> None:
                 ranks.gather((None, answer))
 
 
-def _join(ranks: RankGroup, pickled: bytes) -> LocalWorkers:
+def _join(ranks: RankGroup, device_type: str, pickled: bytes) -> LocalWorkers:
     """Build the workers of this rank.
 
     Raises:
         ConfigError: this rank has other data or versions than rank 0.
         CorpusError: the corpus is not at the same path as on rank 0.
     """
+    device = torch.device(device_type)
+    if device_type == "cuda":
+        device = torch.device("cuda", ranks.local_rank)
+        torch.cuda.set_device(device)  # before a teacher is unpickled, which goes there
     run: RankRun = pickle.loads(pickled)
     plan = replace(run.plan, rank=ranks.rank)
     check_facts(run.facts, shared_facts(plan))
-    device = torch.device(run.device_type)
-    if device.type == "cuda":
-        device = torch.device("cuda", ranks.local_rank)
-        torch.cuda.set_device(device)
     keep_computing_as(replace(run.choices, threads=usable_threads()))
     model = run.skeleton.to_empty(device=device)
     return LocalWorkers(
