@@ -220,8 +220,11 @@ def refused(capsys):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    """Chromium, or None where it is absent."""
+def browser(pytestconfig):
+    """Chromium, or None where it is absent, or with --only-computing: a look is not computed."""
+    if pytestconfig.getoption("--only-computing"):
+        yield None
+        return
     with open_browser() as browser:
         yield browser
 

@@ -5,7 +5,8 @@ processes. In tests, the choices come from stored measurements instead: `--compu
 of `CHOICES`, and the tests must pass with each. A whole run notes in pytest's cache which choices
 each test asked for. `--only-computing` runs only the tests that asked for a choice which this kind
 of computer makes in another way. It leaves out those marked `same_on_all_computers`: they expect
-nothing of what is computed, such as which processes end when one is killed.
+nothing of what is computed, such as which processes end when one is killed. Nor does it open pages
+in a browser.
 """
 
 import json
