@@ -89,9 +89,9 @@ class Cells:
 class HeadTables:
     """Index tables from the heads of a packed row to those of the cells, and back.
 
-    Each side is a list of vectors with head_size numbers each: [tokens * step] of the row, [rows *
-    heads * length] of the cells. A table is int64 and is computed on its first use, since half of
-    the tables are needed for gradients only.
+    An index is that of a vector of head_size numbers: one of the [tokens * step] vectors of the row
+    or of the [rows * heads * length] vectors of the cells. A table is an int64 vector and is
+    computed on its first use, since half of the tables are needed for gradients only.
 
     Args:
         is_real: cells that hold a token, bool [rows, length].
@@ -108,9 +108,11 @@ class HeadTables:
         `step` is the number of vectors from one token to the next, at least `num_heads`.
         """
         if step not in self._in_row:
-            token = self.is_real.cumsum(dtype=np.int64) - 1  # or the last before a cell without one
-            token = token.reshape(len(self.is_real), 1, -1)
-            self._in_row[step] = self._send(token * step + np.arange(self.num_heads)[:, None])
+            # The token of each cell, or the one before it if the cell has none: [rows, length].
+            tokens = (self.is_real.cumsum(dtype=np.int64) - 1).reshape(self.is_real.shape)
+            heads = np.arange(self.num_heads)
+            indices = tokens[:, None, :] * step + heads[:, None]  # [rows, heads, length]
+            self._in_row[step] = self._send(indices)
         return self._in_row[step]
 
     @cached_property
@@ -170,6 +172,7 @@ class _ToCells(torch.autograd.Function):
 
 
 def _gather(heads: Tensor, cells: Cells) -> Tensor:
+    """Gather [tokens, heads, size] of a row to [rows, heads, length, size] of the cells."""
     num_tokens, num_heads, size = heads.shape
     if heads.stride(0) % size or heads.stride()[1:] != (size, 1):
         heads = heads.contiguous()
@@ -181,16 +184,14 @@ def _gather(heads: Tensor, cells: Cells) -> Tensor:
 
 
 def _gather_back(gradient: Tensor, cells: Cells) -> Tensor:
+    """Gather [rows, heads, length, size] of the cells to [tokens, heads, size] of the row."""
     _, num_heads, _, size = gradient.shape
     row_gradient = gradient.reshape(-1, size).index_select(0, cells.tables(num_heads).in_cells)
     return row_gradient.view(-1, num_heads, size)
 
 
 class _ToRow(torch.autograd.Function):
-    """Gather contexts of cells into a row.
-
-    Cells without a token get no gradient.
-    """
+    """Gather contexts of cells into a row. Cells without a token get no gradient."""
 
     @staticmethod
     def forward(ctx: Any, context: Tensor, cells: Cells) -> Tensor:

@@ -55,11 +55,14 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.seed: int | None = None
-        self.bits: np.random.SFC64 | None = None
-        self.key: tuple[int, int] | None = None
+        self.own_stream: np.random.SFC64 | None = None
+        """Stream with `seed`, for rows that belong to no sequence."""
+        self.step_key: tuple[int, int] | None = None
         self.sequences: _Sequences | None = None
         self.by_index: dict[int, np.random.SFC64] = {}
+        """Streams of this step's sequences, by their index in the step."""
         self.spare: list[np.random.SFC64] = []
+        """Streams of earlier steps, which are used again: setting one is faster than making it."""
 
 
 _local = _Local()
@@ -85,12 +88,12 @@ def dropout_seed(
             generator.set_state(state)
         return
     _local.seed = seed
-    _local.bits = None
-    _local.key = step_key
+    _local.own_stream = None
+    _local.step_key = step_key
     try:
         yield
     finally:
-        _local.seed = _local.bits = _local.key = _local.sequences = None
+        _local.seed = _local.own_stream = _local.step_key = _local.sequences = None
         _local.spare += _local.by_index.values()
         _local.by_index = {}
 
@@ -110,19 +113,21 @@ def set_dropout_sequences(lengths: Sequence[int], step_indices: Sequence[int]) -
     Without `step_key` in the surrounding `dropout_seed`, this does nothing.
     """
     _local.sequences = None
-    if _local.key is None or not step_indices:
+    if _local.step_key is None or not step_indices:
         return
     if not _local.by_index.keys() >= set(step_indices):
-        _local.by_index |= _streams(_local.key, step_indices)
+        _local.by_index |= _streams(_local.step_key, step_indices)
     _local.sequences = _Sequences(lengths, [_local.by_index[index] for index in step_indices])
 
 
-def _streams(key: tuple[int, int], step_indices: Sequence[int]) -> dict[int, "np.random.SFC64"]:
+def _streams(
+    step_key: tuple[int, int], step_indices: Sequence[int]
+) -> dict[int, "np.random.SFC64"]:
     """Seed a stream for each index from one stream of the step.
 
     Each stream's state is set directly: seeding one by one would take 15 times as long.
     """
-    source = np.random.SFC64(np.random.SeedSequence(key))
+    source = np.random.SFC64(np.random.SeedSequence(step_key))
     words = source.random_raw(4 * (max(step_indices) + 1)).reshape(-1, 4)
     words[:, 3] = 1  # a counter
     streams = {}
@@ -153,9 +158,9 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
     `x` is fp32 or bf16 `[rows, ...]`; each row belongs to a token, to a sequence, or to neither.
     Random numbers follow `dropout_seed`, or else torch's own generator. Outside training, or with
-    `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers, four
-    elements from each, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`,
-    whose generator draws one number per element; `p` is then rounded by 1 / 131,072 at most.
+    `p` at 0, `x` itself is returned. On a CPU each 64-bit random number gives the mask of four
+    elements, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`, whose
+    generator draws one number per element; `p` is then rounded by 1 / 131,072 at most.
     """
     if not training or p == 0.0:
         return x
@@ -204,7 +209,7 @@ def _draw_rows(
     streams: Sequence["np.random.SFC64"], counts: Sequence[int], width: int, num_rows: int
 ) -> Bits:
     """Draw `counts[i]` rows of `width` numbers from stream `i`; rows beyond are zero."""
-    if width % PER_DRAW == 0:  # as for nearly all models: no number is cut off
+    if width % PER_DRAW == 0:  # as for nearly all models: all of each 64-bit number is used
         words = width // PER_DRAW
         pairs = zip(streams, counts, strict=True)
         drawn = [stream.random_raw(count * words) for stream, count in pairs]
@@ -227,9 +232,9 @@ def _own_stream() -> "np.random.SFC64":
     """Return this thread's stream, which is made when it is first drawn from."""
     if _local.seed is None:
         return np.random.SFC64(int(torch.randint(2**62, (), device="cpu").item()))
-    if _local.bits is None:
-        _local.bits = np.random.SFC64(_local.seed)
-    return _local.bits
+    if _local.own_stream is None:
+        _local.own_stream = np.random.SFC64(_local.seed)
+    return _local.own_stream
 
 
 def _draw(stream: "np.random.SFC64", count: int) -> Bits:
@@ -246,8 +251,10 @@ def _mask(bits: Bits, shape: torch.Size, dtype: torch.dtype, dropped: int) -> Te
     """
     lowest = dropped - RESOLUTION // 2  # the lowest number that keeps its element
     numbers = torch.from_numpy(bits).view(shape)
+    # 1 for an element that is kept, else 0.
     keep = numbers.clamp_(lowest - 1, lowest).sub_(lowest - 1)
     scale = torch.tensor(RESOLUTION / (RESOLUTION - dropped), dtype=dtype, device="cpu")
     if dtype.itemsize == 2:
+        # The bits of `scale` as an integer, times 1 or 0, are the bits of the factor.
         return keep.mul_(int(scale.view(torch.int16))).view(dtype)
     return keep.to(dtype).mul_(scale)

@@ -126,9 +126,11 @@ class MaskedCopies:
         self._row_lengths = np.array([len(row) for row in rows])
         self._row_starts = self._row_lengths.cumsum() - self._row_lengths
         self._mask_id = mask_id
-        counts = self._row_lengths - 2  # without [CLS] and [SEP]
-        self.row = np.repeat(np.arange(len(rows)), counts)
-        self._masked = 1 + np.arange(len(self.row)) - (counts.cumsum() - counts)[self.row]
+        num_copies = self._row_lengths - 2  # without [CLS] and [SEP]
+        first_copies = num_copies.cumsum() - num_copies
+        self.row = np.repeat(np.arange(len(rows)), num_copies)
+        # The index in its row of each copy's masked token: 1, 2, ..., up to the one before [SEP].
+        self._masked = 1 + np.arange(len(self.row)) - first_copies[self.row]
         self.lengths: list[int] = self._row_lengths[self.row].tolist()
 
     def pack(self, copies: Sequence[int]) -> Batch:
@@ -139,13 +141,15 @@ class MaskedCopies:
         row = self.row[copies]
         masked = self._masked[copies]
         lengths = self._row_lengths[row]
+        # The index in the packed row of each copy's first token.
         firsts = lengths.cumsum() - lengths
         position_ids = np.arange(lengths.sum()) - np.repeat(firsts, lengths)
         positions = firsts + masked
-        if self._masked_first:
+        if self._masked_first:  # the masked token and the first one change places
             position_ids[positions] = 0
             position_ids[firsts] = masked
             positions = firsts
+        # A token's position id is its index in its row of `self._ids`.
         input_ids = self._ids[np.repeat(self._row_starts[row], lengths) + position_ids]
         labels = input_ids[positions]
         input_ids[positions] = self._mask_id
