@@ -59,12 +59,18 @@ _END = re.compile(
     rf"""
     [{_LINE_END}{_STOP}<]
     (?:
+        # a line end
         (?<=[{_LINE_END}])
+        # one or more tags of line breaks
       | (?<=<) (?i:{_TAG}) (?i:\s*+<{_TAG})*+
+        # one or more stops
       | (?<![{_STOP}].) [{_STOP}]*+
         (?:
+            # Chinese ones, unless a comma follows
             (?<=[。！？；｡]) [{_CLOSING}]*+ (?![，、：,])
+            # ! ? … before Chinese text
           | (?<=[!?…]) [{_CLOSING}]*+ (?![，、：；。]) (?=[{_CHINESE}“‘])
+            # any, with quotes and footnotes [1], before white space, then no lower case
           | (?:[{_CLOSING}]|\[\d{{1,3}}\])*+
             {_SPACE}++ (?![{_OPENING}]{{0,3}}[{_LOWER}]) (?![,;:.)])
         )
@@ -89,8 +95,8 @@ def split_sentences(text: str) -> list[str]:
     sentences = []
     start = 0
     for match in _END.finditer(text):
-        dot, end = match.span()
-        if text[dot] == "." and not _ends_sentence(text, start, dot, end):
+        stop, end = match.span()
+        if text[stop] == "." and not _ends_sentence(text, start, stop, end):
             continue
         if sentence := text[start:end].strip():
             sentences.append(sentence)

@@ -22,7 +22,7 @@ from bertsmith.data.json_rows import (
     list_names,
     plain_number,
 )
-from bertsmith.data.objects import read_objects
+from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.parquet_classes import with_class_names
 from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
@@ -67,6 +67,17 @@ class SourceRow(NamedTuple):
     values: Sequence[Any]
     is_object: bool
     """Whether it is an object such as that of a line of JSON, whose keys other rows may lack."""
+
+
+class OpenedRows(NamedTuple):
+    """The rows of a source, and how their texts are read."""
+
+    columns: Sequence[str] | None
+    """Names of the columns; None for objects, each of which has its own keys."""
+    rows: Iterator[tuple[int, Any]]
+    """The number and the content of each row."""
+    read: Callable[[int, Any], Record]
+    """Reads the texts from the number and the content of a row."""
 
 
 class IncompleteRowError(InputError):
@@ -114,8 +125,8 @@ class ColumnSpec:
     def find_trained(self, column_names: Sequence[str]) -> list[int] | None:
         """Return the indices of the training columns in `column_names`; None if one is missing."""
         indices = [find_column(name, column_names, 0) for name in self.trained]
-        found = [index for index in indices if index is not None]
-        return found if found and len(found) == len(indices) else None
+        present = [index for index in indices if index is not None]
+        return present if present and len(present) == len(indices) else None
 
     def find(
         self, column_names: Sequence[str], *, by_number: bool, used: Collection[int] = ()
@@ -128,9 +139,12 @@ class ColumnSpec:
             return find_chosen_columns(self.chosen, column_names, self.is_many, by_number=by_number)
         if by_number:
             return None
-        indices = (self._usual_columns(usual, column_names) for usual in self.usual)
-        free = ([index for index in columns if index not in used] for columns in indices)
-        return next(filter(None, free), None)
+        for usual in self.usual:
+            indices = self._usual_columns(usual, column_names)
+            unused = [index for index in indices if index not in used]
+            if unused:
+                return unused
+        return None
 
     def _usual_columns(self, usual: str, column_names: Sequence[str]) -> list[int]:
         """Return the indices of the column of this name and, if `is_many`, of numbered columns."""
@@ -138,8 +152,8 @@ class ColumnSpec:
             index = find_column(usual, column_names, len(column_names))
             return [] if index is None else [index]
         names = lowered(column_names)
-        called = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
-        indices = [i for i, name in enumerate(names) if called.fullmatch(name)]
+        pattern = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
+        indices = [i for i, name in enumerate(names) if pattern.fullmatch(name)]
         return sorted(indices, key=lambda i: natural_key(names[i]))
 
     def texts(self, location: str, key: str, value: Any) -> list[str]:
@@ -162,8 +176,11 @@ class ColumnSpec:
             return value or ""
         if type(value) in self.scalars:
             return json.dumps(value)
-        expected = "a string" + (" or a number" if self.scalars else "")
-        expected += " or a list of strings" if self.read_list else ""
+        expected = "a string"
+        if self.scalars:
+            expected += " or a number"
+        if self.read_list:
+            expected += " or a list of strings"
         raise InputError(
             f"{location}: '{key}' is {json_type(value)}; {expected} is expected. Fix the row."
         )
@@ -227,21 +244,22 @@ class RecordReader(Reader[ExampleT]):
         self.is_numbered_as_trained = False
         num_rows = 0
         lacking: InputError | None = None
-        columns, rows, read = self._open()
-        for row, value in rows:
+        opened = self._open()
+        for row, value in opened.rows:
             num_rows += 1
             try:
-                example = self.parse(row, self._checked(row, read(row, value)))
+                record = self._checked(row, opened.read(row, value))
+                example = self.parse(row, record)
             except IncompleteRowError as error:
                 if not self.options.skip_incomplete:
                     raise
                 lacking = lacking or error
                 self.num_skipped += 1
                 continue
-            if columns is None:
+            if opened.columns is None:
                 yield example, SourceRow(tuple(value), tuple(value.values()), is_object=True)
             else:
-                yield example, SourceRow(columns, value, is_object=False)
+                yield example, SourceRow(opened.columns, value, is_object=False)
         if num_rows == self.num_skipped:
             if lacking and not self.names:
                 raise lacking
@@ -279,12 +297,12 @@ class RecordReader(Reader[ExampleT]):
         if self.is_numbered_as_trained:
             return False
         # The first spec is the text, which a table may lack only if just labels are compared.
-        needed = [
+        choices = [
             spec.chosen
             for index, spec in enumerate(self._read_specs)
             if index == 0 or spec.chosen or not spec.is_optional
         ]
-        return not all(chosen is not None and _is_numbers(chosen) for chosen in needed)
+        return not all(choice is not None and _is_numbers(choice) for choice in choices)
 
     def class_names(self) -> Mapping[str, Sequence[str]]:
         """Return names of classes by column, for which a Parquet file's numbers stand."""
@@ -329,48 +347,57 @@ class RecordReader(Reader[ExampleT]):
             for spec in self.find_specs(column_names)
         ]
 
-    def _open(
-        self,
-    ) -> tuple[Sequence[str] | None, Iterator[tuple[int, Any]], Callable[[int, Any], Record]]:
-        """Return the columns, numbered rows, and a function that reads the texts of a row.
-
-        The columns are None for objects, each of which has its own keys.
-        """
+    def _open(self) -> OpenedRows:
         kind = self.file_format
         if kind in ("jsonl", "json", "parquet"):
-            read = partial(self._from_object, {})
-            names_of = self.class_names() if kind == "parquet" else {}
-            if names_of:
-                return (
-                    None,
-                    read_objects(self.source, kind),
-                    lambda row, value: read(
-                        row, with_class_names(value, names_of, self.locate_row(row))
-                    ),
-                )
-            return None, read_objects(self.source, kind), read
+            return self._open_objects(kind)
         assert isinstance(self.source, Path)
-        if kind == "txt":
-            if self.lines_lack:
-                raise InputError(
-                    f"{self.source_name}: lines of text have no {self.lines_lack}. Use .csv, .tsv "
-                    f"or .jsonl. {ASK_FORMAT}"
-                )
-            name = self.specs[0].name
-            self.names = {name: (name,)}
-            lines = ((row, [line]) for row, line in read_txt(self.source))
-            return [name], lines, lambda row, cells: {name: without_empty_end(cells)}
-        rows = read_rows(self.source, kind, delimiter=self.delimiter)
-        first_row, cells = next(rows, (0, []))
-        if not cells:
+        return self._open_lines(self.source) if kind == "txt" else self._open_table(self.source)
+
+    def _open_objects(self, kind: ObjectFormat) -> OpenedRows:
+        class_names = self.class_names() if kind == "parquet" else {}
+        seen_keys: dict[str, None] = {}
+
+        def read(row: int, value: Mapping[str, Any]) -> Record:
+            if class_names:
+                value = with_class_names(value, class_names, self.locate_row(row))
+            return self._from_object(seen_keys, row, value)
+
+        return OpenedRows(None, read_objects(self.source, kind), read)
+
+    def _open_lines(self, path: Path) -> OpenedRows:
+        if self.lines_lack:
+            raise InputError(
+                f"{self.source_name}: lines of text have no {self.lines_lack}. Use .csv, .tsv or "
+                f".jsonl. {ASK_FORMAT}"
+            )
+        name = self.specs[0].name
+        self.names = {name: (name,)}
+        lines = ((row, [line]) for row, line in read_txt(path))
+        return OpenedRows([name], lines, lambda row, cells: {name: without_empty_end(cells)})
+
+    def _open_table(self, path: Path) -> OpenedRows:
+        rows = read_rows(path, self.file_format, delimiter=self.delimiter)
+        first_row, first_cells = next(rows, (0, []))
+        if not first_cells:
             raise InputError(f"{self.source_name}: no rows. Give a file with at least one.")
-        first = [cell_text(cell) for cell in cells]
+        first = [cell_text(cell) for cell in first_cells]
         indices = self._cell_indices = self._resolve_first(first)
         columns = first
         if not self.has_header:
-            rows = itertools.chain([(first_row, cells)], rows)
+            rows = itertools.chain([(first_row, first_cells)], rows)
             columns = [f"{NUMBERED}{number}" for number in range(1, len(first) + 1)]
-        return columns, rows, partial(self._from_cells, (first_row, len(first)), indices)
+
+        def read(row: int, cells: Sequence[Any]) -> Record:
+            if len(cells) != len(first):
+                problem = f"columns: found {len(cells)}, where row {first_row} has {len(first)}"
+                raise self.incomplete(row, problem, RAGGED[self.file_format])
+            return {
+                name: without_empty_end([cell_text(cells[i]) for i in column_indices])
+                for name, column_indices in indices.items()
+            }
+
+        return OpenedRows(columns, rows, read)
 
     def _resolve_first(self, first: list[str]) -> dict[str, list[int]]:
         """Find each spec's indices in a first row: chosen, by name, or by number as in training."""
@@ -383,18 +410,6 @@ class RecordReader(Reader[ExampleT]):
         self.names = {}
         self.is_numbered_as_trained = True
         return self._resolve(first, by_number=True)
-
-    def _from_cells(
-        self, shape: tuple[int, int], indices: dict[str, list[int]], row: int, cells: Sequence[Any]
-    ) -> Record:
-        first_row, width = shape
-        if len(cells) != width:
-            problem = f"columns: found {len(cells)}, where row {first_row} has {width}"
-            raise self.incomplete(row, problem, RAGGED[self.file_format])
-        return {
-            name: without_empty_end([cell_text(cells[i]) for i in at])
-            for name, at in indices.items()
-        }
 
     def _from_object(
         self, seen_keys: dict[str, None], row: int, value: Mapping[str, Any]
@@ -409,22 +424,19 @@ class RecordReader(Reader[ExampleT]):
         elif not value.keys() <= seen_keys.keys():
             self._extend(row, list(seen_keys | dict.fromkeys(value)))
         seen_keys |= dict.fromkeys(value)
-        needed = [spec for spec in self._read_specs if not spec.may_lack_key]
-        for name in (name for spec in needed for name in self.names.get(spec.name, ())):
-            if name not in value:
-                problem = f"no key '{name}'. Keys found: {list_names(value)}"
-                raise self.incomplete(row, problem, "Give every row the keys of the first.")
+        for spec in self._read_specs:
+            for name in self.names.get(spec.name, ()):
+                if name not in value and not spec.may_lack_key:
+                    problem = f"no key '{name}'. Keys found: {list_names(value)}"
+                    raise self.incomplete(row, problem, "Give every row the keys of the first.")
         location = self.locate_row(row)
-        return {
-            spec.name: without_empty_end(
-                [
-                    text
-                    for name in self.names.get(spec.name, ())
-                    for text in spec.texts(location, name, value.get(name))
-                ]
-            )
-            for spec in self._read_specs
-        }
+        record = {}
+        for spec in self._read_specs:
+            texts: list[str] = []
+            for name in self.names.get(spec.name, ()):
+                texts += spec.texts(location, name, value.get(name))
+            record[spec.name] = without_empty_end(texts)
+        return record
 
     def _checked(self, row: int, record: Record) -> Record:
         """Refuse a row with an empty text; drop empty texts of which it may have any number."""
@@ -432,20 +444,23 @@ class RecordReader(Reader[ExampleT]):
             texts = record.get(spec.name, ())
             if spec.is_many and spec.may_be_empty:
                 record[spec.name] = tuple(text for text in texts if text.strip())
-            elif not all(text.strip() for text in texts) or not (
-                texts or spec.may_be_empty or spec.name not in self.names
-            ):
-                called = " or ".join(f"'{name}'" for name in self.names[spec.name])
-                if formula := self._find_formula(row, spec.name):
-                    raise self.incomplete(
-                        row,
-                        f"{called} is a formula ({formula:.40}) whose result the file does not "
-                        "hold",
-                        "Open the file in a spreadsheet program and save it there, or save the "
-                        "table as .csv.",
-                    )
-                raise self.incomplete(row, f"{called} is empty")
+                continue
+            has_empty_text = not all(text.strip() for text in texts)
+            lacks_texts = not texts and not spec.may_be_empty and spec.name in self.names
+            if has_empty_text or lacks_texts:
+                raise self._empty_error(row, spec)
         return record
+
+    def _empty_error(self, row: int, spec: ColumnSpec) -> IncompleteRowError:
+        columns = " or ".join(f"'{name}'" for name in self.names[spec.name])
+        formula = self._find_formula(row, spec.name)
+        if not formula:
+            return self.incomplete(row, f"{columns} is empty")
+        return self.incomplete(
+            row,
+            f"{columns} is a formula ({formula:.40}) whose result the file does not hold",
+            "Open the file in a spreadsheet program and save it there, or save the table as .csv.",
+        )
 
     def _find_formula(self, row: int, spec_name: str) -> str | None:
         """Find the formula because of which a cell of an Excel file looks empty.
@@ -488,16 +503,16 @@ class RecordReader(Reader[ExampleT]):
     def _resolve(self, column_names: list[str], *, by_number: bool) -> dict[str, list[int]]:
         """Find each spec's indices among `column_names`; fill `names`."""
         self.specs = self._specs_of([] if by_number else lowered(column_names))
-        called = (
-            [f"{NUMBERED}{i + 1}" for i in range(len(column_names))] if by_number else column_names
-        )
+        names = column_names
+        if by_number:
+            names = [f"{NUMBERED}{number}" for number in range(1, len(column_names) + 1)]
         indices: dict[str, list[int]] = {}
         divided = divide(self.specs, column_names, by_number=by_number)
         for spec in self._read_specs:
             columns = divided[spec.name]
             if columns is not None:
                 indices[spec.name] = columns
-                self.names[spec.name] = tuple(called[i] for i in columns)
+                self.names[spec.name] = tuple(names[i] for i in columns)
             elif spec.chosen is not None or not spec.is_optional:
                 raise InputError(
                     f"{self.source_name}: {self._missing(spec, column_names, by_number)}"
@@ -506,11 +521,10 @@ class RecordReader(Reader[ExampleT]):
 
     def _missing(self, spec: ColumnSpec, column_names: list[str], by_number: bool) -> str:
         names = spec.usual if spec.chosen is None else (spec.chosen, *spec.chosen.split(","))
-        if not by_number and (
-            name := next((n for n in names if is_repeated(n, column_names)), None)
-        ):
+        repeated = [name for name in names if is_repeated(name, column_names)]
+        if repeated and not by_number:
             return (
-                f"several columns are called '{name.strip()}', and one is expected. Columns "
+                f"several columns are called '{repeated[0].strip()}', and one is expected. Columns "
                 f"found: {list_names(column_names)}. Give the number of the right one, counted "
                 f"from 1, with {option(spec.option)}, or rename the others."
             )
@@ -566,6 +580,11 @@ def divide(
 def _first_come(
     specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
+    """Assign each column to the first spec that takes it.
+
+    Specs whose columns the user chose come first, then those that take the columns of training, and
+    then those that look for usual names.
+    """
     find = partial(ColumnSpec.find, column_names=column_names, by_number=by_number)
     indices = {spec.name: find(spec) for spec in specs if spec.chosen is not None}
     used = {index for columns in indices.values() for index in columns or ()}
@@ -618,8 +637,9 @@ def _is_numbers(chosen: str) -> bool:
 
 def find_column(name: str, column_names: Sequence[str], width: int) -> int | None:
     """Find the index of the column with this name, or else with this number (from 1)."""
-    for spelling in (str, str.strip, lambda value: value.strip().lower()):
-        matches = [i for i, column in enumerate(column_names) if spelling(column) == spelling(name)]
+    for simplify in (str, str.strip, lambda value: value.strip().lower()):
+        simple_name = simplify(name)
+        matches = [i for i, column in enumerate(column_names) if simplify(column) == simple_name]
         if len(matches) == 1:
             return matches[0]
     return column_number(name, width)

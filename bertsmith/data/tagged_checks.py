@@ -25,15 +25,15 @@ OTHER_HEADINGS = {
 }
 """Usual names of other columns; all cells of a header are usual names."""
 
-FEW = 3
+MIN_CELLS = 3
 """Minimum number of cells for any sign."""
-SEVERAL = 5
-"""Minimum number of cells for two weaker signs: nearly all cells hold blanks, or most have many
+MIN_CELLS_WEAK = 5
+"""Minimum number of cells for two weak signs: nearly all cells hold blanks, or most have many
 letters of a script without blanks."""
-ENOUGH = 20
+MIN_CELLS_CHANCE = 20
 """Minimum number of cells for signs that fewer cells often have by chance: more than half hold
 blanks, or all labels are different."""
-MANY = 50
+MIN_DIFFERENT_LABELS = 50
 """Minimum number of labels for the sign that nearly all are different."""
 TEXT_PIECES = 4
 """A cell with as many pieces between blanks is a text; most words of Vietnamese that hold blanks
@@ -51,13 +51,14 @@ LONG_UNSPACED = re.compile(f"(?:[{CHINESE}][^{CHINESE}]*){{8}}|[{SOUTHEAST}]{{20
 only a majority of such cells is a sign."""
 PUNCTUATED = re.compile(f"[{CHINESE}][，。！？；：、…]|[，。！？；：、…][{CHINESE}]").search
 """Finds a Chinese punctuation mark beside a letter; among words, the mark has a cell of its own."""
-LEXICON = 100
+MIN_TABLE_ROWS = 100
 """Minimum number of rows without an empty line that are a table, not a sentence, if hardly any word
 is repeated: in 100 words of running text, a fifth or more are repetitions."""
-SHORT_LEXICON = 50
-"""The minimum in place of `LEXICON` if the labels mark no spans. Of 939 sentences of 50 to 69 words
-in CoNLL-2003, EWT and MSRA, 3 repeat hardly any word, and the labels of these 3 mark spans."""
-FEW_LABELS = 3
+MIN_UNMARKED_TABLE_ROWS = 50
+"""The minimum in place of `MIN_TABLE_ROWS` if the labels mark no spans. Of 939 sentences of 50 to
+69 words in CoNLL-2003, EWT and MSRA, 3 repeat hardly any word, and the labels of these 3 mark
+spans."""
+MAX_TABLE_LABELS = 3
 """Maximum number of different labels in a short table of texts; a sentence of 20 different words
 has more parts of speech."""
 MAX_LONE_SENTENCE_WORDS = 1000
@@ -65,7 +66,7 @@ MAX_LONE_SENTENCE_WORDS = 1000
 hundreds."""
 MIN_LONE_COUNT = 4
 """Minimum number of rows that count from 1 if they are the only sentence."""
-UNION = re.compile(r"\d+[-.]\d+")
+MULTIWORD_NUMBER = re.compile(r"\d+[-.]\d+")
 SHOWN_ROWS = 3
 SHOWN_WORD_CHARACTERS = 40
 
@@ -96,12 +97,11 @@ def check_rows(
     if not lines:
         return
     _check_header(source_name, lines)
-    if any(
-        _are_texts(cells) if number == word_index else _are_different_texts(cells)
-        for number, cells in enumerate(columns)
-    ):
-        shown = ", ".join(f"'{shorten_cell(line)}'" for _, line in lines[:SHOWN_ROWS])
-        raise InputError(f"{source_name}:{lines[0][0]}: {LIKE_TEXTS} It begins: {shown}.")
+    for index, cells in enumerate(columns):
+        if _are_texts(cells) if index == word_index else _are_different_texts(cells):
+            first_row, _ = lines[0]
+            shown = ", ".join(f"'{shorten_cell(line)}'" for _, line in lines[:SHOWN_ROWS])
+            raise InputError(f"{source_name}:{first_row}: {LIKE_TEXTS} It begins: {shown}.")
 
 
 def _check_header(source_name: str, lines: Sequence[tuple[int, str]]) -> None:
@@ -147,11 +147,8 @@ def check_word_numbers(
     longest = max(map(len, sentences), default=0)
     if num_columns < 3 or longest < (MIN_LONE_COUNT if len(sentences) == 1 else 2):
         return
-    counters = [_drop_unions(cells[0].strip() for cells in rows) for rows in sentences]
-    if not any(
-        all(counter == [*map(str, range(start, start + len(counter)))] for counter in counters)
-        for start in (0, 1)
-    ):
+    counters = [_without_multiword(cells[0].strip() for cells in rows) for rows in sentences]
+    if not _count_from(0, counters) and not _count_from(1, counters):
         return
     others = ""
     if not is_label_chosen and num_columns != 3:
@@ -168,9 +165,18 @@ def check_word_numbers(
     )
 
 
-def _drop_unions(counter: Iterable[str]) -> list[str]:
+def _count_from(start: int, counters: Sequence[Sequence[str]]) -> bool:
+    """Return whether each counter is `start`, `start` + 1 and so on."""
+    for counter in counters:
+        expected = [str(number) for number in range(start, start + len(counter))]
+        if counter != expected:
+            return False
+    return True
+
+
+def _without_multiword(counter: Iterable[str]) -> list[str]:
     """Leave out the numbers of CoNLL-U's multi-word tokens and empty nodes (`3-4`, `3.1`)."""
-    return [cell for cell in counter if not UNION.fullmatch(cell)]
+    return [cell for cell in counter if not MULTIWORD_NUMBER.fullmatch(cell)]
 
 
 def split_header(line: str, *, lower: bool = True) -> list[str]:
@@ -242,11 +248,12 @@ def _find_fault(words: Sequence[str], labels: Sequence[str]) -> str | None:
             f"{option('label_column')}."
         )
     num_different = len(set(labels))
-    if (len(labels) >= ENOUGH and num_different == len(labels)) or (
-        len(labels) >= MANY and num_different >= 0.9 * len(labels)
-    ):
+    size = len(labels)
+    are_all_different = size >= MIN_CELLS_CHANCE and num_different == size
+    are_most_different = size >= MIN_DIFFERENT_LABELS and num_different >= 0.9 * size
+    if are_all_different or are_most_different:
         return (
-            f"there are {num_different:,} different labels for {len(labels):,} words, so none can "
+            f"there are {num_different:,} different labels for {size:,} words, so none can "
             f"be learned. Choose the column with {option('label_column')}. {FOR_TEXTS}"
         )
     return None
@@ -256,15 +263,16 @@ def _are_texts(cells: Sequence[str]) -> bool:
     """Return whether the cells of the column of words look like texts."""
     return (
         _hold_blanks(cells)
-        or _are_most(cells, lambda cell: len(cell) >= TEXT_CHARACTERS, FEW)
-        or _are_most(cells, PUNCTUATED, FEW)
-        or _are_most(cells, LONG_UNSPACED, SEVERAL)
+        or _are_most(cells, lambda cell: len(cell) >= TEXT_CHARACTERS, MIN_CELLS)
+        or _are_most(cells, PUNCTUATED, MIN_CELLS)
+        or _are_most(cells, LONG_UNSPACED, MIN_CELLS_WEAK)
     )
 
 
-def _are_most(cells: Sequence[str], matches: Callable[[str], object], least: int) -> bool:
-    """Return whether there are at least `least` cells, and `matches` is true of more than half."""
-    return len(cells) >= least and sum(map(bool, map(matches, cells))) > 0.5 * len(cells)
+def _are_most(cells: Sequence[str], matches: Callable[[str], object], min_cells: int) -> bool:
+    """Return whether there are `min_cells` or more, and `matches` is true of more than half."""
+    num_matching = sum(bool(matches(cell)) for cell in cells)
+    return len(cells) >= min_cells and num_matching > 0.5 * len(cells)
 
 
 def _are_different_texts(cells: Sequence[str]) -> bool:
@@ -275,8 +283,8 @@ def _are_different_texts(cells: Sequence[str]) -> bool:
     """
     return len(set(cells)) > 0.5 * len(cells) and (
         _hold_blanks(cells)
-        or _are_most(cells, lambda cell: len(cell) >= TEXT_CHARACTERS and UNSPACED(cell), FEW)
-        or _are_most(cells, PUNCTUATED, FEW)
+        or _are_most(cells, lambda cell: len(cell) >= TEXT_CHARACTERS and UNSPACED(cell), MIN_CELLS)
+        or _are_most(cells, PUNCTUATED, MIN_CELLS)
     )
 
 
@@ -288,9 +296,9 @@ def _hold_blanks(cells: Sequence[str]) -> bool:
     num_texts = sum(count >= TEXT_PIECES for count in pieces)
     size = len(cells)
     return (
-        (size >= FEW and num_two > 0.5 * size and num_texts >= 0.25 * size)
-        or (size >= SEVERAL and num_two > 0.9 * size)
-        or (size >= ENOUGH and num_two > 0.5 * size and num_three > 0.2 * size)
+        (size >= MIN_CELLS and num_two > 0.5 * size and num_texts >= 0.25 * size)
+        or (size >= MIN_CELLS_WEAK and num_two > 0.9 * size)
+        or (size >= MIN_CELLS_CHANCE and num_two > 0.5 * size and num_three > 0.2 * size)
     )
 
 
@@ -302,7 +310,7 @@ def _are_span_labels(cells: Sequence[str]) -> bool:
 
 def _find_lost_ends(words: Sequence[str]) -> str | None:
     """Describe why the words of a file without an empty line are not one sentence; else None."""
-    if len(words) >= LEXICON and len(set(words)) >= 0.95 * len(words):
+    if len(words) >= MIN_TABLE_ROWS and len(set(words)) >= 0.95 * len(words):
         return (
             f"no empty line ends a sentence in {len(words):,} rows, and hardly any word is "
             f"repeated, so this looks like a table. {FOR_TEXTS} {FOR_WORDS}"
@@ -328,12 +336,12 @@ def _is_short_table(words: Sequence[str], labels: Sequence[str]) -> bool:
     marks_spans = any(label == OUTSIDE or PREFIXED.fullmatch(label) for label in labels)
     if marks_spans or set(labels) <= set(ROLES) or num_signs > 0.02 * size:
         return False
-    if size >= SHORT_LEXICON and num_different >= 0.95 * size:
+    if size >= MIN_UNMARKED_TABLE_ROWS and num_different >= 0.95 * size:
         return True
     num_spaced = sum(" " in word.strip() for word in words)
     return (
-        size >= ENOUGH
-        and len(set(labels)) <= FEW_LABELS
+        size >= MIN_CELLS_CHANCE
+        and len(set(labels)) <= MAX_TABLE_LABELS
         and (num_different == size or num_spaced > 0.2 * size)
     )
 
