@@ -60,7 +60,7 @@ class BuildPlan:
                 copy = Path(temporary, PLAN_NAME)
                 copy.write_text(json.dumps(asdict(self)), encoding="utf-8")
                 copy.replace(path)
-        # If two processes found none at once, the plan that was written last stays.
+        # If several processes wrote a plan at once, the one that was written last stays.
         difference = self._difference(BuildPlan.read(folder))
         if difference:
             raise CorpusError(

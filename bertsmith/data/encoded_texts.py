@@ -239,9 +239,9 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     """Return the requested maximum length, or else the model's maximum.
 
     Raises:
-        ConfigError: the requested length exceeds the model's positions, or has no room for a token
-            besides the special tokens of a pair.
-        CheckpointError: the tokenizer's limit has no such room.
+        ConfigError: the requested length exceeds the model's positions, or is that of the special
+            tokens of a pair or less, so that a row would hold no other token.
+        CheckpointError: the tokenizer's limit is too small in this way.
     """
     if requested is None:
         length = tokenizer.model_max_length

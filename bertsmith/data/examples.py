@@ -315,13 +315,13 @@ def are_pairs(examples: Iterable[Example]) -> bool:
 
 
 def random_sample(examples: Sequence[Item], size: int | None, seed: int) -> list[Item]:
-    """Draw `size` examples at random, in their given order; None takes all."""
+    """Draw `size` examples at random, and keep their order; None takes all."""
     order = np.random.default_rng(seed).permutation(len(examples))
     return [examples[index] for index in sorted(order[:size].tolist())]
 
 
 def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:
-    """Draw `size` examples so that each label keeps its share, in their given order.
+    """Draw `size` examples so that each label keeps its share; keep their order.
 
     Every label keeps at least one example as long as `size` allows (Adams' method of
     apportionment: the r-th of n examples of a label has rank r / n, the lowest ranks are taken).

@@ -43,7 +43,7 @@ class CutText(str):
 
 
 def describe_cut_label(label: str) -> str:
-    """Describe a label, as it was given, that has half of a surrogate pair."""
+    """Describe a label that has half of a surrogate pair; `label` still has it."""
     return (
         f"the label {label!r} has half of a surrogate pair, which no file of a model can hold. "
         "Give the label another name."

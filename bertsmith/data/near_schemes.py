@@ -41,10 +41,11 @@ FILLERS = {"[cls]", "[sep]", "[pad]", "cls", "sep", "pad", "<s>", "</s>", "<pad>
 
 
 class NearLabel(NamedTuple):
-    """A label as it is `written` in a scheme, beside the label that was found."""
+    """A label of the data that nearly follows a scheme."""
 
     label: str
     written: str
+    """How the scheme writes it."""
 
 
 class _Reading(NamedTuple):

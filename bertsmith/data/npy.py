@@ -30,7 +30,7 @@ class NpyWriter:
         self._write_header()
 
     def _write_header(self) -> None:
-        # numpy leaves room in the header for the first axis to grow, so its size stays.
+        # numpy pads the header for longer numbers of rows, so its size stays.
         descr = np.lib.format.dtype_to_descr(self.dtype)
         fields = {"descr": descr, "fortran_order": False, "shape": self.shape}
         np.lib.format.write_array_header_1_0(self.file, fields)

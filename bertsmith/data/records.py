@@ -69,7 +69,7 @@ class SourceRow(NamedTuple):
     """Whether it is an object such as that of a line of JSON, whose keys other rows may lack."""
 
 
-class OpenedRows(NamedTuple):
+class _OpenedRows(NamedTuple):
     """The rows of a source, and how their texts are read."""
 
     columns: Sequence[str] | None
@@ -347,14 +347,14 @@ class RecordReader(Reader[ExampleT]):
             for spec in self.find_specs(column_names)
         ]
 
-    def _open(self) -> OpenedRows:
+    def _open(self) -> _OpenedRows:
         kind = self.file_format
         if kind in ("jsonl", "json", "parquet"):
             return self._open_objects(kind)
         assert isinstance(self.source, Path)
         return self._open_lines(self.source) if kind == "txt" else self._open_table(self.source)
 
-    def _open_objects(self, kind: ObjectFormat) -> OpenedRows:
+    def _open_objects(self, kind: ObjectFormat) -> _OpenedRows:
         class_names = self.class_names() if kind == "parquet" else {}
         seen_keys: dict[str, None] = {}
 
@@ -363,9 +363,9 @@ class RecordReader(Reader[ExampleT]):
                 value = with_class_names(value, class_names, self.locate_row(row))
             return self._from_object(seen_keys, row, value)
 
-        return OpenedRows(None, read_objects(self.source, kind), read)
+        return _OpenedRows(None, read_objects(self.source, kind), read)
 
-    def _open_lines(self, path: Path) -> OpenedRows:
+    def _open_lines(self, path: Path) -> _OpenedRows:
         if self.lines_lack:
             raise InputError(
                 f"{self.source_name}: lines of text have no {self.lines_lack}. Use .csv, .tsv or "
@@ -374,9 +374,9 @@ class RecordReader(Reader[ExampleT]):
         name = self.specs[0].name
         self.names = {name: (name,)}
         lines = ((row, [line]) for row, line in read_txt(path))
-        return OpenedRows([name], lines, lambda row, cells: {name: without_empty_end(cells)})
+        return _OpenedRows([name], lines, lambda row, cells: {name: without_empty_end(cells)})
 
-    def _open_table(self, path: Path) -> OpenedRows:
+    def _open_table(self, path: Path) -> _OpenedRows:
         rows = read_rows(path, self.file_format, delimiter=self.delimiter)
         first_row, first_cells = next(rows, (0, []))
         if not first_cells:
@@ -397,7 +397,7 @@ class RecordReader(Reader[ExampleT]):
                 for name, column_indices in indices.items()
             }
 
-        return OpenedRows(columns, rows, read)
+        return _OpenedRows(columns, rows, read)
 
     def _resolve_first(self, first: list[str]) -> dict[str, list[int]]:
         """Find each spec's indices in a first row: chosen, by name, or by number as in training."""

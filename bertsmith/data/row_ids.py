@@ -18,7 +18,7 @@ _FLOAT = re.compile(r"(-?\d+)\.0+")
 def row_ids(columns: Sequence[str], values: Sequence[Any]) -> dict[str, str]:
     """Return the ids of a row by the lowered names of their columns, of which it may have several.
 
-    An id is spelled in one way for all formats.
+    An id is the same string in all formats, whether its cell is a number or a text.
 
     >>> row_ids(["Index", "text"], [7.0, "fine"])
     {'index': '7'}

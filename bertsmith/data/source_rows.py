@@ -61,7 +61,7 @@ def encode_sources(
     """Encode texts or pairs to rows of at most `max_length` tokens: windows, or cut texts.
 
     Raises:
-        SettingError: `max_length` has no room for a text beside the words of a pair; or windows
+        SettingError: with the words of a pair, a row would hold no token of a text; or windows
             would share more than half of a row.
     """
     rows = SourceRows(tokenizer, end_id)

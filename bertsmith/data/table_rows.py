@@ -161,7 +161,7 @@ def with_class_numbers(source: SourceT) -> SourceT | TableRows:
 def with_classes_of(
     source: SourceT, labels: Sequence[str], label_column: str | None
 ) -> SourceT | TableRows:
-    """Return a source whose numbered classes are spelled as the task's labels.
+    """Return a source whose numbered classes are written as the task's labels are.
 
     They stay numbers if the model's `labels` are numbers, or if each label has a column of 0 and 1.
     """

@@ -342,7 +342,7 @@ class BertModel(TrainableModel):
         (`model/head_losses.py`). With "masked_lm" and a pair head, `loss` is the masked-LM loss.
 
         Raises:
-            InputError: shapes, types or values that the model cannot read; names the place.
+            InputError: shapes, types or values that the model cannot read; the message says where.
             ConfigError: no head of the model learns from these labels.
         """
         num_choices = None
@@ -394,7 +394,7 @@ class BertModel(TrainableModel):
         """Compute the loss of the first head from labels, or of "answer" from starts and ends.
 
         Raises:
-            ConfigError: the given targets are not those that the model's head learns from.
+            ConfigError: the targets are not those that the model's head learns from.
         """
         head = next(iter(logits), "none")
         start, end = answer_positions
@@ -432,7 +432,7 @@ class BertModel(TrainableModel):
         """Pack the padded inputs of `forward`, with its shapes and defaults.
 
         Raises:
-            InputError: shapes, types or values that the model cannot read; names the place.
+            InputError: shapes, types or values that the model cannot read; the message says where.
         """
         config = self.config
         number_tokens = self.embeddings.number_columns
