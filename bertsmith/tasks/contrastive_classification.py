@@ -74,7 +74,7 @@ def order_in_pairs(labels: Sequence[Any], rng: np.random.Generator) -> NDArray[n
         for members in of_label.values()
         for first in range(0, len(members), 2)
     ]
-    shuffled = [units[place] for place in rng.permutation(len(units))]
+    shuffled = [units[index] for index in rng.permutation(len(units))]
     return np.array([index for unit in shuffled for index in unit], dtype=np.int64)
 
 

@@ -53,7 +53,8 @@ class ClassPrediction:
 
     def _repr_html_(self) -> str:
         rows = [
-            (label_name(label), f"{share:.4f}") for label, share in likeliest(self.probabilities)
+            (label_name(label), f"{probability:.4f}")
+            for label, probability in likeliest(self.probabilities)
         ]
         return html_table(rows, ("label", "probability"))
 
@@ -100,8 +101,8 @@ class LabelsPrediction:
 
     def _repr_html_(self) -> str:
         rows = [
-            (label_name(label), f"{share:.4f}", "yes" if label in self.labels else "no")
-            for label, share in likeliest(self.probabilities)
+            (label_name(label), f"{probability:.4f}", "yes" if label in self.labels else "no")
+            for label, probability in likeliest(self.probabilities)
         ]
         return html_table(rows, ("label", "probability", "predicted"))
 

@@ -34,8 +34,10 @@ TENSORS = {
 
 @dataclass(frozen=True)
 class LinearHead:
-    """Weights fp32: `vector_weights` `[hidden, outputs]`, `bias` `[outputs]`, and
-    `ngram_weights` `[ngrams, outputs]`, one row for each of the `ngrams`.
+    """The weights of a linear head, fp32.
+
+    Shapes: `vector_weights` `[hidden, outputs]`, `bias` `[outputs]`, and `ngram_weights` `[ngrams,
+    outputs]`, one row for each of the `ngrams`.
     """
 
     vector_weights: NDArray[np.float32]

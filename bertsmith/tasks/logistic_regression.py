@@ -129,7 +129,11 @@ def mean_loss(
 
 @dataclass(frozen=True)
 class _Bags:
-    """A sparse matrix as torch's embedding bags: bag `i` is the weighted sum of some rows."""
+    """A sparse matrix as torch's embedding bags.
+
+    Row `i` of the product with a dense matrix is bag `i`: the sum of the dense matrix's `rows` from
+    `starts[i]` to `starts[i + 1]`, each times its entry of `weights`.
+    """
 
     rows: Tensor
     starts: Tensor
@@ -144,11 +148,18 @@ class _Bags:
 
 def _to_bags(matrix: SparseRows) -> tuple[_Bags, _Bags]:
     """Return a sparse matrix and its transpose."""
-    order = np.argsort(matrix.columns, kind="stable")
-    lengths = np.bincount(matrix.columns, minlength=matrix.num_columns)
-    owners = np.repeat(np.arange(len(matrix)), np.diff(matrix.starts))
-    starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
-    return (
-        _Bags(*map(torch.from_numpy, (matrix.columns, matrix.starts[:-1], matrix.values))),
-        _Bags(*map(torch.from_numpy, (owners[order], starts, matrix.values[order]))),
+    bags = _Bags(
+        rows=torch.from_numpy(matrix.columns),
+        starts=torch.from_numpy(matrix.starts[:-1]),
+        weights=torch.from_numpy(matrix.values),
     )
+    order = np.argsort(matrix.columns, kind="stable")
+    rows = np.repeat(np.arange(len(matrix)), np.diff(matrix.starts))
+    column_lengths = np.bincount(matrix.columns, minlength=matrix.num_columns)
+    column_starts = np.concatenate([[0], np.cumsum(column_lengths)])[:-1]
+    transposed = _Bags(
+        rows=torch.from_numpy(rows[order]),
+        starts=torch.from_numpy(column_starts),
+        weights=torch.from_numpy(matrix.values[order]),
+    )
+    return bags, transposed

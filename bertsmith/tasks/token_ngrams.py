@@ -51,7 +51,7 @@ class SparseRows:
 
 @dataclass(frozen=True)
 class TokenNgrams:
-    """The known n-grams, and the inverse document frequency of each.
+    """The n-grams of the training texts, and the inverse document frequency of each.
 
     `keys`, ascending, int64 `[ngrams]`: the id of a token, or for two neighbours
     `(first + 1) * vocab_size + second`. `idf`, fp32 `[ngrams]`, is ln((1 + texts) / (1 + texts with
@@ -73,8 +73,9 @@ class TokenNgrams:
     ) -> Self:
         """Collect the `max_ngrams` n-grams that occur in the most texts."""
         owners, keys = _ngrams(texts, vocab_size, special_ids)
-        pairs = np.unique(np.stack([keys, owners]), axis=1)
-        distinct, num_texts = np.unique(pairs[0], return_counts=True)
+        # An n-gram counts once in each text, however often it occurs there.
+        keys_and_owners = np.unique(np.stack([keys, owners]), axis=1)
+        distinct, num_texts = np.unique(keys_and_owners[0], return_counts=True)
         if len(distinct) > max_ngrams:
             # Of n-grams in equally many texts, a stable sort keeps those with smaller keys.
             common = np.sort(np.argsort(-num_texts, kind="stable")[:max_ngrams])
@@ -93,8 +94,10 @@ class TokenNgrams:
         if len(self.keys):
             is_known = self.keys[np.minimum(columns, len(self.keys) - 1)] == keys
         width = max(len(self.keys), 1)
-        cells, counts = np.unique(owners[is_known] * width + columns[is_known], return_counts=True)
-        rows, columns = np.divmod(cells, width)
+        # An n-gram of a text is an entry of the matrix, which is counted by its flat index.
+        flat_indices = owners[is_known] * width + columns[is_known]
+        entries, counts = np.unique(flat_indices, return_counts=True)
+        rows, columns = np.divmod(entries, width)
         values = (1 + np.log(counts)) * self.idf[columns]
         squares = np.bincount(rows, values**2, minlength=len(texts))
         values /= np.sqrt(squares)[rows]
@@ -105,7 +108,7 @@ class TokenNgrams:
 def _ngrams(
     texts: EncodedExamples, vocab_size: int, special_ids: Collection[int]
 ) -> tuple[Keys, Keys]:
-    """Return the index of the text, and the key, of each token and each pair of neighbours.
+    """Return two vectors: the index of the text, and the key, of each token and of each pair.
 
     Special tokens are left out, and so are pairs with them.
     """
