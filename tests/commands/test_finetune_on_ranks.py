@@ -108,7 +108,8 @@ def test_a_series_that_a_rank_refuses_leaves_an_earlier_run_as_it_was(data, tmp_
     (out / "run.json").write_text("{}")
     words = command(data, out, "--model", data / "model", "--seeds", 2, "--threads", 2)
     front = at_start_of(1, limit_on_files(20_000), tmp_path / "limited")
-    answers = end_ranks(start_ranks(["-m", "bertsmith", *words, "--overwrite"], 2, front=front))
+    words = ["-m", "bertsmith", *words, "--overwrite"]
+    answers = end_ranks(start_ranks(words, 2, front=front, is_fresh=True))
     assert [code for code, *_ in answers] == [2, 2], answers
     assert "rank 1 on " in answers[0][2] and "shared memory: the system refused" in answers[0][2]
     assert answers[1][1:] == ("", "")

@@ -83,7 +83,7 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path)
 @pytest.mark.same_on_all_computers
 def test_srun_starts_ranks_without_torchrun(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
-    answers = end_ranks(start_ranks(words, 2, launcher="srun"))
+    answers = end_ranks(start_ranks(words, 2, launcher="srun", is_fresh=True))
     assert [code for code, *_ in answers] == [0, 0], answers
     assert "Training on 2 ranks" in answers[0][2] and answers[1][1:] == ("", "")
     assert "exchange " in answers[0][2] and "slowest rank " in answers[0][2]
@@ -156,7 +156,7 @@ def test_a_rank_that_does_not_notice_the_end_of_rank_0_ends_too(corpus_dir, tmp_
 def test_a_rank_ends_even_if_nobody_reads_its_message(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--steps", 100_000)
     deaf = at_start_of(1, DEAF, tmp_path / "deaf")
-    ranks = start_ranks(words, 2, front=deaf, BERTSMITH_RANK_SECONDS="2")
+    ranks = start_ranks(words, 2, front=deaf, is_fresh=True, BERTSMITH_RANK_SECONDS="2")
     wait_for_steps(tmp_path / "run", 3, ranks)
     ranks[1].stderr.close()
     ranks[0].kill()
@@ -218,7 +218,7 @@ def test_a_full_disk_ends_all_ranks_with_one_message(corpus_dir, tmp_path):
 def test_a_rank_that_was_started_otherwise_is_refused(corpus_dir, tmp_path, code, part):
     patch = at_start_of(1, code, tmp_path / "patch")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
-    answers = end_ranks(start_ranks(words, 2, front=patch))
+    answers = end_ranks(start_ranks(words, 2, front=patch, is_fresh=True))
     assert [code for code, *_ in answers] == [2, 2], answers
     assert "rank 1 on " in answers[0][2] and part in answers[0][2]
     assert answers[1][1:] == ("", "") and not (tmp_path / "run").exists()

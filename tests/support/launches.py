@@ -1,14 +1,38 @@
-"""Start the ranks of a launch as launchers do: with variables of the environment."""
+"""Start the ranks of a launch as launchers do: with variables of the environment.
 
+Importing torch and bertsmith takes two seconds. So ranks are forks of a process that has imported
+both, but for those whose start is what a test is about.
+"""
+
+import atexit
+import multiprocessing
 import os
+import runpy
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
 
 TESTS = Path(__file__).parent.parent
 LIMIT = 600.0
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    [
+        "bertsmith.cli",
+        *(f"bertsmith.commands.{name}" for name in ("pretrain", "finetune", "predict", "evaluate",
+                                                    "embed", "on_ranks")),
+        *(f"bertsmith.commands.settings.{name}" for name in ("pretrain", "finetune", "predict",
+                                                             "evaluate", "embed")),
+        "small_workers",
+    ]
+)  # fmt: skip
 
 
 def free_port() -> int:
@@ -29,48 +53,133 @@ def variables(launcher: str, rank: int, num_ranks: int, port: int) -> dict[str, 
     return common | {"RANK": str(rank), "WORLD_SIZE": str(num_ranks), "LOCAL_RANK": str(rank)}
 
 
+class ForkedRank:
+    """A rank that has imported everything already, with what `subprocess.Popen` has for tests."""
+
+    def __init__(
+        self, words: Sequence[str], environment: Mapping[str, str], front: Path | None
+    ) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="rank-"))
+        outputs = [self._folder / name for name in ("stdout", "stderr")]
+        for path in outputs:
+            path.touch()
+        sys.audit("subprocess.Popen", sys.executable, words, None, None)  # for computing.py
+        # Without the script of this process, which the fork would run, too.
+        with patch.dict(sys.modules, {"__main__": ModuleType("__main__")}):
+            self._process = FORKS.Process(
+                target=_be_rank, args=(words, dict(environment), front, outputs)
+            )
+            self._process.start()
+
+    @property
+    def pid(self) -> int:
+        pid = self._process.pid
+        assert pid is not None
+        return pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        code = self.returncode
+        if code is None:
+            raise subprocess.TimeoutExpired("rank", timeout or 0)
+        return code
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for the end; return standard output and standard error."""
+        self.wait(timeout)
+        stdout, stderr = ((self._folder / name).read_text() for name in ("stdout", "stderr"))
+        shutil.rmtree(self._folder)
+        return stdout, stderr
+
+
+def _be_rank(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    front: Path | None,
+    outputs: Sequence[Path],
+) -> None:
+    """Do what `python WORDS` does, in this process, and end it."""
+    for number, path in enumerate(outputs, 1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    code: Any = 0
+    try:
+        sys.argv = [*words[1:]] if words[0] == "-m" else [*words]
+        if front is not None:
+            runpy.run_path(str(front / "sitecustomize.py"))
+        if words[0] == "-m":
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as end:
+        code = end.code or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+Rank = subprocess.Popen[str] | ForkedRank
+
+
 def start_ranks(
     words: Sequence[object],
     num_ranks: int,
     *,
     launcher: str = "torchrun",
     front: Path | None = None,
+    is_fresh: bool = False,
     **more: str,
-) -> list[subprocess.Popen[str]]:
+) -> list[Any]:
     """Start `python WORDS` as all ranks; they import from the folder `front` before all others.
 
-    `more` are further variables of the environment.
+    Args:
+        is_fresh: whether Python starts anew for each rank.
+        more: further variables of the environment.
     """
     port = free_port()
     folders = [*([] if front is None else [str(front)]), str(TESTS / "support"), *sys.path]
     path = os.pathsep.join(filter(None, folders))
-    return [
-        subprocess.Popen(
-            [sys.executable, *map(str, words)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ
-            | variables(launcher, rank, num_ranks, port)
-            | {"PYTHONPATH": path}
-            | more,
-        )
-        for rank in range(num_ranks)
-    ]
+    line = [*map(str, words)]
+    ranks: list[Rank] = []
+    for rank in range(num_ranks):
+        environment = os.environ | variables(launcher, rank, num_ranks, port)
+        environment |= {"PYTHONPATH": path} | more
+        if is_fresh:
+            pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            program = [sys.executable, *line]
+            ranks.append(subprocess.Popen(program, text=True, env=environment, **pipes))
+        else:
+            ranks.append(ForkedRank(line, environment, front))
+    return ranks
 
 
-def end_ranks(
-    processes: Sequence[subprocess.Popen[str]], seconds: float = LIMIT
-) -> list[tuple[int, str, str]]:
+def end_ranks(ranks: Sequence[Any], seconds: float = LIMIT) -> list[tuple[int, str, str]]:
     """Wait for all ranks; return the exit code, standard output and standard error of each."""
     try:
-        outputs = [process.communicate(timeout=seconds) for process in processes]
+        outputs = [rank.communicate(timeout=seconds) for rank in ranks]
     finally:
-        for process in processes:
-            process.kill()
-    return [
-        (process.returncode, *output) for process, output in zip(processes, outputs, strict=True)
-    ]
+        for rank in ranks:
+            rank.kill()
+    return [(rank.returncode, *output) for rank, output in zip(ranks, outputs, strict=True)]
 
 
 def at_start_of(rank: int, code: str, folder: Path) -> Path:

@@ -39,5 +39,8 @@ def test_the_number_of_ranks_is_no_part_of_the_result(corpus_dir, alone, num_ran
             assert results[name] == expected, name
             continue
         tolerance = 2e-2 if name == "bf16" else 1e-6
+        # Figures are sums over some ten predictions, and the loss on soft targets is a small
+        # difference of numbers that are a hundred times as large.
+        absolute = 1e-5 if name == "distillation" else tolerance
         found = flat(results[name]["figures"])
-        assert found == pytest.approx(flat(expected["figures"]), rel=tolerance, abs=tolerance)
+        assert found == pytest.approx(flat(expected["figures"]), rel=tolerance, abs=absolute)
