@@ -81,9 +81,10 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path)
 
 
 @pytest.mark.same_on_all_computers
-def test_srun_starts_ranks_without_torchrun(corpus_dir, tmp_path):
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_other_launchers_start_ranks_without_torchrun(corpus_dir, tmp_path, launcher):
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
-    answers = end_ranks(start_ranks(words, 2, launcher="srun", is_fresh=True))
+    answers = end_ranks(start_ranks(words, 2, launcher=launcher, is_fresh=launcher == "srun"))
     assert [code for code, *_ in answers] == [0, 0], answers
     assert "Training on 2 ranks" in answers[0][2] and answers[1][1:] == ("", "")
     assert "exchange " in answers[0][2] and "slowest rank " in answers[0][2]
@@ -194,6 +195,25 @@ def test_a_rank_that_starts_late_is_awaited(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
     answers = end_ranks(start_ranks(words, 2, front=late))
     assert [code for code, *_ in answers] == [0, 0], answers
+
+
+CLOCK_AHEAD = """
+import time
+seconds, monotonic = time.time, time.monotonic
+time.time = lambda: seconds() + 36_000
+time.monotonic = lambda: monotonic() + 36_000
+"""
+
+
+@pytest.mark.same_on_all_computers
+def test_minutes_are_those_of_rank_0(corpus_dir, tmp_path):
+    """The clock of the other rank is ten hours ahead, and it knows no end of its own."""
+    ahead = at_start_of(1, CLOCK_AHEAD, tmp_path / "ahead")
+    words = command(corpus_dir, tmp_path / "run", "--minutes", 0.05)
+    answers = end_ranks(start_ranks(words, 2, front=ahead))
+    assert [code for code, *_ in answers] == [0, 0], answers
+    summary = json.loads((tmp_path / "run" / "run.json").read_text())["summary"]
+    assert summary["steps"] > 0 and summary["elapsed_seconds"] < 60
 
 
 @pytest.mark.same_on_all_computers

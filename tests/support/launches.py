@@ -50,6 +50,12 @@ def variables(launcher: str, rank: int, num_ranks: int, port: int) -> dict[str, 
             "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(num_ranks),
             "SLURM_LOCALID": str(rank), "SLURM_STEP_ID": "0",
         }  # fmt: skip
+    if launcher == "mpirun":
+        names = ("RANK", "SIZE", "LOCAL_RANK")
+        values = map(str, (rank, num_ranks, rank))
+        return common | {
+            f"OMPI_COMM_WORLD_{name}": v for name, v in zip(names, values, strict=True)
+        }
     return common | {"RANK": str(rank), "WORLD_SIZE": str(num_ranks), "LOCAL_RANK": str(rank)}
 
 
