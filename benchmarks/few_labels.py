@@ -77,6 +77,8 @@ HEADS = {
     "average": "mean of three fine-tuned",
     "auto": AUTO,
 }
+CORPUS = "linear head and a corpus"
+"""The linear head that learns from the texts of `--corpus`, too, which have no labels."""
 SETFIT = f"{PUBLISHED}, SetFit 1.2"
 MODEL2VEC = f"{PUBLISHED} as model2vec, logistic regression"
 PEERS = {"setfit": "few_labels_setfit.py", "model2vec": "few_labels_model2vec.py"}
@@ -195,7 +197,9 @@ def draw(rows: Rows, count: int, seed: int) -> Rows:
             return [rows[0][index] for index in chosen], labels
 
 
-def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -> Figures:
+def measure(
+    way: str, model: Path | None, sample: Rows, test: Rows, seed: int, corpus: Path | None = None
+) -> Figures:
     """Train one way on a sample: accuracy on the eval rows, and seconds of training.
 
     `core_seconds` are those of all cores together, which other programs lengthen little.
@@ -209,6 +213,8 @@ def measure(way: str, model: Path | None, sample: Rows, test: Rows, seed: int) -
         head, num_seeds = ("fine-tuned", NUM_SEEDS) if way == "average" else (way, 1)
         for each in range(seed, seed + num_seeds):
             options: Any = {"head": head, "seed": each, "verbose": 0}
+            if way == CORPUS:
+                options |= {"head": "linear", "corpus": corpus}
             classifiers.append(bertsmith.TextClassifier(model, **options))
             classifiers[-1].fit(*sample, eval=None, callbacks=[clock])
     seconds, used = time.perf_counter() - began, core_seconds() - began_core
@@ -280,6 +286,8 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
         for name, path in models.items()
         for head in args.heads
     ]
+    if args.corpus is not None:
+        ways += [(f"{name}, {CORPUS}", CORPUS, path) for name, path in models.items()]
     if args.setfit is not None:
         ways.append((setfit_name(args.iterations), "setfit", None))
     if args.model2vec is not None:
@@ -303,7 +311,7 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
                     ) in results:
                         figures = results[equal] | {"chosen": chosen}  # the same training
                     else:
-                        figures = measure(head, model, sample, test, seed)
+                        figures = measure(head, model, sample, test, seed, args.corpus)
                     results[key] = figures
                     print(key, results[key], flush=True)
                     target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
@@ -329,6 +337,7 @@ def describe_call(args: argparse.Namespace) -> str:
         words.append("--published")
     if args.model:
         words += ["--model", *(f"{each.partition('=')[0]}=DIR" for each in args.model)]
+    words += [] if args.corpus is None else ["--corpus DIR"]
     words += [f"--{peer} PYTHON" for peer in PEERS if getattr(args, peer) is not None]
     words += ["--no-words"] if args.no_words else []
     words += ["--sets", *args.sets, "--labels", *map(str, args.labels)]
@@ -355,7 +364,9 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         "at both, but chose no value; CoLA and ChnSentiCorp had no part in either. counted-vectors "
         "(`bertsmith vectors`) and reviews-bert (trained for 15 minutes) are folders that learned "
         "from the reviews of IMDB, counted-vectors-zh is one that learned from 4 MB of the Chinese "
-        "Wikipedia. TF-IDF counts words and pairs of words, in Chinese characters and their pairs."
+        "Wikipedia. TF-IDF counts words and pairs of words, in Chinese characters and their pairs. "
+        "The corpus beside reviews-bert is that of its pre-training: the same reviews, without "
+        "labels."
     )
     yield ""
     yield "```"
@@ -426,6 +437,7 @@ def recommendations(figures: Mapping[str, ByCount]) -> Iterator[str]:
                 if kind != AUTO:
                     continue
                 others = [each for each in runs if each == WORDS or each.startswith(f"{model}, ")]
+                others = [each for each in others if not each.endswith(CORPUS)]  # has more texts
                 best = max(others, key=lambda other: lead(runs[other], runs[way]))
                 behind = lead(runs[best], runs[way])
                 leads.append(behind)
@@ -492,6 +504,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=10)
     parser.add_argument("--sets", nargs="*", default=["SST-2"])
     parser.add_argument("--heads", nargs="*", default=list(HEADS), choices=list(HEADS))
+    parser.add_argument("--corpus", type=Path, help="corpus that a linear head learns from, too")
     parser.add_argument("--setfit", type=Path, help="Python of an environment with SetFit")
     parser.add_argument("--model2vec", type=Path, help="Python of an environment with model2vec")
     parser.add_argument("--iterations", type=int, help="pairs that SetFit draws for each text")

@@ -63,6 +63,7 @@ class ClassifyOptions(LabelOptions, total=False):
     """Options of `TextClassifier`."""
 
     head: classify.Head
+    corpus: str | PathLike[str] | None
     cell: classify.Cell | None
     preset: classify.Preset | None
     pooling: classify.RecurrentPooling | None

@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.config import to_jsonable
+from bertsmith.data.shards import Corpus
 from bertsmith.data.unknown_tokens import describe_rate
+from bertsmith.errors import ConfigError, option
+from bertsmith.finetuning.corpus_fit import LabelledTexts, fit_with_corpus, open_unlabelled
 from bertsmith.finetuning.linear_fit import (
     FEW_TEXTS,
     CrossValidation,
@@ -76,6 +79,8 @@ class FittedHead(FineTuningResult):
     """None if there were too few texts, or if the encoder was trained on them."""
     seconds: float
     """Time to encode the texts, compute their vectors and fit the head."""
+    num_sentences: int | None = None
+    """Number of sentences of a corpus that the head learned from; None without a corpus."""
     training: Summary | None = None
     """The training of the encoder; None if it was not trained."""
 
@@ -99,6 +104,11 @@ class FittedHead(FineTuningResult):
             if self.num_train >= FEW_TEXTS:
                 method += f" chose the penalty (C = {scores.c:g})"
             lines.append(f"{method}: accuracy {scores.accuracy:.4f}, loss {scores.loss:.3f}")
+        if self.num_sentences is not None:
+            lines.append(
+                f"of the corpus, {count_noun(self.num_sentences, 'sentence')} got labels from a "
+                "first head, document by document, and the head learned from them, too"
+            )
         lines += notes_on_examples(vars(self))
         if self.evaluation is not None:
             lines += ["", str(self.evaluation), *map(str, self.baselines)]
@@ -174,6 +184,7 @@ def fit_task(
 ) -> tuple[LinearTask[Any], FittedHead]:
     """Compute the vectors of the training texts, and fit the head to them; nothing is written."""
     began = time.perf_counter()
+    corpus = None if settings.corpus is None else _open_corpus(settings.corpus, loaded, data)
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
     vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
     if settings.head != "counts":
@@ -185,14 +196,19 @@ def fit_task(
         "importance": _importance(data, targets),
     }
     scores = None
+    num_sentences = None
+    notes = list(data.task.notes(data.train, encoded))
     if settings.head == "contrastive":
         head = fit_to_trained_vectors(vectors, encoded, targets, loaded.tokenizer, **loss_options)
+    elif corpus is not None:
+        folds, importance = _folds(data, settings.seed), loss_options["importance"]
+        texts = LabelledTexts(encoded, vectors, targets, folds, importance)
+        head, scores, num_sentences = fit_with_corpus(texts, corpus, loaded, settings.seed)
     else:
         folds = _folds(data, settings.seed)
         head, scores = fit_linear_head(
             vectors, encoded, targets, folds, loaded.tokenizer, **loss_options
         )
-    notes = list(data.task.notes(data.train, encoded))
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
     if unknown_note is not None:
         notes.append(unknown_note)
@@ -209,10 +225,27 @@ def fit_task(
         num_overlap=data.num_overlap,
         notes=tuple(notes),
         cross_validation=scores,
+        num_sentences=num_sentences,
         seconds=time.perf_counter() - began,
         evaluation=None,
     )
     return with_linear_head(data.task, head), result  # type: ignore[arg-type]
+
+
+def _open_corpus(path: Path, loaded: LoadedModel, data: TaskDataset[Any]) -> Corpus:
+    """Open the corpus that the head learns from, too.
+
+    Raises:
+        CorpusError: there is no such corpus, or it is damaged.
+        ConfigError: the corpus does not fit the model, or the examples are pairs of texts.
+    """
+    task: Any = data.task
+    if task.pairs:
+        raise ConfigError(
+            f"{option('corpus')}: a corpus has single texts, and the examples are pairs of texts. "
+            "Leave it out."
+        )
+    return open_unlabelled(path, loaded)
 
 
 def _targets(data: TaskDataset[Any]) -> NDArray[np.float32]:

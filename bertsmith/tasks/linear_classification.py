@@ -24,6 +24,7 @@ from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import mean_vectors
 from bertsmith.tasks.texts import LabelTask
+from bertsmith.tasks.token_means import mean_of_tokens
 
 LABELS = "labels"
 """Key of the labels in the task's settings, since an encoder's config.json names none."""
@@ -94,6 +95,11 @@ class LinearTask(LabelTask[PredictionT]):
             return compute_in_order(model, encoded.rows, logits_of_vectors)
         of_counts = head.ngrams.transform(encoded).multiply(head.ngram_weights)
         logits = of_counts[encoded.example_of_row()]
+        if (corpus := head.corpus) is not None:
+            of_counts = corpus.ngrams.transform(encoded).multiply(corpus.ngram_weights)
+            logits = logits + of_counts[encoded.example_of_row()]
+            special_ids = head.ngrams.special_ids
+            logits = logits + mean_of_tokens(encoded.rows, corpus.token_weights, special_ids)
         if not head.vector_weights.any():  # the counted tokens alone decide
             return logits + head.bias
         return logits + compute_in_order(model, encoded.rows, logits_of_vectors)

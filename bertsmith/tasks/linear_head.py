@@ -2,7 +2,8 @@
 
 The logits are a linear function of two things: the encoder's vector of the text (the mean over its
 tokens), and TF-IDF of its tokens and pairs of tokens. The encoder is not changed, so that the head
-is fitted in a second.
+is fitted in a second. A head that learned from a corpus, too, has a weight for each token of the
+vocabulary, whose mean over the text is added.
 """
 
 from collections.abc import Mapping
@@ -30,6 +31,26 @@ TENSORS = {
     "special_ids": torch.int64,
 }
 """Names and types of the tensors in the file."""
+OF_CORPUS = {
+    "token_weights": torch.float32,
+    "corpus_ngram_keys": torch.int64,
+    "corpus_ngram_idf": torch.float32,
+    "corpus_ngram_weights": torch.float32,
+}
+"""Names and types of the tensors that only a head that learned from a corpus has, too."""
+
+
+@dataclass(frozen=True)
+class CorpusWeights:
+    """Weights that a head learned from a corpus, fp32.
+
+    `token_weights` are `[vocabulary, outputs]`; their mean over a text is added to its logits.
+    `ngram_weights` are `[ngrams, outputs]`, for further n-grams.
+    """
+
+    token_weights: NDArray[np.float32]
+    ngrams: TokenNgrams
+    ngram_weights: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -37,13 +58,15 @@ class LinearHead:
     """The weights of a linear head, fp32.
 
     Shapes: `vector_weights` `[hidden, outputs]`, `bias` `[outputs]`, and `ngram_weights` `[ngrams,
-    outputs]`, one row for each of the `ngrams`.
+    outputs]`, one row for each of the `ngrams`. `corpus` are the weights of a head that learned
+    from a corpus, too.
     """
 
     vector_weights: NDArray[np.float32]
     bias: NDArray[np.float32]
     ngrams: TokenNgrams
     ngram_weights: NDArray[np.float32]
+    corpus: CorpusWeights | None = None
 
     @property
     def num_outputs(self) -> int:
@@ -63,6 +86,13 @@ class LinearHead:
         tensors = {
             name: torch.from_numpy(array).to(TENSORS[name]) for name, array in arrays.items()
         }
+        if self.corpus is not None:
+            tensors |= {
+                "token_weights": torch.from_numpy(self.corpus.token_weights),
+                "corpus_ngram_keys": torch.from_numpy(self.corpus.ngrams.keys),
+                "corpus_ngram_idf": torch.from_numpy(self.corpus.ngrams.idf),
+                "corpus_ngram_weights": torch.from_numpy(self.corpus.ngram_weights),
+            }
         write_safetensors(directory / LINEAR_HEAD_FILE, tensors)
 
     @classmethod
@@ -75,18 +105,25 @@ class LinearHead:
         tensors = read_safetensors(file)
         _check(file, tensors, hidden_size, num_outputs)
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        ngrams = TokenNgrams(
-            arrays["ngram_keys"],
-            arrays["ngram_idf"],
-            int(arrays["vocab_size"][0]),
-            frozenset(arrays["special_ids"].tolist()),
+        vocab_size = int(arrays["vocab_size"][0])
+        special_ids = frozenset(arrays["special_ids"].tolist())
+        ngrams = TokenNgrams(arrays["ngram_keys"], arrays["ngram_idf"], vocab_size, special_ids)
+        corpus = None
+        if "token_weights" in arrays:
+            keys, idf = arrays["corpus_ngram_keys"], arrays["corpus_ngram_idf"]
+            corpus = CorpusWeights(
+                arrays["token_weights"],
+                TokenNgrams(keys, idf, vocab_size, special_ids),
+                arrays["corpus_ngram_weights"],
+            )
+        return cls(
+            arrays["vector_weights"], arrays["bias"], ngrams, arrays["ngram_weights"], corpus
         )
-        return cls(arrays["vector_weights"], arrays["bias"], ngrams, arrays["ngram_weights"])
 
 
 def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outputs: int) -> None:
     types = {name: tensor.dtype for name, tensor in tensors.items()}
-    if types != TENSORS:
+    if types not in (TENSORS, TENSORS | OF_CORPUS):
         raise _damaged(file, f"it holds {', '.join(sorted(types)) or 'nothing'}")
     num_ngrams = len(tensors["ngram_keys"])
     shapes = {
@@ -98,13 +135,29 @@ def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outp
         "vocab_size": [1],
         "special_ids": [len(tensors["special_ids"])],
     }
+    _check_shapes(file, tensors, shapes)
+    if "token_weights" in tensors:
+        num_ngrams = len(tensors["corpus_ngram_keys"])
+        shapes = {
+            "token_weights": [int(tensors["vocab_size"]), num_outputs],
+            "corpus_ngram_keys": [num_ngrams],
+            "corpus_ngram_idf": [num_ngrams],
+            "corpus_ngram_weights": [num_ngrams, num_outputs],
+        }
+        _check_shapes(file, tensors, shapes)
+    for name in ("ngram_keys", "corpus_ngram_keys"):
+        if name in tensors and bool((tensors[name].diff() <= 0).any()):
+            raise _damaged(file, "its n-grams are not in ascending order")
+    if not all(tensor.isfinite().all() for tensor in tensors.values()):
+        raise _damaged(file, "it holds NaN or infinite numbers")
+
+
+def _check_shapes(
+    file: Path, tensors: Mapping[str, Tensor], shapes: Mapping[str, list[int]]
+) -> None:
     for name, shape in shapes.items():
         if list(tensors[name].shape) != shape:
             raise _damaged(file, f"{name} has the shape {list(tensors[name].shape)}, not {shape}")
-    if bool((tensors["ngram_keys"].diff() <= 0).any()):
-        raise _damaged(file, "its n-grams are not in ascending order")
-    if not all(tensor.isfinite().all() for tensor in tensors.values()):
-        raise _damaged(file, "it holds NaN or infinite numbers")
 
 
 def _damaged(file: Path, reason: str) -> CheckpointError:

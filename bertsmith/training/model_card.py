@@ -307,7 +307,10 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
         if overlap := result.get("num_overlap"):
             are = count_noun(overlap, "eval example is", "eval examples are")
             yield f"- {are} also among the training examples: the scores are too high"
-    if corpus := _name_of(settings.get("corpus")):
+    corpus = _name_of(settings.get("corpus"))
+    if corpus and result:
+        yield f"- Texts without labels: the corpus `{corpus}`"
+    elif corpus:
         yield (
             f"- Training: the corpus `{corpus}` of "
             f"{count_noun(data['train_documents'], 'document')} and {data['train_tokens']:,} tokens"

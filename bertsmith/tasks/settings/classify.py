@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Literal, Self, get_args
 
 from bertsmith.data.columns import Columns
@@ -64,6 +65,9 @@ class ClassifySettings(LossSettings, WindowSettings):
     regression is fitted to its vectors; for few labels. auto: the best of these in a
     cross-validation of --train, which takes as long as five trainings of each; --eval has no part
     in the choice."""
+    corpus: Advanced[Path | None] = None
+    """Corpus of texts without labels, of `bertsmith corpus build` with the vocabulary of the model.
+    With --head linear, the head also learns from its words and documents."""
     average: Advanced[bool] = False
     """Keep the models of all --seeds: the answer to a text is the mean of their probabilities. This
     takes as many times as long as there are seeds."""
@@ -101,6 +105,11 @@ class ClassifySettings(LossSettings, WindowSettings):
         check_choice(option("head"), self.head, get_args(Head))
         if self.head != "fine-tuned":
             self._check_unused(UNUSED_OPTIONS[self.head])
+        if self.corpus is not None and (self.head != "linear" or self.multi_label):
+            raise ConfigError(
+                f"{option('corpus')} is read only with {option('head', 'linear')}, by which a text "
+                "gets one label. Choose that, or leave it out."
+            )
         if self.average and self.seeds is None:
             raise ConfigError(
                 f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."

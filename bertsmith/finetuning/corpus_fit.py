@@ -1,0 +1,272 @@
+"""Fit a linear head to labelled texts and to a corpus without labels.
+
+Two things come from the corpus. Vectors of tokens are counted in it, so that a token that no
+labelled text has gets a weight like that of tokens with similar neighbours. And a first head,
+fitted to the labelled texts, answers all sentences of a document; the mean of its answers is less
+often wrong than a single one, and becomes the label of these sentences. A second head is fitted to
+the labelled texts and to these sentences. The result is the mean of both heads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, option
+from bertsmith.finetuning.linear_fit import (
+    DEFAULT_STRENGTH,
+    FEW_TEXTS,
+    MAX_WEIGHTS,
+    STRENGTHS,
+    CrossValidation,
+    Standardization,
+    cross_validate,
+)
+from bertsmith.pretraining.counted_start import check_memory, count_vectors
+from bertsmith.system.torch_modes import drawing_from
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
+from bertsmith.tasks.logistic_regression import Features, LinearWeights, fit
+from bertsmith.tasks.text_vectors import mean_vectors
+from bertsmith.tasks.token_means import mean_of_tokens
+from bertsmith.tasks.token_ngrams import TokenNgrams
+
+VECTOR_SIZE = 128
+"""Size of the counted vectors."""
+MAX_DOCUMENTS = 3000
+"""Largest number of documents that are answered; of more, evenly spread ones."""
+MAX_SENTENCES = 12_000
+"""Largest number of sentences of these documents that the second head learns from."""
+MIN_SENTENCE_TOKENS, MAX_SENTENCE_TOKENS = 4, 62
+"""Length of a sentence without special tokens: shorter ones are left out, longer ones are cut."""
+LABEL_WEIGHT = 3.0
+"""Weight of a labelled text beside that of a sentence, which is 1."""
+SENTENCE_STRENGTH = 1.0
+"""The inverse of the second head's penalty."""
+
+
+@dataclass(frozen=True)
+class CorpusSentences:
+    """Sentences of some documents; `documents`, int64 `[sentences]`, number them from 0."""
+
+    examples: EncodedExamples
+    documents: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """What a head is fitted to.
+
+    Shapes: `vectors` fp32 `[texts, hidden]`, `targets` 0 and 1, fp32 `[texts, labels]`,
+    `importance` factors of the losses, fp32 `[texts, 1]`, or None for 1. `folds` are the indices
+    that each fold of the cross-validation holds out.
+    """
+
+    examples: EncodedExamples
+    vectors: NDArray[np.float32]
+    targets: NDArray[np.float32]
+    folds: Sequence[NDArray[np.int64]]
+    importance: NDArray[np.float32] | None = None
+
+
+def open_unlabelled(path: Path, loaded: LoadedModel) -> Corpus:
+    """Open the training documents of a corpus.
+
+    Raises:
+        CorpusError: there is no such corpus, or it is damaged.
+        ConfigError: it has another vocabulary than the model, or there is too little memory.
+    """
+    corpus = Corpus.open(path, "train")
+    if corpus.tokenizer_fingerprint != loaded.tokenizer.fingerprint:
+        raise ConfigError(
+            f"{path}: its vocabulary is not that of {loaded.folder.path}. Build the corpus again, "
+            f"with {option('tokenizer', loaded.folder.path)}."
+        )
+    check_memory(corpus, option("corpus"), "")
+    return corpus
+
+
+def read_sentences(corpus: Corpus, loaded: LoadedModel) -> CorpusSentences:
+    """Read the sentences of at most `MAX_DOCUMENTS` documents.
+
+    Raises:
+        ConfigError: no sentence has `MIN_SENTENCE_TOKENS` tokens.
+    """
+    tokenizer = loaded.tokenizer
+    longest = min(MAX_SENTENCE_TOKENS, loaded.max_length - tokenizer.num_special_tokens(1))
+    count = min(MAX_DOCUMENTS, corpus.num_documents)
+    rows, documents = [], []
+    for number, document in enumerate(np.arange(count) * corpus.num_documents // max(count, 1)):
+        first, end = corpus.document_starts[document : document + 2].tolist()
+        starts = corpus.sentence_starts[first : end + 1].tolist()
+        for start, stop in pairwise(starts):
+            if stop - start >= MIN_SENTENCE_TOKENS:
+                ids = corpus.token_ids(start, min(stop, start + longest)).astype(np.int32)
+                row = tokenizer.build_row([ids])
+                rows.append((row.ids, row.type_ids, 0))
+                documents.append(number)
+    if not rows:
+        raise ConfigError(
+            f"{corpus.directory}: no sentence has {MIN_SENTENCE_TOKENS} tokens. Give a corpus of "
+            f"texts like those to classify, or leave {option('corpus')} out."
+        )
+    return CorpusSentences(EncodedExamples.of_texts(EncodedTexts.of(rows)), np.array(documents))
+
+
+def fit_with_corpus(
+    texts: LabelledTexts, corpus: Corpus, loaded: LoadedModel, seed: int
+) -> tuple[LinearHead, CrossValidation | None, int]:
+    """Fit the mean of two heads, the second of which learns from the corpus, too.
+
+    Returns:
+        The head; the scores of the first head in a cross-validation, if there was one; and the
+        number of sentences that the second one learned from.
+    """
+    rng = np.random.default_rng(seed)
+    with drawing_from(seed):
+        counted = count_vectors(corpus, VECTOR_SIZE)[0].numpy()
+    sentences = read_sentences(corpus, loaded)
+    special_ids = loaded.tokenizer.special_ids
+
+    def join_vectors(
+        vectors: NDArray[np.float32], examples: EncodedExamples
+    ) -> NDArray[np.float32]:
+        means = examples.mean_over_rows(mean_of_tokens(examples.rows, counted, special_ids))
+        return np.concatenate([vectors, means], axis=1)
+
+    of_texts = join_vectors(texts.vectors, texts.examples)
+    vectors = compute_in_order(loaded.model, sentences.examples.rows, mean_vectors)
+    of_sentences = join_vectors(vectors, sentences.examples)
+    chosen = np.sort(rng.permutation(len(of_sentences))[:MAX_SENTENCES])
+    learned = sentences.examples.select(chosen.tolist())
+    hidden_size = texts.vectors.shape[1]
+    vocab_size, max_ngrams = loaded.tokenizer.vocab_size, MAX_WEIGHTS // texts.targets.shape[1]
+
+    ngrams = TokenNgrams.fit(texts.examples, vocab_size, special_ids, max_ngrams)
+    standardization = standardize_parts(of_texts, hidden_size)
+    features = Features(standardization.apply(of_texts), ngrams.transform(texts.examples))
+    scores, weights = _fit_to_labels(features, texts)
+    answers = weights.logits(
+        Features(standardization.apply(of_sentences), ngrams.transform(sentences.examples))
+    )
+    first = standardization.head_of(weights, ngrams)
+
+    targets = label_documents(answers, sentences.documents, texts.targets.mean(0))
+    everything = LabelledTexts(
+        EncodedExamples.concat([texts.examples, learned]),
+        np.concatenate([of_texts, of_sentences[chosen]]),
+        np.concatenate([texts.targets, targets[sentences.documents[chosen]]]),
+        folds=(),
+        importance=_weigh_texts(texts, len(chosen)),
+    )
+    ngrams = TokenNgrams.fit(everything.examples, vocab_size, special_ids, max_ngrams)
+    standardization = standardize_parts(everything.vectors, hidden_size)
+    features = Features(
+        standardization.apply(everything.vectors), ngrams.transform(everything.examples)
+    )
+    weights = fit(
+        features,
+        everything.targets,
+        SENTENCE_STRENGTH,
+        is_multi_label=False,
+        importance=everything.importance,
+    )
+    second = standardization.head_of(weights, ngrams)
+    return join_heads(first, second, counted), scores, len(chosen)
+
+
+def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float32]) -> LinearHead:
+    """Join two heads to one, whose logits are the mean of theirs.
+
+    The heads read encoder vectors and counted vectors, side by side. Weights of counted vectors,
+    fp32 `[vocabulary, counted]`, become weights of tokens.
+    """
+    vector_weights = (first.vector_weights + second.vector_weights) * np.float32(0.5)
+    hidden_size = len(vector_weights) - counted.shape[1]
+    corpus = CorpusWeights(
+        counted @ vector_weights[hidden_size:],
+        second.ngrams,
+        second.ngram_weights * np.float32(0.5),
+    )
+    return LinearHead(
+        vector_weights[:hidden_size].copy(),
+        (first.bias + second.bias) * np.float32(0.5),
+        first.ngrams,
+        first.ngram_weights * np.float32(0.5),
+        corpus,
+    )
+
+
+def standardize_parts(vectors: NDArray[np.float32], hidden_size: int) -> Standardization:
+    """Compute a standardization in which encoder and counted vectors weigh the same.
+
+    `vectors` are fp32 `[texts, hidden + counted]`.
+    """
+    parts = [
+        Standardization.of(vectors[:, :hidden_size]),
+        Standardization.of(vectors[:, hidden_size:]),
+    ]
+    return Standardization(
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.scale for part in parts]),
+    )
+
+
+def label_documents(
+    answers: NDArray[np.float32], documents: NDArray[np.int64], shares: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return probabilities of each document's label, fp32 `[documents, labels]`.
+
+    The logits of a document are the means over its sentences. Each label's are standardized over
+    all documents, since the answers to a corpus of other texts lean to one side; then the logarithm
+    of the label's share is added.
+
+    Args:
+        answers: logits of the sentences, fp32 `[sentences, labels]`.
+        documents: the document of each sentence, int64 `[sentences]`.
+        shares: the share of each label among the labelled texts, fp32 `[labels]`.
+    """
+    counts = np.bincount(documents)
+    columns = [np.bincount(documents, column) / np.maximum(counts, 1) for column in answers.T]
+    logits = np.stack(columns, axis=1)
+    spread = logits.std(0)
+    logits = (logits - np.median(logits, axis=0)) / np.where(spread > 0, spread, 1)
+    logits += np.log(np.maximum(shares, np.finfo(np.float32).tiny))
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    probabilities: NDArray[np.float32] = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
+    return probabilities
+
+
+def _fit_to_labels(
+    features: Features, texts: LabelledTexts
+) -> tuple[CrossValidation | None, LinearWeights]:
+    """Fit the first head, with the penalty of `fit_linear_head`."""
+    scores = None
+    if texts.folds:
+        scores = cross_validate(
+            features,
+            texts.targets,
+            texts.folds,
+            STRENGTHS if len(features) >= FEW_TEXTS else (DEFAULT_STRENGTH,),
+            is_multi_label=False,
+            importance=texts.importance,
+        )
+    c = DEFAULT_STRENGTH if scores is None else scores.c
+    weights = fit(features, texts.targets, c, is_multi_label=False, importance=texts.importance)
+    return scores, weights
+
+
+def _weigh_texts(texts: LabelledTexts, num_sentences: int) -> NDArray[np.float32]:
+    """Return factors of the losses of labelled texts, then of sentences, fp32 `[rows, 1]`."""
+    num_texts = len(texts.targets)
+    weights = np.ones((num_texts + num_sentences, 1), np.float32)
+    weights[:num_texts] = LABEL_WEIGHT
+    if texts.importance is not None:
+        weights[:num_texts] *= texts.importance
+    return weights

@@ -1,0 +1,31 @@
+"""Means of vectors over the tokens of each row, without special tokens."""
+
+from collections.abc import Collection
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_texts import EncodedTexts
+
+
+def mean_of_tokens(
+    texts: EncodedTexts, vectors: NDArray[np.float32], special_ids: Collection[int]
+) -> NDArray[np.float32]:
+    """Average the vectors of each row's tokens, fp32 `[rows, columns]`.
+
+    `vectors` are fp32 `[vocabulary, columns]`. A row of special tokens alone gets zeros.
+    """
+    ids = texts.ids.flat.astype(np.int64)
+    is_word = ~np.isin(ids, list(special_ids))
+    rows = np.repeat(np.arange(len(texts)), texts.lengths)
+    num_words = np.bincount(rows[is_word], minlength=len(texts))
+    starts = np.cumsum(num_words) - num_words
+    means: NDArray[np.float32] = F.embedding_bag(
+        torch.from_numpy(ids[is_word]),
+        torch.from_numpy(vectors),
+        torch.from_numpy(starts),
+        mode="mean",
+    ).numpy()
+    return means
