@@ -11,7 +11,7 @@ from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.data.tables import check_delimiter
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
-from bertsmith.finetuning.heads import function_for
+from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.config_file import own_settings
@@ -27,10 +27,10 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     settings, student = parsed
     unlabelled = None if student is None else student.unlabelled
     check_delimiter(settings.columns, settings.train, settings.eval, unlabelled)
-    check_outside(settings.out, settings.model)  # only `compare` writes runs into a model folder
+    check_outside(settings.out, settings.model)
     task = task_named(line[2])
     command = resume_command(line)
-    train = function_for(settings)
+    train = training_function_for(settings)
     if student is None and not settings.is_series:
         train = partial(train, has_costly_baselines=True)
     if student is not None:

@@ -39,7 +39,7 @@ from bertsmith.estimators.not_fitted import not_fitted
 from bertsmith.estimators.rows import as_source, peek, prediction_items
 from bertsmith.estimators.trained_settings import read_trained_settings
 from bertsmith.estimators.training_views import default_verbosity, training_view
-from bertsmith.finetuning.heads import function_for
+from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import hold_out
 from bertsmith.model.saving import write_task_settings
@@ -290,7 +290,7 @@ class Estimator(ABC):
             dataset = dataclasses.replace(dataset, held_out=[])
         with training_view(verbosity) as view:
             try:
-                result = function_for(settings)(
+                result = training_function_for(settings)(
                     self.task,
                     settings,
                     [*view.callbacks, *callbacks],

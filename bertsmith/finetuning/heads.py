@@ -40,7 +40,7 @@ RESUMABLE: tuple[Head, ...] = ("contrastive", "fine-tuned")
 """The heads whose training writes checkpoints."""
 
 
-def function_for(settings: FinetuneSettings) -> Callable[..., Any]:
+def training_function_for(settings: FinetuneSettings) -> Callable[..., Any]:
     """Return the function that trains the head of these settings.
 
     All functions take the same arguments as `finetune`, except `begin_series`.
@@ -165,7 +165,7 @@ def _train(
     has_costly_baselines: bool = False,
 ) -> Any:
     """Train a head; without eval examples, fine-tuning keeps the weights of its last step."""
-    return function_for(settings)(
+    return training_function_for(settings)(
         task_type,
         settings,
         callbacks,

@@ -1,8 +1,9 @@
 """Metrics of single-label classification, equal to scikit-learn's to the last digit.
 
 The metrics of classes are computed from the confusion matrix, in float64 and with scikit-learn's
-order of operations. A ratio with a denominator of 0 (a class that is never predicted, or never
-present) is 0.
+order of operations. Where scikit-learn has no value, or warns, the score is 0: a ratio with a
+denominator of 0 (a class that is never predicted, or never present), and the area under the curve
+of labels that are all the same.
 """
 
 from collections.abc import Sequence
@@ -71,6 +72,8 @@ class Calibration:
 
 
 Counts = NDArray[np.int64]
+Labels = NDArray[np.int64]
+"""Labels as indices of classes."""
 Scores = NDArray[np.float64]
 
 
@@ -85,7 +88,7 @@ class ClassScore:
     support: int
 
 
-def confusion_matrix(labels: Counts, predictions: Counts, num_classes: int) -> Counts:
+def confusion_matrix(labels: Labels, predictions: Labels, num_classes: int) -> Counts:
     """Count gold labels (rows) by predicted labels (columns), int64 `[classes, classes]`.
 
     >>> confusion_matrix(np.array([0, 1, 1]), np.array([0, 1, 0]), 2).tolist()
@@ -141,7 +144,7 @@ def matthews_correlation(confusion: Counts) -> float:
     return 0.0 if variances == 0 else float(covariance / np.sqrt(variances))
 
 
-def area_under_curve(labels: Counts, scores: Scores) -> float:
+def area_under_curve(labels: Labels, scores: Scores) -> float:
     """Compute ROC AUC of labels 0 and 1; ties count half.
 
     The result is 0 if all labels are the same.
@@ -159,6 +162,6 @@ def area_under_curve(labels: Counts, scores: Scores) -> float:
 
 def ratio(numerator: NDArray[np.generic], denominator: Counts) -> Scores:
     """Divide element-wise in float64; 0 where the denominator is 0."""
-    ratio = np.zeros(len(denominator), dtype=np.float64)
-    np.divide(numerator, denominator, out=ratio, where=denominator != 0)
-    return ratio
+    quotients = np.zeros(len(denominator), dtype=np.float64)
+    np.divide(numerator, denominator, out=quotients, where=denominator != 0)
+    return quotients

@@ -81,7 +81,7 @@ class Call:
                     if size > limit * MAX_DISCARD_FACTOR:
                         break
                     if size <= limit:
-                        self.service.bodies.take(len(chunk))
+                        self.service.arriving_bytes.add(len(chunk))
                         num_held = size
                         chunks.append(chunk)
         except ClientDisconnect:
@@ -92,7 +92,7 @@ class Call:
                 status=408,
             ) from None
         finally:
-            self.service.bodies.give_back(num_held)
+            self.service.arriving_bytes.subtract(num_held)
         if size > limit:
             raise too_large(limit)
         return b"".join(chunks)
@@ -127,8 +127,8 @@ class Call:
 
     def wrong_head(self, model: ModelInfo, route: str, needed: str) -> Problem:
         """Build the problem of a route that the model's head cannot answer."""
-        is_first = model.name == next(iter(self.service.models))
-        return wrong_head(model, route, needed, is_first=is_first)
+        has_short_paths = model.name == next(iter(self.service.models))
+        return wrong_head(model, route, needed, has_short_paths=has_short_paths)
 
     def named_model(self, name: str | None) -> ModelInfo:
         """Return the model that a body asks for vectors.
@@ -141,6 +141,7 @@ class Call:
             Problem: 404 if there are several models, and none of this name.
         """
         models = self.service.models
+        # Before that, the models' kinds of results are not known yet.
         if name is None and self.service.is_ready:
             name = next((key for key, one in models.items() if "vectors" in one.kinds), None)
         return self.model if len(models) == 1 else self.service.model(name)
@@ -156,6 +157,7 @@ class Call:
         field: str | TextField = "inputs",
     ) -> Answers:
         """Compute texts as `Service.compute` does; stop if the client closes the connection."""
+        # text-embeddings-inference has these two names of metrics for all its routes.
         name = "te_embed" if kind != "predict" else "te_predict"
         self.service.metrics.counters.add(f"{name}_count", len(records))
         started_at = time.perf_counter()
@@ -176,9 +178,10 @@ class Call:
     async def work_on_texts(
         self, function: Callable[..., Result], texts: Sequence[Any], *args: Any, field: str
     ) -> Result:
-        """Call a function with texts, or with lists of ids, in the thread beside the event loop.
+        """Call a function with texts, or with lists of ids, in the worker thread of this process.
 
-        Meanwhile the texts take places in the queue, like texts that the engine computes.
+        Meanwhile the texts count against the limits of the texts that the server holds, like those
+        that the engine computes.
 
         Raises:
             Problem: 413 if there are too many, or 429 if there are too few places now.
@@ -197,7 +200,7 @@ class Call:
         answers = self.answers
         if answers is None:
             return {}
-        milliseconds = {
+        seconds_by_header = {
             "x-total-time": time.perf_counter() - self.started_at,
             "x-tokenization-time": answers.encoding_seconds,
             "x-queue-time": answers.queue_seconds,
@@ -205,10 +208,10 @@ class Call:
         }
         return {
             "x-compute-type": self.service.compute_type,
-            "x-compute-time": f"{milliseconds['x-total-time'] * 1000:.0f}",
+            "x-compute-time": f"{seconds_by_header['x-total-time'] * 1000:.0f}",
             "x-compute-characters": str(self.num_characters),
             "x-compute-tokens": str(self.num_tokens),
-            **{name: f"{seconds * 1000:.0f}" for name, seconds in milliseconds.items()},
+            **{name: f"{seconds * 1000:.0f}" for name, seconds in seconds_by_header.items()},
         }
 
 

@@ -24,14 +24,14 @@ def is_reranker(model: ModelInfo) -> bool:
     return model.is_number and model.reads_pairs is not False
 
 
-def wrong_head(model: ModelInfo, route: str, needed: str, *, is_first: bool) -> Problem:
+def wrong_head(model: ModelInfo, route: str, needed: str, *, has_short_paths: bool) -> Problem:
     """Build the problem of a route that the model's head cannot answer; it names routes that can.
 
     Args:
         needed: what the route needs, such as "a model for vectors".
-        is_first: whether the model answers at the short paths, without its name.
+        has_short_paths: whether the model answers at the short paths, without its name.
     """
-    prefix = "" if is_first else f"/models/{model.name}"
+    prefix = "" if has_short_paths else f"/models/{model.name}"
     names = ("embed", "embed_all", "similarity", "predict", "rerank")
     paths = {name: f"{prefix}/{name}" for name in names} | {"task": prefix or "/"}
     sentence = ROUTES[model.task]

@@ -15,7 +15,7 @@ from typing import Any
 
 from bertsmith.errors import BertsmithError
 from bertsmith.model.nested_folder import open_files
-from bertsmith.serving.body_bytes import BODIES_AT_A_TIME, BodyBytes
+from bertsmith.serving.arriving_bytes import BODIES_AT_A_TIME, ArrivingBytes
 from bertsmith.serving.characters import count_characters, likely_tokens
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.engine_main import EngineSettings
@@ -96,7 +96,7 @@ class Service:
             WAITING_SHARE * self.limits.timeout_seconds,
         )
         self.metrics = Metrics(self.places)
-        self.bodies = BodyBytes(BODIES_AT_A_TIME * self.limits.max_body_bytes)
+        self.arriving_bytes = ArrivingBytes(BODIES_AT_A_TIME * self.limits.max_body_bytes)
         self.max_batch_tokens = 0
         """Number of tokens that the engine computes together."""
         self.is_ready = False

@@ -62,7 +62,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
         return task_named(name) if name in TASKS else None
     if own.get(MEMBERS):
         return _task_in(AVERAGED)
-    if folder.family.config.writes_labels:
+    if folder.family.config.writes_labels:  # such a family has no other heads
         return _task_in(WRITTEN[head])
     # The likeliest names come first, as each task that is asked for its heads has to be imported.
     names = [name for name in (own.get("task"), head, *TASKS) if name in TASKS]

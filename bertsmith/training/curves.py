@@ -6,12 +6,9 @@ from typing import Any
 
 from bertsmith.pages.charts import Chart, Point, Series, write_svg
 from bertsmith.pages.colors import COLORS, Color
-from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
+from bertsmith.training.objective import CHANCE_OF_TERM, TERM_NAMES, WITHOUT_ACCURACY, list_terms
 
 REFERENCE_COLOR: Color = 2
-
-CHANCE_TERMS = {"nsp", "sop"}
-"""Loss terms with two equally frequent answers, so that guessing has an accuracy of 50 %."""
 
 
 def draw_curves(
@@ -55,8 +52,9 @@ def build_charts(
             charts.append(Chart(title, "step", "", [*series, *full_length_mark]))
     shown = [term for term in terms if term not in WITHOUT_ACCURACY]
     series = [line for term in shown for line in _series(entries, terms, term, "accuracy")]
-    if series and CHANCE_TERMS & {*shown}:
-        series.append(Series("chance", [(0, 0.5)], "reference", REFERENCE_COLOR))
+    if series:
+        for chance in sorted({CHANCE_OF_TERM[term] for term in shown if term in CHANCE_OF_TERM}):
+            series.append(Series("chance", [(0, chance)], "reference", REFERENCE_COLOR))
     if series:
         series += full_length_mark
         charts.append(Chart("Accuracy", "step", "", series, is_share=True, high=1.0))

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
+from bertsmith.metrics.names import score_name
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.journal import is_held_out
+from bertsmith.training.objective import CHANCE_OF_TERM
 
 LEARNING_STEPS = 100
 """Steps in which a model learns little more than how frequent words are."""
 LEARNED_SHARE = 0.98
 """A loss above this share of the unigram loss is a plateau; random variation is about a hundredth.
 """
-CHANCE = 0.55
-"""Accuracy up to which predictions with two answers count as guesses."""
+MAX_ABOVE_CHANCE = 0.05
+"""Accuracies that exceed that of guessing by at most this count as guesses."""
 WAIT_FRACTION = 0.1
 """Share of the steps' time spent waiting for batches that is reported."""
 CLIPPED_SHARE = 0.95
@@ -69,11 +71,11 @@ def _find_in_loss(
     last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
     if any(f"{term}_loss" in steps[-1] for term in TOKEN_TERMS) and (plateau := find_plateau(last)):
         yield plateau
-    for term in ("nsp", "sop"):
+    for term, chance in CHANCE_OF_TERM.items():
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
-        if accuracy <= CHANCE and len(steps) >= LEARNING_STEPS:
-            evidence = f"{term.upper()} is right in {percent(accuracy)} of the eval rows"
-            evidence += "; guessing gives 50 %"
+        if accuracy <= chance + MAX_ABOVE_CHANCE and len(steps) >= LEARNING_STEPS:
+            evidence = f"{score_name(term)} is right in {percent(accuracy)} of the eval rows"
+            evidence += f"; guessing gives {percent(chance, 0)}"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
     name = next((name for name in last if name.endswith("_loss")), "")
     term = name.removeprefix("held_out_")

@@ -14,6 +14,9 @@ from torch import Tensor
 from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
 from bertsmith.model.trainable import TrainableModel
 
+CHANCE_OF_TERM = {task.term: task.chance for task in PAIR_TASKS.values() if task.chance is not None}
+"""Accuracy of guessing, by loss term, where it is the same for every batch."""
+
 TERM_NAMES = {
     **{entry.term: entry.title for entry in (*OBJECTIVES.values(), *PAIR_TASKS.values())},
     "lm": "next token",

@@ -18,7 +18,7 @@ from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.finetuning.heads import function_for
+from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.linear_fit import DEFAULT_STRENGTH
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import finetune
@@ -167,7 +167,7 @@ def test_weights_of_classes_make_a_rare_label_likelier(settings, tmp_path, head)
         of_head = replace(
             settings, train=train, eval=Path(), out=out, head=head, class_weights=weights
         )
-        function_for(of_head)(Classify, of_head)
+        training_function_for(of_head)(Classify, of_head)
         predictor = load(out, device="cpu", precision="fp32")
         likely[weights] = predictor("film story").probabilities["pos"]
     assert likely[()] < 0.5 < likely["balanced",] and likely["pos=20", "neg=1"] > likely[()]

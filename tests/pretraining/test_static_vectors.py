@@ -15,7 +15,7 @@ from bertsmith.compression.compress import compress
 from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError, ConfigError, SettingError
-from bertsmith.finetuning.heads import function_for
+from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
@@ -105,7 +105,7 @@ def test_every_head_learns_from_the_vectors(settings, counted, tmp_path, head):
     task = ClassifySettings(
         model=settings.out, train=train, eval=train, out=out, head=head, precision="fp32", threads=1
     )
-    result = function_for(task)(Classify, task)
+    result = training_function_for(task)(Classify, task)
     assert result.evaluation.accuracy == 1.0
     predictor = load(out, device="cpu", precision="fp32")
     assert predictor.evaluate(str(train)).accuracy == 1.0

@@ -114,4 +114,4 @@ def test_a_body_that_arrives_slowly_is_refused_under_any_server():
     asyncio.run(asyncio.wait_for(create_app(service)(scope, receive, send), SECONDS))
     assert sent[0]["status"] == 408
     assert f"within {LIMIT:g} seconds" in json.loads(sent[1]["body"])["error"]["message"]
-    assert service.bodies.num_held == 0
+    assert service.arriving_bytes.num_held == 0

@@ -6,14 +6,14 @@ BODIES_AT_A_TIME = 64
 """Number of bodies of the largest size that may be read at the same time."""
 
 
-class BodyBytes:
+class ArrivingBytes:
     """Counter of the bytes that have arrived of bodies that are not complete yet."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.num_held = 0
 
-    def take(self, count: int) -> None:
+    def add(self, count: int) -> None:
         """Add bytes that have arrived.
 
         Raises:
@@ -26,6 +26,6 @@ class BodyBytes:
             )
         self.num_held += count
 
-    def give_back(self, count: int) -> None:
+    def subtract(self, count: int) -> None:
         """Subtract bytes, once their body is complete or will not be read to its end."""
         self.num_held -= count

@@ -5,20 +5,20 @@ import time
 
 import pytest
 
-from bertsmith.serving.body_bytes import BODIES_AT_A_TIME, BodyBytes
+from bertsmith.serving.arriving_bytes import BODIES_AT_A_TIME, ArrivingBytes
 from bertsmith.serving.problems import Problem
 
 
-def test_bytes_are_taken_and_given_back():
-    bodies = BodyBytes(100)
-    bodies.take(60)
+def test_bytes_are_added_and_subtracted():
+    arriving = ArrivingBytes(100)
+    arriving.add(60)
     with pytest.raises(Problem) as caught:
-        bodies.take(41)
+        arriving.add(41)
     assert caught.value.status == 429
     assert "60 bytes of requests that are still arriving, of at most 100" in caught.value.message
-    bodies.take(40)
-    bodies.give_back(100)
-    assert bodies.num_held == 0
+    arriving.add(40)
+    arriving.subtract(100)
+    assert arriving.num_held == 0
 
 
 def test_unfinished_bodies_are_bounded_together(strict_server):
