@@ -39,6 +39,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.system.counts import count_noun
+from bertsmith.system.paths import check_outside
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
 from bertsmith.tasks.linear_classification import (
     LinearClassify,
@@ -137,6 +138,7 @@ def finetune_linear(
         ConfigError: a setting that this model or machine cannot meet, or an occupied `out`.
     """
     check_run_out(settings)
+    check_outside(settings.out, settings.corpus)
     folder = RunFolder(settings.out)
     with computing_on(settings) as machine:
         data = dataset or task_type.read(settings)

@@ -196,6 +196,11 @@ def test_a_corpus_of_another_vocabulary_is_refused(settings, tmp_path):
     assert not settings.out.exists()
 
 
+def test_a_model_inside_the_corpus_is_refused(settings):
+    with refuses(ConfigError, "--out", str(settings.corpus)):
+        finetune_linear(Classify, replace(settings, out=settings.corpus / "out"))
+
+
 def test_a_corpus_of_short_sentences_is_refused(settings, tmp_path):
     other = small_corpus(tmp_path / "short", tiny_tokenizer(), ["a film", "a story"])
     with refuses(ConfigError, str(other), "4 tokens"):
