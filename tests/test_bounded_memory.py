@@ -7,7 +7,7 @@ from tiny_models import GOOD, OTHER, save_tiny
 
 import bertsmith
 from bertsmith.commands.predict import main
-from bertsmith.data import tagged_files
+from bertsmith.data import sources, tagged_files
 from bertsmith.data.examples import Example
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_class_files, score_number_files
@@ -22,15 +22,17 @@ ROWS = 600, 1800
 BYTES_PER_ROW = 24
 """True and predicted numbers are kept, 8 bytes each; a list's own growth is the rest."""
 WORDS_PER_TEXT = 12
-WORD_REPEATS = 24
-"""Words so long that a text takes over 1,200 bytes: the rows that only the longer file has take
-more than twice `UNCOLLECTED`. Few tokens keep the test short."""
+WORD_REPEATS = 6
+"""Words so long that a text takes over 300 bytes: the rows that only the longer file has take
+more than `UNCOLLECTED`. Few tokens keep the test short."""
 
 FITTED_BYTES = 450
 """An example, its token ids, and the lists that name them."""
 
-UNCOLLECTED = 600_000
-"""Bytes that may wait for Python's collector: threads leave up to 320,000 on busy cores."""
+UNCOLLECTED = 300_000
+"""Bytes that may wait for Python's collector: threads leave some."""
+READ_BYTES = 1 << 14
+"""Bytes that are read from a file at once: less than the shorter file has."""
 
 
 def growth(work, files):
@@ -63,6 +65,7 @@ def write_texts(path, count, task):
 def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
     monkeypatch.setattr(tagged_files, "DETECTED_FROM", 50)
+    monkeypatch.setattr(sources, "_BUFFER_BYTES", READ_BYTES)
     folder = save_tiny(tmp_path / "m", task, labels=LABELS[task])
     suffix = "conll" if task == "tag" else "csv"
     files = [write_texts(tmp_path / f"{count}.{suffix}", count, task) for count in ROWS]

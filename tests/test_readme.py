@@ -51,6 +51,13 @@ def test_the_pages_show_the_whole_road():
     assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect", "completion"}
 
 
+def test_the_readme_is_short():
+    """Its lines fit into a window, but for tables and the addresses of links."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 200
+    assert not [line for line in lines if len(line) > 120 and "](" not in line and "|" not in line]
+
+
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_shown_commands_and_flags_exist(words, capsys):
     name = next(name for name in COMMANDS if " ".join(words).startswith(name))
