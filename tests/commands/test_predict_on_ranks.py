@@ -36,8 +36,8 @@ def table(tmp_path_factory):
 OPTIONS = ("--device", "cpu", "--precision", "fp32")
 
 
-# Ranks are programs of their own, which compute as this computer does, not as `--computing` says.
-# So their bytes are compared on the kind of computer that this is, and not on others.
+# Ranks are programs of their own, which pack weights where oneDNN can, whatever `--computing` says.
+# So their bytes are not compared with those of a test that computes without oneDNN.
 
 
 def run_on_ranks(words):
