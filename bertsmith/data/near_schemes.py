@@ -45,7 +45,7 @@ class NearLabel(NamedTuple):
 
     label: str
     written: str
-    """How the scheme writes it."""
+    """The label in the scheme's own form."""
 
 
 class _Reading(NamedTuple):

@@ -20,19 +20,16 @@ from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.linear_fit import (
-    DEFAULT_STRENGTH,
-    FEW_TEXTS,
     MAX_WEIGHTS,
-    STRENGTHS,
     CrossValidation,
     Standardization,
-    cross_validate,
+    fit_weights,
 )
 from bertsmith.pretraining.counted_start import check_memory, count_vectors
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
-from bertsmith.tasks.logistic_regression import Features, LinearWeights, fit
+from bertsmith.tasks.logistic_regression import Features, fit
 from bertsmith.tasks.text_vectors import mean_vectors
 from bertsmith.tasks.token_means import mean_of_tokens
 from bertsmith.tasks.token_ngrams import TokenNgrams
@@ -61,7 +58,7 @@ class CorpusSentences:
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """What a head is fitted to.
+    """Labelled texts that a head is fitted to.
 
     Shapes: `vectors` fp32 `[texts, hidden]`, `targets` 0 and 1, fp32 `[texts, labels]`,
     `importance` factors of the losses, fp32 `[texts, 1]`, or None for 1. `folds` are the indices
@@ -151,7 +148,9 @@ def fit_with_corpus(
     ngrams = TokenNgrams.fit(texts.examples, vocab_size, special_ids, max_ngrams)
     standardization = standardize_parts(of_texts, hidden_size)
     features = Features(standardization.apply(of_texts), ngrams.transform(texts.examples))
-    scores, weights = _fit_to_labels(features, texts)
+    weights, scores = fit_weights(
+        features, texts.targets, texts.folds, is_multi_label=False, importance=texts.importance
+    )
     answers = weights.logits(
         Features(standardization.apply(of_sentences), ngrams.transform(sentences.examples))
     )
@@ -241,25 +240,6 @@ def label_documents(
     odds = np.exp(logits - logits.max(1, keepdims=True))
     probabilities: NDArray[np.float32] = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
     return probabilities
-
-
-def _fit_to_labels(
-    features: Features, texts: LabelledTexts
-) -> tuple[CrossValidation | None, LinearWeights]:
-    """Fit the first head, with the penalty of `fit_linear_head`."""
-    scores = None
-    if texts.folds:
-        scores = cross_validate(
-            features,
-            texts.targets,
-            texts.folds,
-            STRENGTHS if len(features) >= FEW_TEXTS else (DEFAULT_STRENGTH,),
-            is_multi_label=False,
-            importance=texts.importance,
-        )
-    c = DEFAULT_STRENGTH if scores is None else scores.c
-    weights = fit(features, texts.targets, c, is_multi_label=False, importance=texts.importance)
-    return scores, weights
 
 
 def _weigh_texts(texts: LabelledTexts, num_sentences: int) -> NDArray[np.float32]:

@@ -102,6 +102,21 @@ def fit_linear_head(
     ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams)
     standardization = Standardization.of(vectors)
     features = Features(standardization.apply(vectors), ngrams.transform(texts))
+    weights, scores = fit_weights(
+        features, targets, folds, is_multi_label=is_multi_label, importance=importance
+    )
+    return standardization.head_of(weights, ngrams), scores
+
+
+def fit_weights(
+    features: Features,
+    targets: NDArray[np.float32],
+    folds: Sequence[NDArray[np.int64]],
+    *,
+    is_multi_label: bool,
+    importance: NDArray[np.float32] | None = None,
+) -> tuple[LinearWeights, CrossValidation | None]:
+    """Fit weights to features, with the penalty that `fit_linear_head` describes."""
     scores = None
     if folds:
         strengths = STRENGTHS if len(targets) >= FEW_TEXTS else (DEFAULT_STRENGTH,)
@@ -115,7 +130,7 @@ def fit_linear_head(
         )
     c = DEFAULT_STRENGTH if scores is None else scores.c
     weights = fit(features, targets, c, is_multi_label=is_multi_label, importance=importance)
-    return standardization.head_of(weights, ngrams), scores
+    return weights, scores
 
 
 def fit_to_trained_vectors(

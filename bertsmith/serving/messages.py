@@ -137,7 +137,7 @@ class Waiting:
     """Number of the latest request that is counted; those with higher ones had not arrived."""
     num_tokens: int
     seconds_per_token: float
-    """Of the latest batches under load, with encoding and all other work of the engine."""
+    """Mean of the latest batches under load, with encoding and all other work of the engine."""
 
 
 @dataclass(frozen=True)

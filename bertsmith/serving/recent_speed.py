@@ -1,4 +1,4 @@
-"""How fast the engine works under load, by its latest batches."""
+"""The engine's speed under load, by its latest batches."""
 
 from collections import deque
 

@@ -21,7 +21,7 @@ BAR_AFTER = 0.7
 PLAIN_SECONDS = 5.0
 """Seconds between two lines where there is no terminal."""
 WHOLE_SECONDS = 60.0
-"""The same for work whose parts print lines, too."""
+"""Seconds between two such lines of work whose parts print lines, too."""
 
 MEASURED_SECONDS = 10.0
 """Seconds after which the remaining time is shown: the first steps say little about later ones."""
