@@ -5,14 +5,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bertsmith.commands.flags import print_note
+from bertsmith.system.launch import read_launch
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder
 
 
 def resume_command(line: Sequence[str]) -> str:
-    """Return the typed command line with `--resume`, and without `--overwrite`."""
+    """Return the typed command line with `--resume`, and without `--overwrite`.
+
+    On several ranks, a comment says that their launcher belongs to it.
+    """
     words = [word for word in line if word not in ("--resume", "--overwrite")]
-    return f"{shlex.join(words)} --resume"
+    command = f"{shlex.join(words)} --resume"
+    if read_launch() is None:
+        return command
+    return f"{command}  # with the launcher that started the ranks, or on one machine alone"
 
 
 def print_resume_state(out: Path) -> None:

@@ -43,14 +43,28 @@ def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
         ConfigError: the folder is not a cache, or has other outputs.
     """
     path = directory / MANIFEST
-    facts = {"format": CACHE_FORMAT, **facts}
     if not path.exists():
         if not is_empty(directory):
             raise _foreign(directory, "and not empty")
-        write_json(path, facts)
+        write_json(path, {"format": CACHE_FORMAT, **facts})
         return
+    check_cache(directory, facts)
+    remove_stopped_writes(directory)
+
+
+def check_cache(directory: Path, facts: Mapping[str, Any]) -> None:
+    """Check that a folder is a cache with these outputs, as `open_cache` does.
+
+    Raises:
+        ConfigError: the folder is not a cache, or has other outputs.
+        CheckpointError: its manifest is missing or cannot be read.
+    """
+    path = directory / MANIFEST
+    facts = {"format": CACHE_FORMAT, **facts}
     try:
         manifest = json.loads(read_small_file(path))
+    except OSError as error:
+        raise read_error(CheckpointError, path, error) from error
     except (ValueError, RecursionError):
         raise _foreign(directory, f"or its {MANIFEST} is damaged") from None
     if not isinstance(manifest, dict) or manifest.get("format") != CACHE_FORMAT:
@@ -63,7 +77,6 @@ def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
             f"{directory}: a cache that was made {', '.join(others)}. Choose another "
             f"{option('cache')}, or remove this one to have it made anew."
         )
-    remove_stopped_writes(directory)
 
 
 def is_empty(directory: Path) -> bool:

@@ -22,8 +22,15 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch, group_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
+from bertsmith.distillation.cache_folder import (
+    MANIFEST,
+    check_cache,
+    load_array,
+    open_cache,
+    save_array,
+)
 from bertsmith.distillation.teacher import LiveTeacher, TeacherOutput
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.inference import pack_texts
@@ -54,6 +61,10 @@ class StoredRows:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_parts": {}}  # mapped again in each process
+
+    @property
+    def num_parts(self) -> int:
+        return -(-len(self.lengths) // PART_ROWS)
 
     def path(self, part: int) -> Path:
         return self.directory / f"{self.name}-{part:05d}.npy"
@@ -87,11 +98,24 @@ class StoredRows:
 
 
 class StoredTeacher:
-    """Teacher whose outputs are read from files."""
+    """Teacher whose outputs are read from files.
 
-    def __init__(self, outputs: StoredRows, hidden: StoredRows | None) -> None:
+    It is pickled without them. Where it is unpickled, perhaps on another machine, the files must be
+    at the same paths.
+
+    Args:
+        facts: entries of the cache's manifest.
+    """
+
+    def __init__(
+        self, facts: Mapping[str, Any], outputs: StoredRows, hidden: StoredRows | None
+    ) -> None:
+        self._facts = facts
         self._outputs = outputs
         self._hidden = hidden
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._facts, self._outputs, self._hidden)
 
     def prepare(self, batch: Batch) -> Batch:
         """Add the stored outputs of the batch's rows to its targets."""
@@ -106,6 +130,27 @@ class StoredTeacher:
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
         """Do nothing: stored outputs do not depend on token ids."""
+
+
+def _reopen(
+    facts: Mapping[str, Any], outputs: StoredRows, hidden: StoredRows | None
+) -> StoredTeacher:
+    """Build a `StoredTeacher` in another process, which may be on another machine.
+
+    Raises:
+        ConfigError: this machine does not see the files, or has other ones at their paths.
+    """
+    directory = outputs.directory
+    stores = [outputs] if hidden is None else [outputs, hidden]
+    paths = [store.path(part) for store in stores for part in range(store.num_parts)]
+    for path in (directory / MANIFEST, *paths):
+        if not path.exists():
+            raise ConfigError(
+                f"{path}: is not seen from here. Choose a {option('cache')} that all machines see "
+                "under one path, or leave it out."
+            )
+    check_cache(directory, facts)
+    return StoredTeacher(facts, outputs, hidden)
 
 
 def stored_teacher(
@@ -131,7 +176,7 @@ def stored_teacher(
     outputs = StoredRows(directory, "outputs", lengths)
     hidden = StoredRows(directory, "hidden", tokens) if teacher.hidden else None
     compute_missing(teacher, texts, outputs, hidden, say)
-    return StoredTeacher(outputs, hidden)
+    return StoredTeacher(cache_facts, outputs, hidden)
 
 
 def compute_missing(
@@ -142,8 +187,7 @@ def compute_missing(
     say: Say,
 ) -> None:
     stores = [store for store in (outputs, hidden) if store is not None]
-    num_parts = -(-len(texts) // PART_ROWS)
-    for part in range(num_parts):
+    for part in range(outputs.num_parts):
         if all(store.path(part).exists() for store in stores):
             continue
         rows = outputs.rows_of(part)

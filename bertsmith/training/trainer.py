@@ -142,6 +142,8 @@ class Trainer:
         )
         self.computing = "\n".join([computing, *config.notes])
         head = describe_cores(self.device, config.precision, num_ranks)
+        if ranks is not None:
+            head += f" A rank that is silent for {ranks.silence_seconds:g} s ends the run."
         if has_details():
             head = f"{head}\ncomputing {computing}"
         self.shown_computing = "\n".join([head, *config.notes])

@@ -83,6 +83,25 @@ def test_exact_sums_give_the_bytes_of_one_process(data, tmp_path, source):
 
 
 @pytest.mark.same_on_all_computers
+def test_a_cache_that_another_machine_does_not_see_is_refused(data, tmp_path, monkeypatch):
+    """Each rank looks for the teacher's outputs in its own current folder."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "first")
+    of_teacher = ("--teacher", data / "teacher", "--cache", "cache", "--threads", 1)
+    run_alone(command(data, "seen", *of_teacher))
+    words = ["-m", "bertsmith", *command(data, "unseen", *of_teacher)]
+    elsewhere = f"import os\nos.chdir({str(tmp_path / 'second')!r})"
+    front = at_start_of(1, elsewhere, tmp_path / "elsewhere")
+    answers = end_ranks(start_ranks(words, 2, front=front))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    message = answers[0][2].splitlines()[-1]
+    assert "rank 1 on " in message and "cache/manifest.json: is not seen from here" in message
+    assert answers[1][1:] == ("", "")
+    assert not (tmp_path / "first" / "unseen").exists() and not any((tmp_path / "second").iterdir())
+
+
+@pytest.mark.same_on_all_computers
 def test_a_run_goes_on_when_torchrun_starts_all_ranks_again(data, tmp_path):
     """torchrun repeats the first line, after a rank was killed while the run was scored."""
     out = tmp_path / "run"

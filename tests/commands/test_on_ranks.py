@@ -56,7 +56,8 @@ def test_two_ranks_learn_the_bytes_of_one(whole, corpus_dir, tmp_path):
     out = tmp_path / "run"
     answers = end_ranks(start_ranks(command(corpus_dir, out, *EXACT), 2))
     assert [code for code, *_ in answers] == [0, 0], answers
-    assert "Training on 2 ranks, the first with 1 CPU core, in fp32." in answers[0][2]
+    head = "Training on 2 ranks, the first with 1 CPU core, in fp32."
+    assert f"{head} A rank that is silent for 60 s ends the run." in answers[0][2]
     assert "trained" in answers[0][1] and answers[1][1:] == ("", "")
     weights = load_model(out).state_dict()
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
@@ -73,7 +74,9 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path)
         rank.send_signal(signal.SIGTERM)
     answers = end_ranks(ranks)
     assert [code for code, *_ in answers] == 3 * [143], answers
-    assert "Continue with" in answers[0][2] and answers[1][1:] == ("", "")
+    assert "Continue with: bertsmith pretrain " in answers[0][2]
+    assert " --resume  # with the launcher that started the ranks" in answers[0][2]
+    assert answers[1][1:] == ("", "")
     assert not (out / "model.safetensors").exists()
     learn_alone(corpus_dir, out, "--resume")
     weights = load_model(out).state_dict()
@@ -119,8 +122,40 @@ def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
     os.kill(ranks[1].pid, signal.SIGCONT)
     (code, _, errors), _ = end_ranks(ranks)
     assert code == 1
-    assert "rank 1 on " in errors and "silent for 4 s" in errors
-    assert "trainer.py" in errors  # the stack of rank 0, which waits somewhere in a step
+    named, stack, waiting = errors.partition("bertsmith: rank 1 on ")[2].partition("was last at:")
+    assert "silent for 4 s" in named
+    of_rank_1, _, of_rank_0 = waiting.partition("This rank was waiting at:")
+    assert stack and "in serve_rank" in of_rank_1 and "trainer.py" not in of_rank_1
+    assert "trainer.py" in of_rank_0  # which waits somewhere in a step
+
+
+SLOW = """
+import time
+import torch
+
+backward = torch.Tensor.backward
+calls = []
+
+def be_slow_once(*arguments, **options):
+    calls.append(None)
+    if len(calls) == 3:
+        time.sleep(8)
+    return backward(*arguments, **options)
+
+torch.Tensor.backward = be_slow_once
+"""
+
+
+@pytest.mark.same_on_all_computers
+def test_a_rank_that_is_late_is_named_with_its_place_and_awaited(corpus_dir, tmp_path):
+    slow = at_start_of(1, SLOW, tmp_path / "slow")
+    words = command(corpus_dir, tmp_path / "run", "--steps", 4)
+    answers = end_ranks(start_ranks(words, 2, front=slow, BERTSMITH_RANK_SECONDS="3"))
+    assert [code for code, *_ in answers] == [0, 0], answers
+    # On a busy computer, the rank may be late to start, too.
+    named = [text for text in answers[0][2].split("bertsmith: rank 1 ") if "be_slow_once" in text]
+    assert len(named) == 1 and "is alive, but has not answered for 3 s" in named[0]
+    assert answers[1][1:] == ("", "")
 
 
 DEAF = """

@@ -1,17 +1,13 @@
 """The ranks of a launch as one of them sees them: rank 0 sends requests, and all answer.
 
 Messages are Python objects, sent by gloo. A rank waits for a message without a time limit, since a
-step or an evaluation may take any time. Instead each rank reports every second that it is alive. If
-one does not for `silence_seconds`, the others name it and end the run.
+step or an evaluation may take any time. Instead each rank reports every second that it is alive
+(`rank_watch.py`). If one does not for `silence_seconds`, the others name it and end the run.
 """
 
 import contextlib
-import faulthandler
 import os
 import socket
-import sys
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -27,13 +23,13 @@ from bertsmith.training.workers.line_check import (
     open_store,
     prefixed,
 )
+from bertsmith.training.workers.rank_watch import Watch
 
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
 """Longest time that a rank may be silent, by device."""
 LIMIT_VARIABLE = "BERTSMITH_RANK_SECONDS"
 """Environment variable that sets another limit, in seconds."""
 NO_LIMIT = timedelta(days=365)
-BEAT_SECONDS = 1.0
 
 LOST_RANK = (
     "A rank has ended, so the run ends here. Its own message may say why. Earlier checkpoints "
@@ -81,7 +77,7 @@ class RankGroup:
                 f"{launch.address}:{launch.port}: {str(error).splitlines()[0]}. Check MASTER_ADDR "
                 "and MASTER_PORT, and that all ranks have started."
             ) from error
-        self._watch = Watch(prefixed("alive", store), self)
+        self._watch = Watch(prefixed("alive", store), self.rank, self.hosts, self.silence_seconds)
 
     def new_group(self, device: torch.device) -> dist.ProcessGroup:
         """Return a group for collectives on this kind of device; every rank calls this."""
@@ -141,6 +137,7 @@ class RankGroup:
         if self.is_broken:
             raise TrainingError(LOST_RANK)
         self.is_broken = True
+        self._watch.num_begun += 1
         try:
             yield
         except (dist.DistError, RuntimeError) as error:
@@ -175,62 +172,6 @@ def read_limit() -> float | None:
         f"The environment variable {LIMIT_VARIABLE} is {text!r}. Give it a number of seconds above "
         "0, or unset it."
     )
-
-
-class Watch:
-    """A thread that reports that this rank is alive, and watches others.
-
-    Rank 0 watches all others, and they watch rank 0.
-    """
-
-    def __init__(self, store: Any, group: RankGroup) -> None:
-        self._store = store
-        self._group = group
-        self._watched: Sequence[int] = range(1, group.num_ranks) if group.rank == 0 else [0]
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _work(self) -> None:
-        beats = dict.fromkeys(self._watched, 0)
-        heard_at = dict.fromkeys(self._watched, time.monotonic())
-        while not self._stopped.wait(BEAT_SECONDS):
-            try:
-                self._store.add(str(self._group.rank), 1)
-                for rank in self._watched:
-                    beat = self._store.add(str(rank), 0)
-                    if beat != beats[rank]:
-                        beats[rank] = beat
-                        heard_at[rank] = time.monotonic()
-            except (dist.DistError, RuntimeError):
-                # The process that holds the store, rank 0 or torchrun, has ended. The next message
-                # raises an error, which ends this rank; but gloo has been seen to wait for ever
-                # instead.
-                if not self._stopped.wait(self._group.silence_seconds):
-                    self._end("Rank 0 or its launcher has ended")
-                return
-            for rank in self._watched:
-                if time.monotonic() - heard_at[rank] > self._group.silence_seconds:
-                    host = self._group.hosts[rank]
-                    seconds = f"{self._group.silence_seconds:.0f} s"
-                    self._end(f"rank {rank} on {host} has been silent for {seconds}")
-
-    def _end(self, reason: str) -> None:
-        """End this process, whose main thread may wait for ever, so that the launcher notices."""
-        try:
-            print(
-                f"bertsmith: {reason}, so the run ends here. Earlier checkpoints are as they were. "
-                "This rank was waiting at:",
-                file=sys.__stderr__,  # as sys.stderr of all ranks but 0 goes nowhere
-                flush=True,
-            )
-            faulthandler.dump_traceback(file=sys.__stderr__ or 2)
-        finally:  # also if nobody reads the message any more
-            os._exit(1)
 
 
 _joined: list[RankGroup] = []

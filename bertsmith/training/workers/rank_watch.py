@@ -1,0 +1,157 @@
+"""A thread of each rank that reports every second that the rank is alive, and where it is.
+
+Rank 0 watches all others, and they watch rank 0. A rank that stops reporting is named with the
+stack that it reported last, and the run ends. A barrier with a time limit, such as torch's
+`monitored_barrier`, would not do: it waits for the main thread, which may compute a step for
+minutes, so a limit that spares slow steps would find a stopped process late. A main thread that
+does not get on is only named, since nothing tells it from one that takes long.
+"""
+
+import contextlib
+import faulthandler
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import torch.distributed as dist
+
+BEAT_SECONDS = 1.0
+
+
+class Watch:
+    """The watch of one rank.
+
+    Args:
+        store: is shared by all ranks.
+        hosts: host name of each rank.
+        silence_seconds: longest time that a rank may be silent.
+    """
+
+    def __init__(self, store: Any, rank: int, hosts: Sequence[str], silence_seconds: float) -> None:
+        self.num_begun = 0
+        """Number of messages that this rank has begun to send or receive; all ranks have the same
+        messages in the same order, so a rank with a smaller number keeps the others waiting."""
+        self._store = store
+        self._rank = rank
+        self._hosts = hosts
+        self._silence_seconds = silence_seconds
+        self._watched: Sequence[int] = range(1, len(hosts)) if rank == 0 else [0]
+        self._named_late: set[tuple[int, int]] = set()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        now = time.monotonic()
+        num_begun, begun_at = 0, now
+        beats = dict.fromkeys(self._watched, 0)
+        heard_at = dict.fromkeys(self._watched, now)
+        while not self._stopped.wait(BEAT_SECONDS):
+            try:
+                self._report()
+                for rank in self._watched:
+                    beat = self._store.add(_beat_key(rank), 0)
+                    if beat != beats[rank]:
+                        beats[rank] = beat
+                        heard_at[rank] = time.monotonic()
+                if self.num_begun != num_begun:
+                    num_begun, begun_at = self.num_begun, time.monotonic()
+                elif self._rank == 0 and time.monotonic() - begun_at > self._silence_seconds:
+                    self._name_late_ranks(num_begun, heard_at)
+            except (dist.DistError, RuntimeError):
+                # The process that holds the store, rank 0 or torchrun, has ended. The next message
+                # raises an error, which ends this rank; but gloo has been seen to wait for ever
+                # instead.
+                if not self._stopped.wait(self._silence_seconds):
+                    self._end("Rank 0 or its launcher has ended")
+                return
+            for rank in self._watched:
+                if time.monotonic() - heard_at[rank] > self._silence_seconds:
+                    self._end(
+                        f"{self._name(rank)} has been silent for {self._silence_seconds:.0f} s",
+                        self._place_of(rank),
+                    )
+
+    def _report(self) -> None:
+        """Report this rank's place: messages begun, then its main thread's stack."""
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        # Names of files that are not UTF-8 cannot be sent as they are.
+        stack = describe_stack(frame).encode(errors="backslashreplace").decode()
+        self._store.set(_place_key(self._rank), f"{self.num_begun}\n{stack}")
+        self._store.add(_beat_key(self._rank), 1)
+
+    def _reported(self, rank: int) -> tuple[int, str]:
+        """Return the messages begun and the stack that a rank reported last."""
+        key = _place_key(rank)
+        if not self._store.check([key]):
+            return 0, ""
+        number, _, stack = self._store.get(key).decode().partition("\n")
+        return int(number), stack
+
+    def _place_of(self, rank: int) -> str:
+        with contextlib.suppress(dist.DistError, RuntimeError):
+            return self._reported(rank)[1]
+        return ""
+
+    def _name_late_ranks(self, num_begun: int, heard_at: Mapping[int, float]) -> None:
+        """Name, once, the ranks that are not silent, but whose answer has been awaited too long."""
+        for rank in self._watched:
+            if time.monotonic() - heard_at[rank] > self._silence_seconds / 2:
+                continue
+            number, stack = self._reported(rank)
+            if number < num_begun and (rank, number) not in self._named_late:
+                self._named_late.add((rank, number))
+                _print(
+                    f"{self._name(rank)} is alive, but has not answered for "
+                    f"{self._silence_seconds:.0f} s. The run waits for it. It is at:\n{stack}"
+                )
+
+    def _name(self, rank: int) -> str:
+        return f"rank {rank} on {self._hosts[rank]}"
+
+    def _end(self, reason: str, place: str = "") -> None:
+        """End this process, whose main thread may wait for ever, so that the launcher notices.
+
+        Args:
+            place: the stack that the rank in question reported last.
+        """
+        try:
+            _print(
+                f"{reason}, so the run ends here. Earlier checkpoints are as they were. "
+                + (f"That rank was last at:\n{place}\n" if place else "")
+                + "This rank was waiting at:"
+            )
+            faulthandler.dump_traceback(file=sys.__stderr__ or 2)
+        finally:  # also if nobody reads the message any more
+            os._exit(1)
+
+
+def describe_stack(frame: FrameType | None) -> str:
+    """Describe a stack in the format of `faulthandler`, the most recent call first."""
+    lines = []
+    while frame is not None:
+        code = frame.f_code
+        lines.append(f'  File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}')
+        frame = frame.f_back
+    return "\n".join(lines)
+
+
+def _print(message: str) -> None:
+    # sys.stderr of all ranks but 0 goes nowhere.
+    print(f"bertsmith: {message}", file=sys.__stderr__, flush=True)
+
+
+def _beat_key(rank: int) -> str:
+    return f"beat-{rank}"
+
+
+def _place_key(rank: int) -> str:
+    return f"place-{rank}"
