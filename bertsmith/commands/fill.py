@@ -34,4 +34,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def format_word(word: Word) -> str:
-    return f"{word.token.strip()} {percent(word.probability)}"
+    """Format a word and its probability; punctuation is quoted, since commas separate the words."""
+    token = word.token.strip()
+    shown = token if any(map(str.isalnum, token)) else f"'{token}'"
+    return f"{shown} {percent(word.probability)}"

@@ -64,8 +64,8 @@ def _find_word_mistake(
     if not missing:
         return None
     *first, last = [option.typed for option in missing]
-    needed = f"{', '.join(first)} and {last}" if first else last
-    return f"{prog} needs {needed}. '{prog} --help' explains them."
+    needed, them = (f"{', '.join(first)} and {last}", "them") if first else (last, "it")
+    return f"{prog} needs {needed}. '{prog} --help' explains {them}."
 
 
 def _is_missing(option: Option, given_flags: set[str]) -> bool:

@@ -17,6 +17,7 @@ from bertsmith.pretraining.objective import describe_span, held_out_figures, ter
 from bertsmith.pretraining.row_source import EVALUATION_TOKENS
 from bertsmith.pretraining.token_counts import unigram_entropy
 from bertsmith.system.files import sha256_file
+from bertsmith.training.budget import MAX_EVAL_ROWS
 from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective, TrainingBatch
 
@@ -77,6 +78,10 @@ class CorpusObjective(Objective[ModelT, BatchT]):
             key: together with the number of a row, the seed of what is drawn for this row
                 (`row_generator`).
         """
+
+    @property
+    def num_held_out(self) -> int:
+        return 0 if self.held_out is None else MAX_EVAL_ROWS  # any number can be drawn
 
     def resized(self, batch_size: int, eval_rows: int) -> Self:
         """Return a copy with other numbers of rows, which reads the same corpus."""

@@ -65,6 +65,11 @@ class SystemObjective(Objective[Any, Any], Protocol):
 
     batch_size: int
 
+    @property
+    def num_held_out(self) -> int:
+        """The number of rows that can be evaluated."""
+        ...
+
     def resized(self, batch_size: int, eval_rows: int) -> Self:
         """Return a copy with other numbers of rows in a step and in an evaluation."""
         ...
@@ -173,8 +178,8 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         return EvaluationPlan.of_seconds(seconds, row)
 
     def build(self, resolved: ResolvedSystem[DataT], machine: Machine) -> BuiltRun:
-        plan = str(resolved.config.evaluations)
-        return self.build_run(resolved, machine, (plan,) if plan else ())
+        note = resolved.config.evaluations.describe(resolved.objective.num_held_out)
+        return self.build_run(resolved, machine, (note,) if note else ())
 
     def build_result(self, resolved: ResolvedSystem[DataT], trained: Trained) -> dict[str, Any]:
         """Return the summary with the facts about the data and the findings from the journal."""

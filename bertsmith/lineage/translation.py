@@ -163,6 +163,10 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         self.eval_rows = eval_rows
         self._orders: dict[int, np.ndarray] = {}
 
+    @property
+    def num_held_out(self) -> int:
+        return len(self.held_out)
+
     def resized(self, batch_size: int, eval_rows: int) -> Self:
         """Return a copy with other numbers of pairs in a step and in an evaluation."""
         other = copy.copy(self)

@@ -80,7 +80,9 @@ def _missing_folder(path: Path) -> CheckpointError:
         if parent != Path():
             hint = f" The folder {parent} has no '{path.name}'."
         hint += f" Near: {near}." if near else ""
-    hub = ", or a model of the Hugging Face hub as org/name" if len(path.parts) == 1 else ""
+    hub = ""
+    if len(path.parts) == 1:
+        hub = ", or a model of the Hugging Face hub as org/name, such as google-bert/bert-base-uncased"
     return CheckpointError(
         f"{path}: there is no such folder.{hint} Name the folder of a checkpoint{hub}."
     )

@@ -334,7 +334,7 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
 
 
 def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
-    notes = [str(plan)] if str(plan) else []
+    notes = [note] if (note := plan.describe()) else []
     if steps < LEARNING_STEPS:
         few = count_noun(max(1, steps), "step")
         length = option("steps")

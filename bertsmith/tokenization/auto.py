@@ -200,10 +200,13 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
             check_kind(files, config, kind, name)
             return kind, source
     directory = files.directory
-    problem = "has" if directory.is_dir() else "does not exist, so it has"
+    if not directory.is_dir():
+        raise CheckpointError(
+            f"{directory}: there is no such folder. Name the folder of a tokenizer or of a model, or "
+            f"a {VOCAB_FILE}."
+        )
     raise CheckpointError(
-        f"{directory}: {problem} neither "
-        f"{TOKENIZER_FILE} nor {VOCAB_FILE}, nor {MERGES_FILE} with {VOCAB_JSON}, nor "
+        f"{directory}: has neither {TOKENIZER_FILE} nor {VOCAB_FILE}, nor {MERGES_FILE} with {VOCAB_JSON}, nor "
         f"{SENTENCEPIECE_FILE}. Name a folder that has one of them, or a vocab.txt."
     )
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bertsmith.errors import option
+from bertsmith.system.counts import count_noun
 
 
 @dataclass
@@ -82,15 +83,20 @@ class EvaluationPlan:
         times = max(1, min(MAX_TIMES, int(rows / MIN_ROWS) - 1))
         return cls(max(at_least, min(MAX_EVAL_ROWS, int(rows / (1 + times)))), times)
 
-    def __str__(self) -> str:
-        """Describe the reduced evaluations of a short run; empty if they are not reduced."""
+    def describe(self, num_held_out: int = MAX_EVAL_ROWS) -> str:
+        """Describe the reduced evaluations of a short run; empty if they are not reduced.
+
+        Args:
+            num_held_out: the number of rows that can be evaluated.
+        """
+        most = min(num_held_out, MAX_EVAL_ROWS)
+        is_on_most = self.rows >= most
         is_by_user = not self.is_limited  # who gave the number of rows
-        if is_by_user or self == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES):
+        if is_by_user or most == 0 or (is_on_most and self.times == MAX_TIMES):
             return ""
-        return (
-            f"evaluated on {self.rows} held-out rows, {1 + self.times} times, since the run is "
-            f"short ({option('eval_rows', MAX_EVAL_ROWS)} for more)"
-        )
+        more = "" if is_on_most else f" ({option('eval_rows', most)} for more)"
+        rows = count_noun(min(self.rows, most), "held-out row")
+        return f"evaluated on {rows}, {1 + self.times} times, since the run is short{more}"
 
 
 def is_due(before: float, after: float, interval: float) -> bool:

@@ -16,7 +16,7 @@ from bertsmith.errors import option
     ("glue --model m --data d --out ''", ["--out is empty"]),
     ("pretrain --preset tinny", ["--preset: found 'tinny'", "tiny, mini, small, medium, base, l"]),
     ("hardware fast", ["'fast' ", "'bertsmith hardware'", "'bertsmith hardware --help'"]),
-    ("fill model", ["TEXT", "'bertsmith fill --help'"]),
+    ("fill model", ["TEXT", "'bertsmith fill --help' explains it."]),
     ("finetune clasify", ["'finetune clasify'", "'finetune classify'", "classify, answer, tag"]),
     ("finetune", ["'finetune'", "classify, answer, tag"]),
 ])  # fmt: skip

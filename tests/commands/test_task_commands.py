@@ -11,8 +11,10 @@ import pytest
 from tiny_models import reviews, save_tiny, write_reviews
 from tiny_runs import FP32
 
+from bertsmith.commands.fill import format_word
 from bertsmith.model.int8 import can_quantize
 from bertsmith.system.small_files import SmallFiles
+from bertsmith.tasks.mask_prediction import Word
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_vectors import TextVectors
@@ -275,6 +277,12 @@ def test_fill(bertsmith, place):
     report = json.loads(bertsmith(*fill, os.fsdecode(b"a \xff [MASK]"), "--top", 2, "--json"))
     assert report["text"] == "a \ufffd [MASK]" and len(report["masks"]) == 1
     assert set(report["masks"][0][0]) == {"token", "probability"}
+
+
+def test_punctuation_among_filled_words_is_quoted():
+    words = [Word(token, 0.25) for token in ("bad", ",", " good", "##ing", "'s", "…", "不")]
+    shown = [format_word(word).partition(" 25.0 %")[0] for word in words]
+    assert shown == ["bad", "','", "good", "##ing", "'s", "'…'", "不"]
 
 
 @pytest.mark.parametrize("line, parts", [

@@ -172,6 +172,9 @@ def test_a_manifest_that_cannot_be_read(tmp_path, content, parts, worded):
         Corpus.open(tmp_path)
     with refuses(CorpusError, "missing:", "corpus build"):
         Corpus.open(tmp_path / "missing")
+    (tmp_path / "texts.txt").write_text("A text.\n")
+    with refuses(CorpusError, "texts.txt: this is a file", "corpus build"):
+        Corpus.open(tmp_path / "texts.txt")
 
 
 def test_a_manifest_names_no_file_of_another_place(tmp_path):

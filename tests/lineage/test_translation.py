@@ -192,7 +192,7 @@ def test_settings_that_cannot_be_are_refused(changes, parts, tmp_path):
         TranslationSettings(**settings | changes)
 
 
-def test_the_lines_train_and_write(tmp_path, tokenizer, bertsmith, refused):
+def test_the_lines_train_and_write(tmp_path, tokenizer, typed, bertsmith, refused):
     write_pairs(tmp_path / "train.tsv", "copy", 60, 1)
     write_pairs(tmp_path / "eval.tsv", "copy", 20, 2)
     out = tmp_path / "out"
@@ -201,8 +201,9 @@ def test_the_lines_train_and_write(tmp_path, tokenizer, bertsmith, refused):
         tmp_path / "eval.tsv", "--tokenizer", tokenizer, "--out", out, "--batch-size", "8",
         "--precision", "fp32", "--threads", "1", "--steps", "2", "--schedule", "noam",
     )  # fmt: skip
-    printed = bertsmith(*line)
-    assert "whole target right" in printed and f"bertsmith translate {out}" in printed
+    printed = typed(*line)
+    assert "8 held-out rows, 2 times" in printed.err and "--eval-rows 20 for more" in printed.err
+    assert "whole target right" in printed.out and f"bertsmith translate {out}" in printed.out
     assert "holds an earlier run" in refused(*line)
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "pipeline_tag: translation" in card and "bertsmith translate out" in card

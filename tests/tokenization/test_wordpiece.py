@@ -156,8 +156,10 @@ def test_further_special_tokens_are_found_as_they_stand(tmp_path, key, file, kep
 
 
 def test_unusable_vocabularies_are_refused(tmp_path):
-    with refuses(CheckpointError, "absent:", "vocab.txt"):
+    with refuses(CheckpointError, "absent: there is no such folder", "vocab.txt"):
         load_tokenizer(tmp_path / "absent")
+    with refuses(CheckpointError, ": has neither", "vocab.txt"):
+        load_tokenizer(tmp_path)
     vocabs = [], VOCAB[:4], [*VOCAB, "the"], [*VOCAB, "a\nb"]
     for vocab, part in zip(vocabs, ("", "[MASK]", "'the'", "id 115"), strict=True):
         with refuses(ConfigError, part):
