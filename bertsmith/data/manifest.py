@@ -195,8 +195,8 @@ def _read_fields(directory: Path) -> dict[str, Any]:
     path = directory / MANIFEST_NAME
     if directory.is_file():
         raise CorpusError(
-            f"{directory}: this is a file, not a corpus. Make a corpus of your texts with 'bertsmith "
-            "corpus build', and give its folder."
+            f"{directory}: this is a file, not a corpus. Make a corpus of your texts with "
+            "'bertsmith corpus build', and give its folder."
         )
     if not directory.is_dir():
         raise CorpusError(f"{directory}: no such folder. Give a folder made by corpus build.")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.errors.model_kinds import SYSTEM_KINDS, ModelKindError
-from bertsmith.model.config_file import CONFIG_FILE, model_kind
+from bertsmith.model.config_file import CONFIG_FILE, model_kind, no_model_error
 from bertsmith.model.families import FAMILIES, WITHOUT_LAYERS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
@@ -164,9 +164,7 @@ def _read_settings(files: SmallFiles) -> Mapping[str, Any]:
     try:
         settings: Mapping[str, Any] = files.read_json(CONFIG_FILE)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise CheckpointError(
-            f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
-        ) from error
+        raise no_model_error(files.directory) from error
     return settings
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from bertsmith.data.manifest import is_corpus
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.errors.model_kinds import (
     CLASSIFIER_KINDS,
@@ -122,6 +123,27 @@ def model_kind(settings: Mapping[str, Any]) -> ModelKind:
     return MASKED_LANGUAGE_MODEL if has_masked_lm else ENCODER
 
 
+def no_model_error(directory: Path) -> CheckpointError:
+    """Build the error on a folder without config.json; it says so if this is a corpus or tokenizer.
+
+    Both are made before a model, and easily taken for one.
+    """
+    if is_corpus(directory):
+        return CheckpointError(
+            f"{directory}: this is a corpus, not a model. Train a model on it with 'bertsmith "
+            "pretrain', and name the folder of that model."
+        )
+    has_tokenizer = any((directory / name).is_file() for name in ("tokenizer.json", "vocab.txt"))
+    if has_tokenizer and not any(directory.glob("*.safetensors")):
+        return CheckpointError(
+            f"{directory}: this is a tokenizer, not a model. Train a model with 'bertsmith corpus "
+            "build' and 'bertsmith pretrain', and name the folder of that model."
+        )
+    return CheckpointError(
+        f"{directory}: there is no config.json. Name the folder of a checkpoint."
+    )
+
+
 def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, Any]:
     """Read the config.json of a folder.
 
@@ -137,9 +159,7 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
     except FileNotFoundError as error:
         if files.has(ADAPTER_FILE):
             raise CheckpointError(f"{files.directory}: {ADAPTER_ALONE}") from error
-        raise CheckpointError(
-            f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
-        ) from error
+        raise no_model_error(files.directory) from error
     name = settings.get("model_type") or BERT.name
     if (
         isinstance(name, str)

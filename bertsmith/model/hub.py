@@ -82,7 +82,8 @@ def _missing_folder(path: Path) -> CheckpointError:
         hint += f" Near: {near}." if near else ""
     hub = ""
     if len(path.parts) == 1:
-        hub = ", or a model of the Hugging Face hub as org/name, such as google-bert/bert-base-uncased"
+        example = "google-bert/bert-base-uncased"
+        hub = f", or a model of the Hugging Face hub as org/name, such as {example}"
     return CheckpointError(
         f"{path}: there is no such folder.{hint} Name the folder of a checkpoint{hub}."
     )

@@ -202,12 +202,13 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
     directory = files.directory
     if not directory.is_dir():
         raise CheckpointError(
-            f"{directory}: there is no such folder. Name the folder of a tokenizer or of a model, or "
-            f"a {VOCAB_FILE}."
+            f"{directory}: there is no such folder. Name the folder of a tokenizer or of a model, "
+            f"or a {VOCAB_FILE}."
         )
     raise CheckpointError(
-        f"{directory}: has neither {TOKENIZER_FILE} nor {VOCAB_FILE}, nor {MERGES_FILE} with {VOCAB_JSON}, nor "
-        f"{SENTENCEPIECE_FILE}. Name a folder that has one of them, or a vocab.txt."
+        f"{directory}: has neither {TOKENIZER_FILE} nor {VOCAB_FILE}, nor {MERGES_FILE} with "
+        f"{VOCAB_JSON}, nor {SENTENCEPIECE_FILE}. Name a folder that has one of them, or a "
+        f"{VOCAB_FILE}."
     )
 
 

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import sys
 import types
 import warnings
@@ -13,6 +14,7 @@ from refusals import refuses
 from tiny_models import assert_same_weights, save_tiny_of
 
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.lineage.writers import find_writer
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -262,3 +264,16 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
     ):  # fmt: skip
         with refuses(CheckpointError, f"{name}: ", *near):
             load_model(name)
+
+
+def test_a_corpus_and_a_tokenizer_are_no_models(corpus_dir, tmp_path):
+    with refuses(CheckpointError, "a corpus, not a model", "'bertsmith pretrain'"):
+        load_model(corpus_dir)
+    with refuses(CheckpointError, "a tokenizer, not a model", "'bertsmith corpus build'"):
+        load_model(corpus_dir / "tokenizer")
+    with refuses(CheckpointError, "a corpus, not a model"):
+        find_writer(corpus_dir)
+    shutil.copytree(corpus_dir / "tokenizer", tmp_path / "part")
+    (tmp_path / "part" / "model.safetensors").touch()  # a model that was not copied whole
+    with refuses(CheckpointError, "no config.json"):
+        load_model(tmp_path / "part")
