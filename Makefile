@@ -5,8 +5,11 @@ BIN := .venv/bin
 MINUTES ?= 5
 # Kinds of computers that the tests compute as; tests/support/computing.py says what each is.
 OTHER_COMPUTERS := bf16-fused bf16-explicit-2 fp32-fused-unpacked
-# Workers begin with neighbouring tests, which share what is made once for a file, such as a model.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+# The marks of the tests that `make test` runs; nothing stands for all tests.
+MARKS ?= not slow
+# `logical` as two threads of one core are two workers, too. Workers begin with neighbouring tests,
+# which share what is made once for a file, such as a model.
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test test-computing test-slow bench bench-quick bench-quality docs notebooks check format lock clean
 
@@ -14,7 +17,7 @@ demo: .venv/demo.stamp  ## the whole road, on the documentation on this computer
 	$(BIN)/bertsmith demo --minutes $(MINUTES) --out runs/demo
 
 test: .venv/test.stamp  ## the tests, without the long comparisons
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "$(MARKS)"
 
 # What bertsmith chooses by measuring (precision, path of attention, number of processes, packed
 # weights) differs between computers. `make test` computes as one kind; this runs the tests that such

@@ -57,12 +57,19 @@ def pytest_configure(config):
     config.pluginmanager.register(plugin, "computing")
 
 
+REPEATED_TESTS = pytest.StashKey[set[str]]()
+
+
 def repeated_tests(config) -> set[str]:
     """The tests that asked for a choice that this kind of computer makes in another way."""
-    noted = config.cache.get(CACHE_KEY, None)
-    assert noted is not None, "run all tests first: they note which of them ask for a choice"
-    repeated = CHOICES[config.getoption("--computing")].repeated
-    return {test for test, asked in noted.items() if not repeated.isdisjoint(asked)}
+    if REPEATED_TESTS not in config.stash:
+        noted = config.cache.get(CACHE_KEY, None)
+        assert noted is not None, "run all tests first: they note which of them ask for a choice"
+        repeated = CHOICES[config.getoption("--computing")].repeated
+        config.stash[REPEATED_TESTS] = {
+            test for test, asked in noted.items() if not repeated.isdisjoint(asked)
+        }
+    return config.stash[REPEATED_TESTS]
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -80,6 +87,8 @@ def pytest_collection_modifyitems(config, items):
             for item in items
             if item.nodeid in repeated and item.get_closest_marker("same_on_all_computers") is None
         ]
+    # The long ones first, so that at the end no core is idle while another one runs them.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(optionalhook=True)

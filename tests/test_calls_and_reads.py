@@ -22,6 +22,7 @@ from bertsmith.cli import main
 from bertsmith.model.bert import BertModel
 
 PACKAGE = str(Path(bertsmith.__file__).parent)
+pytestmark = pytest.mark.same_on_all_computers
 MAX_READS = {"config.json": 1, "tokenizer.json": 1}
 
 Lines = dict[str, list[str]]

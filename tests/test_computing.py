@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from computing import ASKED
+from computing import ASKED_OF_PROGRAMS
 
 from bertsmith.model.attention_paths import attention_path
 from bertsmith.model.int8 import can_prepack
@@ -56,7 +56,7 @@ def test_a_program_that_reads_measurements_asks_for_what_its_line_does_not_name(
 ):
     path = Path(os.environ["XDG_CACHE_HOME"]) / "bertsmith" / CACHE_NAME
     subprocess.run([sys.executable, "-c", f"open({str(path)!r})", *words], check=True)
-    assert asked() == ASKED - named
+    assert asked() == ASKED_OF_PROGRAMS - named
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell who opens a file")

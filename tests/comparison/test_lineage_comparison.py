@@ -142,6 +142,7 @@ def test_the_cost_of_each_run_is_told(lineage):
         assert cost["steps"] == 4 and cost["parameters"] > 10_000 and cost["minutes"] > 0
 
 
+@pytest.mark.same_on_all_computers
 def test_a_finished_comparison_gets_the_peak_memory_that_it_lacks(lineage, tmp_path):
     settings = replace(lineage, out=shutil.copytree(lineage.out, tmp_path / "out"))
     path = tmp_path / "two.toml"
@@ -197,6 +198,7 @@ def test_other_sentences_are_filled_by_the_finished_models(lineage, tmp_path):
     assert report_of(settings)["figures"]["gap_accuracy"] == figures
 
 
+@pytest.mark.same_on_all_computers
 def test_runs_that_were_measured_without_systems_are_not_mixed_with_systems(lineage, tmp_path):
     settings = replace(lineage, out=shutil.copytree(lineage.out, tmp_path / "out"))
     path = tmp_path / "berts.toml"
@@ -212,6 +214,7 @@ def test_the_page_tells_which_tokens_are_predicted(lineage):
     assert "the same token is missing for all" in rows and "15 % masked" in rows
 
 
+@pytest.mark.same_on_all_computers
 def test_the_page_of_systems_in_a_browser(lineage, check_page):
     check_page(lineage.out / "comparison.html")
 
@@ -227,6 +230,7 @@ def test_a_stopped_run_of_a_system_goes_on(lineage, tmp_path):
     assert report_of(settings)["figures"] == report_of(lineage)["figures"]
 
 
+@pytest.mark.same_on_all_computers
 def test_an_earlier_run_of_a_system_with_other_settings_is_refused(lineage, tmp_path):
     out = shutil.copytree(lineage.out, tmp_path / "out")
     shutil.rmtree(out / "bert")

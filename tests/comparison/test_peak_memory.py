@@ -15,7 +15,10 @@ from bertsmith.training.run_folder import RunFolder
 
 MEGABYTE = 2**20
 
-pytestmark = pytest.mark.skipif(peak_bytes() is None, reason="needs the peak memory of a process")
+pytestmark = [
+    pytest.mark.skipif(peak_bytes() is None, reason="needs the peak memory of a process"),
+    pytest.mark.same_on_all_computers,
+]
 
 
 def with_preset(recipe, preset):

@@ -53,10 +53,12 @@ def demo(tmp_path_factory):
     return out, results, " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
+@pytest.mark.same_on_all_computers
 def test_the_page_needs_nothing_beside_it(demo, check_page):
     check_page(demo[0] / "report.html")
 
 
+@pytest.mark.same_on_all_computers
 def test_names_of_libraries_stay_on_one_line(demo, browser):
     if browser is None:
         pytest.skip("no chromium on this computer")
@@ -89,6 +91,7 @@ def test_folder_holds_what_was_measured(demo):
     )
 
 
+@pytest.mark.same_on_all_computers
 def test_without_scikit_learn_one_method_is_left_out(tmp_path, monkeypatch, check_page):
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
     results, said = short_demo(tmp_path / "lib", tmp_path / "demo")

@@ -16,6 +16,7 @@ from bertsmith.errors import InputError
 from bertsmith.evaluation.score import score_class_files
 from bertsmith.evaluation.settings import ClassColumns
 
+pytestmark = pytest.mark.same_on_all_computers
 QUICK = {"steps": 2, "threads": 1, "device": "cpu", "precision": "fp32", "batch_size": 4}
 EXAMPLES = reviews(24)
 TEXTS = [example.text for example in EXAMPLES]

@@ -13,6 +13,8 @@ from tiny_models import save_tiny
 import bertsmith
 from bertsmith.errors import ConfigError, InputError
 
+pytestmark = pytest.mark.same_on_all_computers
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):

@@ -12,6 +12,7 @@ from tiny_models import reviews, save_tiny
 import bertsmith
 from bertsmith.errors import BertsmithWarning, InputError
 
+pytestmark = pytest.mark.same_on_all_computers
 QUICK = {"steps": 2, "threads": 1, "device": "cpu", "precision": "fp32", "batch_size": 4}
 HOW = {"device": "cpu", "precision": "fp32"}
 EXAMPLES = reviews(24)

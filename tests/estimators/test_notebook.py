@@ -11,6 +11,7 @@ pytest.importorskip("ipykernel", reason="no Jupyter kernel here: pip install ipy
 from jupyter_client import KernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 
+pytestmark = pytest.mark.same_on_all_computers
 START_SECONDS = 600
 CELL_SECONDS = 600
 STEPS = 12

@@ -32,12 +32,21 @@ def base(tmp_path_factory):
 
 @pytest.fixture
 def settings(base, tmp_path):
-    return replace(base, out=tmp_path / "out")
+    """Settings of a shorter run, in a folder of its own."""
+    return replace(base, out=tmp_path / "out", steps=60)
 
 
 @pytest.fixture(scope="module")
 def whole(base):
     return finetune_contrastive(Classify, base)
+
+
+@pytest.fixture(scope="module")
+def brief(base, tmp_path_factory):
+    """Settings of a run of a few steps, which is done, to compare other files with its own."""
+    settings = replace(base, out=tmp_path_factory.mktemp("brief") / "out", steps=5)
+    finetune_contrastive(Classify, settings)
+    return settings
 
 
 def test_it_learns_and_its_scores_are_those_of_the_saved_folder(base, whole):
@@ -79,14 +88,16 @@ def test_the_encoder_is_trained_and_transformers_opens_it(base, whole):
     assert torch.equal(theirs.get_input_embeddings().weight, words)
 
 
-def test_eval_examples_have_no_part_in_training(settings, base, whole):
-    finetune_contrastive(Classify, replace(settings, eval=Path()))
+def test_eval_examples_have_no_part_in_training(brief, tmp_path):
+    without = replace(brief, out=tmp_path / "out", eval=Path())
+    finetune_contrastive(Classify, without)
     for name in (LINEAR_HEAD_FILE, "model.safetensors"):
-        assert (settings.out / name).read_bytes() == (base.out / name).read_bytes()
+        assert (without.out / name).read_bytes() == (brief.out / name).read_bytes()
 
 
-def test_a_run_that_was_stopped_before_its_head_is_resumed_to_the_same_files(settings, base, whole):
-    finetune_contrastive(Classify, settings)
+def test_a_run_that_was_stopped_before_its_head_is_resumed_to_the_same_files(brief, tmp_path):
+    settings = replace(brief, out=tmp_path / "out")
+    whole = finetune_contrastive(Classify, settings)
     (settings.out / LINEAR_HEAD_FILE).unlink()
     facts = json.loads((settings.out / "run.json").read_text())
     del facts["result"]
@@ -94,7 +105,7 @@ def test_a_run_that_was_stopped_before_its_head_is_resumed_to_the_same_files(set
     result = finetune_contrastive(Classify, replace(settings, resume=True))
     assert result.evaluation.accuracy == whole.evaluation.accuracy
     for name in (LINEAR_HEAD_FILE, "model.safetensors"):
-        assert (settings.out / name).read_bytes() == (base.out / name).read_bytes()
+        assert (settings.out / name).read_bytes() == (brief.out / name).read_bytes()
 
 
 def test_a_text_may_have_several_labels(settings, tmp_path):

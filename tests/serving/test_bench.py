@@ -23,6 +23,7 @@ from bertsmith.serving.bench import (
 )
 from bertsmith.serving.built_in_texts import built_in_texts
 
+pytestmark = pytest.mark.same_on_all_computers
 SERVICE_SECONDS = 0.005
 MAX_WAITING = 20
 

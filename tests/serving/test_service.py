@@ -14,6 +14,7 @@ from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Limits, Service
 
+pytestmark = pytest.mark.same_on_all_computers
 TEXTS = [example.text for example in reviews(12)]
 
 

@@ -4,9 +4,9 @@ bertsmith measures the computer to choose the precision, the path of attention a
 processes. In tests, the choices come from stored measurements instead: `--computing NAME` names one
 of `CHOICES`, and the tests must pass with each. A whole run notes in pytest's cache which choices
 each test asked for. `--only-computing` runs only the tests that asked for a choice which this kind
-of computer makes in another way. It leaves out those marked `same_on_all_computers`: they expect
-nothing of what is computed, such as which processes end when one is killed. Nor does it open pages
-in a browser.
+of computer makes in another way. It leaves out those marked `same_on_all_computers`: tests whose
+outcome no rounding can change, such as the labels of a table or which processes end when one is
+killed. Nor does it open pages in a browser.
 """
 
 import json
@@ -40,6 +40,8 @@ CACHE_KEY = "computing/choices"
 ASKED = frozenset({"attention", "precision", "threads", "packing"})
 """What a test may ask for: the path of attention or another measurement, the precision `auto`, the
 number of threads for a training that names none, and whether oneDNN packs weights."""
+ASKED_OF_PROGRAMS = ASKED - {"packing"}
+"""What a program that a test starts may ask for: oneDNN is hidden from this process alone."""
 OPTIONS = {"--precision": "precision", "--threads": "threads"}
 """Options with which the line of a program names a choice, instead of asking for it."""
 
@@ -61,9 +63,7 @@ class Choices:
 CHOICES = {
     "fp32-explicit": Choices("fp32", "explicit"),
     "bf16-fused": Choices("bf16", "fused", repeated=frozenset({"precision"})),
-    "bf16-explicit-2": Choices(
-        "bf16", "explicit", threads=2, repeated=frozenset({"precision", "threads"})
-    ),
+    "bf16-explicit-2": Choices("bf16", "explicit", threads=2, repeated=frozenset({"threads"})),
     "fp32-fused-unpacked": Choices(
         "fp32", "fused", has_onednn=False, repeated=frozenset({"packing"})
     ),
@@ -183,7 +183,8 @@ class ComputingPlugin:
         if event == "open" and str(args[0]).endswith(measurements.CACHE_NAME):
             self.note("attention")
         if event == "subprocess.Popen":
-            asked = ASKED - {choice for option, choice in OPTIONS.items() if option in args[1]}
+            named = {choice for option, choice in OPTIONS.items() if option in args[1]}
+            asked = ASKED_OF_PROGRAMS - named
             self.asked_of_programs |= asked
             if self.opened_files is None:
                 self.note(*asked)
@@ -193,7 +194,7 @@ class ComputingPlugin:
         if self.opened_files is not None and (
             measurements.CACHE_NAME in self.opened_files.take_names()
         ):
-            self.note(*(self.asked_of_programs or ASKED))
+            self.note(*(self.asked_of_programs or ASKED_OF_PROGRAMS))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
