@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, load, machine, table
 from bertsmith.comparison.metrics import Metric
-from bertsmith.comparison.peak_memory import PEAK
+from bertsmith.comparison.peak_memory import PEAK_MEMORY_KEY
 from bertsmith.config import read_recipe
 
 TARGET = RESULTS / "lineage.json"
@@ -151,10 +151,10 @@ def format_costs(cost: Mapping[str, float]) -> list[str]:
         "parameters": cost["parameters"],
         "tokens_in_millions": cost["tokens"] / 1e6,
         "tokens_per_second": cost["tokens"] / (60 * cost["minutes"]),
-        "megabytes": cost.get(PEAK, 0) / 1e6,
+        "megabytes": cost.get(PEAK_MEMORY_KEY, 0) / 1e6,
     }
     shown = [text.format(**values) for text in COSTS.values()]
-    return shown if PEAK in cost else [*shown[:-1], "–"]
+    return shown if PEAK_MEMORY_KEY in cost else [*shown[:-1], "–"]
 
 
 def guess_table(guesses: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]) -> list[str]:

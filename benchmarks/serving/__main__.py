@@ -28,7 +28,7 @@ from benchmarks.common import DATA, ROOT, processor, published_model, table, ver
 from benchmarks.serving.servers import SERVERS, THREADS, RunningServer, Server, running
 from bertsmith import load
 from bertsmith.serving.bench import TABLE_HEADING, measure_server, read_bodies, table_row
-from bertsmith.serving.load import OK, LoadResult
+from bertsmith.serving.load_generator import OK, LoadResult
 
 PAGE = ROOT / "benchmarks" / "serving.md"
 NUM_TEXTS = 2000

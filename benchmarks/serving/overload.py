@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from benchmarks.serving.server_memory import format_memory, memory_by_process
 from bertsmith.serving.bench import allow_connections, complete_url, read_bodies
 from bertsmith.serving.http_client import HttpClient
-from bertsmith.serving.load import run_open_loop, run_precisely
+from bertsmith.serving.load_generator import run_open_loop, run_precisely
 
 ALLOWED = {"200", "429"}
 SECONDS_BETWEEN = 1.0

@@ -64,7 +64,7 @@ def _serve(settings: Settings) -> None:
             max_text_tokens=settings.max_text_tokens,
         ),
         Limits(
-            max_places=settings.max_queue,
+            max_held_texts=settings.max_queue,
             max_texts=settings.max_texts,
             max_characters=settings.max_characters,
             max_body_bytes=settings.max_body_bytes,
@@ -98,15 +98,15 @@ def _print_address(service: Service, listener: socket.socket, precision: str) ->
 def describe_model(model: ModelInfo, requested_precision: str) -> str:
     """Describe the task of a model, and its precision, device and threads."""
     precision = model.precision
-    if requested_precision == "auto" and model.computes_on == "cpu":
+    if requested_precision == "auto" and model.device == "cpu":
         reason = "bf16 is not clearly faster" if precision == "fp32" else "faster than fp32"
         precision += f" ({reason} here)"
     return f"{model.task}, {precision}, {_describe_threads(model)}"
 
 
 def _describe_threads(model: ModelInfo) -> str:
-    if model.computes_on != "cpu":
-        return model.computes_on
+    if model.device != "cpu":
+        return model.device
     threads = count_noun(model.num_threads, "thread")
     cores = available_cores()
     why = "one for each core" if model.num_threads == cores else f"of {count_noun(cores, 'core')}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from bertsmith.comparison.budget import ComparisonBudget, length_of_job
+from bertsmith.comparison.budget import ComparisonBudget, bert_training_length
 from bertsmith.comparison.recipe import Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
@@ -46,11 +46,11 @@ class BertRecipe(Recipe[PretrainJob]):
     def max_length(self) -> int:
         return self.job.pretraining.max_length
 
-    def learns(self, task: str) -> bool:
+    def supports_task(self, task: str) -> bool:
         return True
 
-    def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
-        return length_of_job(budget, self.job)
+    def training_length(self, budget: ComparisonBudget) -> dict[str, Any]:
+        return bert_training_length(budget, self.job)
 
     def compared_settings(self) -> Mapping[str, Any]:
         resolved = resolve_unmeasured(self.job)

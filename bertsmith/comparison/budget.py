@@ -1,7 +1,7 @@
 """Training budgets and their conversion to the length of a run.
 
-Minutes are wall-clock time. Tokens and operations are converted to steps by their mean over a
-sample of the run's batches, which can be computed before the run begins.
+Minutes are wall-clock time. Tokens and operations are converted to steps: their mean number per
+step is computed from a sample of the run's batches before the run begins.
 """
 
 from collections.abc import Callable
@@ -59,8 +59,8 @@ class ComparisonBudget:
                 return None
 
 
-def length_of_job(budget: ComparisonBudget, job: PretrainJob) -> dict[str, Any]:
-    """Convert a budget to `steps` and `minutes` for the training settings of a BERT's job.
+def bert_training_length(budget: ComparisonBudget, job: PretrainJob) -> dict[str, Any]:
+    """Convert a budget to `steps` and `minutes` of the training settings of a BERT's job.
 
     Raises:
         BertsmithError: the job cannot be run.
@@ -82,7 +82,7 @@ def length_of_job(budget: ComparisonBudget, job: PretrainJob) -> dict[str, Any]:
 def _cost_of(
     budget: ComparisonBudget, objective: Pretraining, shape: BertConfig
 ) -> Callable[[int], float]:
-    """Return a function from a step to its tokens or operations."""
+    """Return the function that computes the cost of a step in tokens or operations."""
     if budget.unit == "tokens":
         return partial(count_tokens, objective)
     model = objective.new_model(shape)
@@ -99,7 +99,10 @@ def _cost_of(
 
 
 def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudget:
-    """Return the budget of the one unit whose amount is not None.
+    """Build the budget from the one amount that is not None.
+
+    Args:
+        source: the place that gives the amounts, for messages.
 
     Raises:
         ConfigError: no amount or several are given, or the amount is not above 0.
@@ -118,9 +121,11 @@ def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudge
 
 
 def steps_for(amount: float, cost: Callable[[int], float]) -> int:
-    """Estimate the number of steps that cost about `amount`.
+    """Estimate the number of steps that together cost about `amount`.
 
-    The estimate uses the mean cost of up to `SAMPLED_STEPS` evenly spaced steps.
+    Args:
+        cost: the cost of a step by its number, from 1; it is computed for up to `SAMPLED_STEPS`
+            evenly spaced steps.
 
     >>> steps_for(1000, lambda step: 9 if step <= 50 else 11)
     99

@@ -1,9 +1,10 @@
 """Masked-LM evaluation on rows that are identical for all models.
 
-The eval rows of a run depend on its recipe: they have one segment or two, and the recipe's masks.
-The common rows do not: 15 % of their tokens are masked as in the paper (80 % [MASK], 10 % replaced,
-10 % left). Models are ranked by common rows of a single segment. Rows of two segments are reported
-as well, since models trained on pairs of segments score higher on them.
+A run's own eval rows have one segment or two, and masks as its recipe says, so their metrics cannot
+be compared between recipes. The common rows are the same for all: 15 % of their tokens are masked
+as in the BERT paper (80 % [MASK], 10 % replaced, 10 % left). Models are ranked by common rows of a
+single segment. Rows of two segments are reported as well, since models trained on pairs of segments
+score higher on them.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Prediction of one missing token (a gap) in each of some windows, the same for all models.
+"""Evaluation by gaps: one missing token in each of some text windows, the same for all models.
 
 Unlike masked LM on common rows, this measures every system that predicts tokens, whether it reads
-the text to the left of the gap or on both sides.
+only the text before the gap or also the text behind it.
 """
 
 import math
@@ -27,7 +27,7 @@ NUM_GUESSES = 3
 
 @dataclass(frozen=True)
 class GapEvaluation:
-    """Predictions of one missing token in each of `num_rows` held-out windows.
+    """Evaluation by `num_rows` held-out windows of text, each with one missing token.
 
     A window has at most `max_length` tokens, [CLS] and [SEP] of BERT included.
     """
@@ -39,9 +39,9 @@ class GapEvaluation:
     def __call__(self, model: TrainableModel) -> dict[str, float]:
         """Compute `gap_bits_per_byte` and `gap_accuracy`.
 
-        The bits are those of the mean log-probability of the missing tokens, for all tokens of the
-        held-out text, divided by its bytes. The result is empty for a model that predicts no
-        tokens, or without a held-out document.
+        The mean negative log-probability of the missing tokens is taken as that of all tokens of
+        the held-out text, and converted to bits per byte of this text. The result is empty for a
+        model that predicts no tokens, or if no document is held out.
         """
         if not self.held_out.num_documents or not predicts_gaps(model):
             return {}
@@ -107,17 +107,21 @@ def check_fits(gap: Gap, max_length: int) -> None:
         )
 
 
-def guess_words(
+def fill_gaps(
     model: TrainableModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
 ) -> list[list[GapGuess]]:
-    """Return the likeliest tokens in each gap, without special ones; empty if it predicts none."""
+    """Return the `NUM_GUESSES` likeliest tokens for each gap, without special tokens.
+
+    The lists are empty for a model that predicts no tokens.
+    """
     if not predicts_gaps(model):
         return [[] for _ in gaps]
     special = sorted(tokenizer.special_ids)
     guesses = []
     with evaluating(model):
         for log_probs in gap_log_probs(model, tokenizer, gaps):
-            token_log_probs = log_probs[:, : tokenizer.vocab_size]  # without spare rows
+            # The embedding table of a model may have more rows than its vocabulary has tokens.
+            token_log_probs = log_probs[:, : tokenizer.vocab_size]
             token_log_probs[:, special] = -math.inf
             values, ids = token_log_probs.topk(NUM_GUESSES)
             percents = (100 * values.exp()).tolist()

@@ -6,7 +6,7 @@ from bertsmith.comparison.page import write_comparison_page
 from bertsmith.comparison.peak_memory import add_peak_memory
 from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.report import ComparisonReport
-from bertsmith.comparison.runs import ComparisonRun, run_all
+from bertsmith.comparison.runs import ComparisonContext, run_all
 from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.system.files import hold_folder, write_json
 from bertsmith.system.paths import check_outside
@@ -20,9 +20,14 @@ def compare(
     settings: ComparisonSettings,
     callbacks: Sequence[Callback] = (),
     command: str = "the same command",
-    tell: Say = lambda line: None,
+    log: Say = lambda line: None,
 ) -> ComparisonReport:
     """Run all incomplete runs and write `comparison.html` and `.json`.
+
+    Args:
+        callbacks: get the steps and evaluations of each pre-training and fine-tuning.
+        command: the command line that continues a stopped comparison, for messages.
+        log: shows a line to the user.
 
     Raises:
         BertsmithError: a run is not possible as requested; no run has begun.
@@ -31,9 +36,9 @@ def compare(
     comparison = read_comparison(settings)
     check_outside(settings.out, settings.corpus)
     with hold_folder(settings.out):
-        work = ComparisonRun(comparison, callbacks, command, tell)
-        results = run_all(work)
-        add_peak_memory(work, results)
+        context = ComparisonContext(comparison, callbacks, command, log)
+        results = run_all(context)
+        add_peak_memory(context, results)
         report = ComparisonReport(comparison, tuple(results))
         write_json(settings.out / f"{NAME}.json", report.to_json())
         write_comparison_page(settings.out / f"{NAME}.html", report)

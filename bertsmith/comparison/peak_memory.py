@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertsmith.comparison.recipes import AnyRecipe
-from bertsmith.comparison.runs import FAILURES, MEASURED, ComparisonRun, RunResult
+from bertsmith.comparison.runs import FAILURES, RESULTS_KEY, ComparisonContext, RunResult
 from bertsmith.errors import BertsmithError, Interrupted, as_flags
 from bertsmith.system.hardware import ComputeChoices, computing_as, select_device
 from bertsmith.system.memory import own_peak_bytes
@@ -26,8 +26,8 @@ MEMORY_NOTE = (
     f"Peak memory is that of a process of its own, which trains {STEPS} steps with one thread and "
     "ends; the code of its libraries counts, too. A dash: not measured, or unknown on this system."
 )
-PEAK = "memory_bytes"
-"""Key in `comparison` of a `run.json`, and in a run's cost."""
+PEAK_MEMORY_KEY = "memory_bytes"
+"""Key of the peak memory in `comparison` of a `run.json`, and in a run's cost."""
 
 
 @dataclass(frozen=True)
@@ -38,40 +38,42 @@ class MemoryTrial:
     choices: ComputeChoices | None
 
 
-def add_peak_memory(work: ComparisonRun, results: Sequence[RunResult]) -> None:
-    """Add to the cost of each recipe's first successful run the recipe's peak memory.
+def add_peak_memory(context: ComparisonContext, results: Sequence[RunResult]) -> None:
+    """Add the peak memory of each recipe to the cost of its first finished run.
 
-    It is measured once, if the settings say so, and then stored in that run's `run.json`. If that
-    fails, a message says so, and no error is raised: all other results are complete.
+    The memory is measured once, if the settings ask for it, and stored in that run's `run.json`. A
+    failure is only logged, since all other results are complete.
     """
-    for recipe in work.comparison.recipes:
+    for recipe in context.comparison.recipes:
         trained = [result for result in results if result.recipe == recipe.name and result.cost]
         if not trained:
             continue
         result = trained[0]
         try:
-            peak = _stored_peak(work, recipe, result.seed)
+            peak = _stored_peak(context, recipe, result.seed)
         except Interrupted:
             raise
         except FAILURES as error:
             message = error.message if isinstance(error, BertsmithError) else str(error)
-            work.tell(f"{recipe.name}: peak memory not measured: {as_flags(message)}")
+            context.log(f"{recipe.name}: peak memory not measured: {as_flags(message)}")
             continue
         if peak is not None:
-            result.cost[PEAK] = peak
+            result.cost[PEAK_MEMORY_KEY] = peak
 
 
-def _stored_peak(work: ComparisonRun, recipe: AnyRecipe, seed: int) -> int | None:
-    """Return the peak that a finished run's folder has, after measuring it if it is not there."""
-    folder = RunFolder(work.comparison.folder(recipe, seed))
+def _stored_peak(context: ComparisonContext, recipe: AnyRecipe, seed: int) -> int | None:
+    """Return the peak memory that a finished run's folder stores; if it has none, measure it."""
+    folder = RunFolder(context.comparison.folder(recipe, seed))
     record = folder.read_run()
-    stored: int | None = record[MEASURED].get(PEAK)
+    stored: int | None = record[RESULTS_KEY].get(PEAK_MEMORY_KEY)
     is_on_cpu = select_device(recipe.training.device).type == "cpu"
-    if stored is None and is_on_cpu and work.comparison.settings.measure_memory:
-        work.tell(f"{recipe.name}: measuring peak memory")
+    if stored is None and is_on_cpu and context.comparison.settings.measure_memory:
+        context.log(f"{recipe.name}: measuring peak memory")
         stored = measure_peak_memory(recipe.with_seed(seed), folder)
         if stored is not None:
-            folder.write_run({**record, MEASURED: {**record[MEASURED], PEAK: stored}})
+            folder.write_run(
+                {**record, RESULTS_KEY: {**record[RESULTS_KEY], PEAK_MEMORY_KEY: stored}}
+            )
     return stored
 
 

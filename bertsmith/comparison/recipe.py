@@ -18,7 +18,7 @@ JobT = TypeVar("JobT", bound=Any)
 
 @dataclass(frozen=True)
 class Recipe(ABC, Generic[JobT]):
-    """A named job of one kind of model; the comparison sets its length, and each run its seed."""
+    """A named pre-training job; the comparison sets its length, and each run its seed."""
 
     name: str
     job: JobT
@@ -47,12 +47,12 @@ class Recipe(ABC, Generic[JobT]):
         """The largest number of tokens of a row."""
 
     @abstractmethod
-    def learns(self, task: str) -> bool:
+    def supports_task(self, task: str) -> bool:
         """Return whether the model can be fine-tuned on a task of `bertsmith finetune`."""
 
     @abstractmethod
-    def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
-        """Convert a budget to `steps` and `minutes` of the training settings.
+    def training_length(self, budget: ComparisonBudget) -> dict[str, Any]:
+        """Convert a budget to `steps` and `minutes` of the training settings; one of them is None.
 
         Raises:
             BertsmithError: the job cannot be run, or its cost is unknown in the budget's unit.

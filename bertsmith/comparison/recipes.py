@@ -1,10 +1,13 @@
 """Recipes, budget, seeds and tasks of a comparison, from its files.
 
-A comparison file (examples: `bertsmith/recipes/compare/`) has a budget, `seeds`, the tables
-[shared.*] (as in a recipe of `bertsmith pretrain`), [recipes.NAME] (the first is the baseline;
-`file` names a recipe of its own) and [tasks.NAME] (as in a recipe of `bertsmith finetune`, with
-paths within --data). Length and seed in a recipe are ignored. A recipe with `system` (see
-comparison/system_recipe.py) has only the shared tables [training] and [optim].
+A comparison file (examples: `bertsmith/recipes/compare/`) has
+
+- a budget and the number of `seeds`;
+- the tables [shared.*], with settings of all recipes, as in a recipe of `bertsmith pretrain`;
+- the tables [recipes.NAME], of which the first is the baseline. Their settings replace shared ones;
+  `file` names a recipe file that they begin with. Length and seed of a recipe are ignored. A recipe
+  with `system` (comparison/system_recipe.py) takes only [shared.training] and [shared.optim].
+- the tables [tasks.NAME], as in a recipe of `bertsmith finetune`, with paths within --data.
 """
 
 import re
@@ -75,7 +78,8 @@ class ComparedTask:
     task: type[Task[Any, Any]]
     settings: FinetuneSettings
 
-    def of_run(self, pretrained: Path, seed: int) -> FinetuneSettings:
+    def settings_of_run(self, pretrained: Path, seed: int) -> FinetuneSettings:
+        """Return the settings with the model folder `pretrained`, a folder in it, and the seed."""
         out = pretrained / folder_name(self.name)
         return replace(self.settings, model=pretrained, out=out, seed=seed)
 
@@ -116,7 +120,7 @@ class Comparison:
 
     def tasks_of(self, recipe: AnyRecipe) -> list[ComparedTask]:
         """Return the tasks that the recipe's model can be fine-tuned on."""
-        return [each for each in self.tasks if recipe.learns(each.task.name)]
+        return [each for each in self.tasks if recipe.supports_task(each.task.name)]
 
     def folder(self, recipe: AnyRecipe, seed: int) -> Path:
         return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
@@ -196,16 +200,19 @@ def _recipes_of(
 ) -> Iterator[AnyRecipe]:
     for name, table in file.recipes.items():
         source = f"{path}: recipes.{name}"
-        changes = dict(table)
-        base = changes.pop("file", None)
-        own = {} if base is None else read_recipe(_path_of(base, f"{source}: file"), path.parent)
-        is_system = "system" in own or "system" in changes
+        inline = dict(table)
+        base = inline.pop("file", None)
+        from_file = {}
+        if base is not None:
+            from_file = read_recipe(_path_of(base, f"{source}: file"), path.parent)
+        is_system = "system" in from_file or "system" in inline
         shared = {
             key: table
             for key, table in file.shared.items()
             if not is_system or key in SHARED_WITH_SYSTEMS
         }
-        yield _recipe_of(name, _merge_tables(_merge_tables(shared, own), changes), source, settings)
+        merged = _merge_tables(_merge_tables(shared, from_file), inline)
+        yield _recipe_of(name, merged, source, settings)
 
 
 def _recipe_of(
@@ -242,7 +249,7 @@ def _with_budget(recipe: AnyRecipe, budget: ComparisonBudget) -> AnyRecipe:
     """
     seeded = recipe.with_seed(0)
     try:
-        return seeded.with_training(**seeded.length_of(budget))
+        return seeded.with_training(**seeded.training_length(budget))
     except BertsmithError as error:
         raise ConfigError(f"recipe '{recipe.name}': {error}") from None
 
@@ -304,9 +311,11 @@ def find_data(path: Path, source: str) -> Path:
 def _read_budget(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> ComparisonBudget:
-    on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in BUDGET_UNITS}
-    if any(amount is not None for amount in on_line.values()):
-        return budget_of(on_line, "command line")
+    on_command_line: dict[Unit, float | None] = {
+        unit: getattr(settings, unit) for unit in BUDGET_UNITS
+    }
+    if any(amount is not None for amount in on_command_line.values()):
+        return budget_of(on_command_line, "command line")
     return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _source_of(path))
 
 
@@ -327,14 +336,14 @@ def _source_of(path: Path) -> str:
     return str(path) if path.name else "command line"
 
 
-def _merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge nested tables key by key; `above` wins.
+def _merge_tables(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the entries of `overrides`; tables in both are merged key by key.
 
     >>> _merge_tables({"model": {"preset": "tiny", "dropout": 0.1}}, {"model": {"preset": "mini"}})
     {'model': {'preset': 'mini', 'dropout': 0.1}}
     """
-    merged = dict(below)
-    for key, value in above.items():
+    merged = dict(base)
+    for key, value in overrides.items():
         if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
             merged[key] = _merge_tables(merged[key], value)
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertsmith.comparison.metrics import METHOD, Metric, metrics_of, to_json
-from bertsmith.comparison.peak_memory import PEAK
+from bertsmith.comparison.peak_memory import PEAK_MEMORY_KEY
 from bertsmith.comparison.recipes import ComparedTask, Comparison
 from bertsmith.comparison.runs import RunResult
 from bertsmith.config import to_jsonable
@@ -20,7 +20,7 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """A comparison with the results of all its runs."""
+    """A comparison with the results of all its runs, as tables whose first row is the heading."""
 
     comparison: Comparison
     results: tuple[RunResult, ...]
@@ -47,7 +47,7 @@ class ComparisonReport:
         }
 
     def equal(self) -> dict[str, str]:
-        """Describe the conditions that are the same for all recipes."""
+        """Describe the conditions that are equal for all recipes, by their names."""
         comparison = self.comparison
         settings = self.comparison.settings
         train = Corpus.open(settings.corpus)
@@ -71,6 +71,7 @@ class ComparisonReport:
         return f"{gaps}; for BERT and its relatives, on rows of their own, {masked}"
 
     def differing(self) -> list[Row]:
+        """Return a row for each setting that differs, with its value in each recipe."""
         return [
             ("setting", *self.names),
             *(
@@ -80,6 +81,7 @@ class ComparisonReport:
         ]
 
     def score_rows(self) -> list[Row]:
+        """Return a row for each recipe, with mean and spread of each metric."""
         metrics = self.metrics
         return [
             ("recipe", *(metric.title for metric in metrics)),
@@ -106,6 +108,7 @@ class ComparisonReport:
         return rows
 
     def cost_rows(self) -> list[Row]:
+        """Return a row for each recipe, with the means of its costs."""
         formats = {
             "parameters": ",.0f",
             "steps": ",.0f",
@@ -120,13 +123,14 @@ class ComparisonReport:
             if cost:
                 cost["M tokens"] = cost["tokens"] / 1e6
                 cost["tokens/s"] = cost["tokens"] / (60 * cost["minutes"])
-            if PEAK in cost:
-                cost["peak memory (MB)"] = cost[PEAK] / 1e6
+            if PEAK_MEMORY_KEY in cost:
+                cost["peak memory (MB)"] = cost[PEAK_MEMORY_KEY] / 1e6
             cells = (f"{cost[key]:{spec}}" if key in cost else "–" for key, spec in formats.items())
             rows.append((name, *cells))
         return rows
 
     def difference_rows(self) -> list[Row]:
+        """Return a row for each metric of each recipe but the first, with the difference to it."""
         return [
             ("metric", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(

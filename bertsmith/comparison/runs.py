@@ -21,7 +21,7 @@ from bertsmith.comparison.forecast import describe_duration
 from bertsmith.comparison.gap_evaluation import (
     GapEvaluation,
     GapGuess,
-    guess_words,
+    fill_gaps,
     read_sentence,
 )
 from bertsmith.comparison.recipes import AnyRecipe, ComparedTask, Comparison
@@ -41,8 +41,8 @@ from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.run_progress import RunProgress
 
-MEASURED = "comparison"
-"""Key of `run.json` that holds the metrics of an evaluated run."""
+RESULTS_KEY = "comparison"
+"""Key of `run.json` under which the metrics and costs of a finished run are stored."""
 
 REPLACED_METRICS = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
 """Prefixes of metrics that are left out, since common rows, gaps or another metric replace them."""
@@ -65,26 +65,27 @@ class EvalPoint:
 
 @dataclass
 class RunResult:
-    """The result of one recipe with one seed.
-
-    `scores` has metrics by name: of masked LM on the common rows, of the run's other objectives on
-    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens and minutes, and
-    that of one run of each recipe the recipe's peak memory. `points` are the evaluations during
-    training, and `errors` the messages of the parts of the run that failed.
-    """
+    """The result of one recipe with one seed."""
 
     recipe: str
     seed: int
     scores: dict[str, float] = field(default_factory=dict)
+    """Metrics by name: of masked LM on the common rows, of the run's other objectives on its own
+    eval rows, and of the tasks."""
     cost: dict[str, float] = field(default_factory=dict)
+    """Numbers of parameters, steps, tokens and minutes. The first finished run of each recipe also
+    has the recipe's peak memory."""
     guesses: list[list[GapGuess]] = field(default_factory=list)
     """The likeliest tokens in the gap of each sentence of the comparison."""
     points: list[EvalPoint] = field(default_factory=list)
+    """The evaluations during training."""
     errors: list[str] = field(default_factory=list)
+    """Messages of the parts of the run that failed."""
 
     def to_json(self) -> dict[str, Any]:
         values = asdict(self)
-        values["moments"] = values.pop("points")  # these are the keys in comparison.json
+        # These two have other names in comparison.json, which earlier versions have written.
+        values["moments"] = values.pop("points")
         values["figures"] = values.pop("scores")
         if not values["guesses"]:
             del values["guesses"]
@@ -92,13 +93,15 @@ class RunResult:
 
 
 @dataclass(frozen=True)
-class ComparisonRun:
-    """The comparison, and the callbacks, command line and output function for all of its runs."""
+class ComparisonContext:
+    """Everything that the runs of one comparison share."""
 
     comparison: Comparison
     callbacks: Sequence[Callback]
     command: str
-    tell: Say
+    """The command line that continues a stopped comparison."""
+    log: Say
+    """Shows a line to the user."""
 
     def common_eval(self, num_rows: int, *, paired: bool = False) -> CommonEvaluation:
         held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
@@ -108,8 +111,8 @@ class ComparisonRun:
         held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
         return GapEvaluation(held_out, self.comparison.max_length, num_rows)
 
-    def measure_in_training(self) -> Measure:
-        """Return the function that computes the figures along the curves."""
+    def curve_measure(self) -> Measure:
+        """Return the function that computes the metrics of each evaluation during training."""
         num_rows = self.comparison.eval_rows
         if self.comparison.has_other_systems:
             gaps = self.gap_eval(num_rows)
@@ -118,7 +121,7 @@ class ComparisonRun:
         return lambda model: add_prefix("held_out_common_eval_", common(model))
 
 
-def run_all(work: ComparisonRun) -> list[RunResult]:
+def run_all(context: ComparisonContext) -> list[RunResult]:
     """Run every recipe with every seed and return the results, sorted by recipe and seed.
 
     All recipes run with the first seed, then with the next one. So a comparison that is stopped
@@ -128,18 +131,18 @@ def run_all(work: ComparisonRun) -> list[RunResult]:
         ConfigError: a folder holds a run with other settings.
         Interrupted: the user asked to stop; the same call continues where it stopped.
     """
-    comparison = work.comparison
+    comparison = context.comparison
     runs = [(recipe, seed) for seed in range(comparison.num_seeds) for recipe in comparison.recipes]
     for recipe, seed in runs:
         _check_earlier(comparison, recipe, seed)
     pending = [run for run in runs if not _is_complete(comparison, *run)]
     if pending:
-        work.tell(describe_duration([recipe for recipe, _ in pending], len(comparison.tasks)))
+        context.log(describe_duration([recipe for recipe, _ in pending], len(comparison.tasks)))
     results = []
     with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
         for number, (recipe, seed) in enumerate(runs, start=1):
             progress = RunProgress(bar, float((recipe, seed) in pending))
-            results.append(_run_one(work, recipe, seed, f"{number} of {len(runs)}", progress))
+            results.append(_run_one(context, recipe, seed, f"{number} of {len(runs)}", progress))
             progress.end()
     order = [recipe.name for recipe in comparison.recipes]
     return sorted(results, key=lambda result: (order.index(result.recipe), result.seed))
@@ -149,16 +152,16 @@ def _is_complete(comparison: Comparison, recipe: AnyRecipe, seed: int) -> bool:
     folder = RunFolder(comparison.folder(recipe, seed))
     return (
         folder.run_path.exists()
-        and MEASURED in folder.read_run()
+        and RESULTS_KEY in folder.read_run()
         and all(
-            SeriesRun(task.name, task.task, task.of_run(folder.path, seed)).is_done
+            SeriesRun(task.name, task.task, task.settings_of_run(folder.path, seed)).is_done
             for task in comparison.tasks_of(recipe)
         )
     )
 
 
 def _run_one(
-    work: ComparisonRun, recipe: AnyRecipe, seed: int, position: str, progress: RunProgress
+    context: ComparisonContext, recipe: AnyRecipe, seed: int, position: str, progress: RunProgress
 ) -> RunResult:
     """Pre-train, evaluate and fine-tune on every task, or read recorded results.
 
@@ -169,19 +172,19 @@ def _run_one(
     """
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({position})"
-    with _recording_failures(work, result, "pre-training"):
-        watched = replace(work, callbacks=(*work.callbacks, progress))
-        _pretrain_one(watched, recipe, seed, name, result)
+    with _recording_failures(context, result, "pre-training"):
+        with_progress = replace(context, callbacks=(*context.callbacks, progress))
+        _pretrain_one(with_progress, recipe, seed, name, result)
     if result.errors:
         return result
-    for task in work.comparison.tasks_of(recipe):
-        with _recording_failures(work, result, task.name):
-            result.scores[task.name] = _finetune_one(work, recipe, seed, task, name)
+    for task in context.comparison.tasks_of(recipe):
+        with _recording_failures(context, result, task.name):
+            result.scores[task.name] = _finetune_one(context, recipe, seed, task, name)
     return result
 
 
 @contextlib.contextmanager
-def _recording_failures(work: ComparisonRun, result: RunResult, part: str) -> Iterator[None]:
+def _recording_failures(context: ComparisonContext, result: RunResult, part: str) -> Iterator[None]:
     """Record a failure of the block in `result` instead of raising it.
 
     Args:
@@ -195,54 +198,56 @@ def _recording_failures(work: ComparisonRun, result: RunResult, part: str) -> It
         message = error.message if isinstance(error, BertsmithError) else str(error)
         reason = as_flags(message) or type(error).__name__
         result.errors.append(f"{result.recipe}, seed {result.seed}: {part} failed: {reason}")
-        work.tell(result.errors[-1])
+        context.log(result.errors[-1])
 
 
 def _pretrain_one(
-    work: ComparisonRun, recipe: AnyRecipe, seed: int, name: str, result: RunResult
+    context: ComparisonContext, recipe: AnyRecipe, seed: int, name: str, result: RunResult
 ) -> None:
     """Finish a pre-training run if needed and add its evaluation to `result`."""
-    comparison = work.comparison
+    comparison = context.comparison
     folder = RunFolder(comparison.folder(recipe, seed))
     seeded = recipe.with_seed(seed)
-    measured = folder.read_run().get(MEASURED) if folder.run_path.exists() else None
-    if measured is not None:
-        work.tell(f"{name}: pre-trained already")
+    stored = folder.read_run().get(RESULTS_KEY) if folder.run_path.exists() else None
+    if stored is not None:
+        context.log(f"{name}: pre-trained already")
     else:
-        work.tell(f"{name}: pre-training")
-        measured = _train_and_measure(work, seeded, folder)
-        folder.write_run({**folder.read_run(), MEASURED: measured})
+        context.log(f"{name}: pre-training")
+        stored = _train_and_measure(context, seeded, folder)
+        folder.write_run({**folder.read_run(), RESULTS_KEY: stored})
         folder.remove_checkpoints()
-        scores = _format_scores(measured["figures"])
-        work.tell(f"{name}: {scores or 'not measured, as no document is held out'}")
-    result.scores.update(measured["figures"])
-    result.cost.update(measured["cost"])
-    result.points.extend(_points_of(folder))
-    if measured.get("sentences", []) != list(comparison.sentences):
-        measured = {**measured, **_guess_anew(comparison, seeded, folder)}
-        folder.write_run({**folder.read_run(), MEASURED: measured})
-    for guesses in measured.get("guesses", ()):  # one list for each sentence
+        scores = _format_scores(stored["figures"])
+        context.log(f"{name}: {scores or 'not measured, as no document is held out'}")
+    result.scores.update(stored["figures"])
+    result.cost.update(stored["cost"])
+    result.points.extend(_read_points(folder))
+    if stored.get("sentences", []) != list(comparison.sentences):  # changed since the run
+        stored = {**stored, **_fill_gaps_anew(comparison, seeded, folder)}
+        folder.write_run({**folder.read_run(), RESULTS_KEY: stored})
+    for guesses in stored.get("guesses", ()):  # one list for each sentence
         result.guesses.append([GapGuess(**guess) for guess in guesses])
 
 
-def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:
+def _train_and_measure(
+    context: ComparisonContext, recipe: AnyRecipe, folder: RunFolder
+) -> dict[str, Any]:
     """Finish a run's training if needed and return the metrics and the cost of the run.
 
     The saved model is evaluated in fp32 on the common rows of one segment and on those of two.
     """
     if not folder.is_pretrained:
-        recipe.train(folder, work.callbacks, work.command, work.measure_in_training())
+        recipe.train(folder, context.callbacks, context.command, context.curve_measure())
     summary = folder.read_run()["summary"]
     scores: dict[str, float] = {}
     with compute_settings(recipe.training) as (device, _), torch.inference_mode():
         model = recipe.load(folder.path).to(device)
         if isinstance(model, BertModel):
             for kind, paired in (("one_segment", False), ("two_segments", True)):
-                common = work.common_eval(work.comparison.final_rows, paired=paired)
+                common = context.common_eval(context.comparison.final_rows, paired=paired)
                 scores |= add_prefix(f"{kind}_", common(model))
-        if work.comparison.has_other_systems:
-            scores |= work.gap_eval(work.comparison.final_rows)(model)
-        guesses = _guess(work.comparison, model)
+        if context.comparison.has_other_systems:
+            scores |= context.gap_eval(context.comparison.final_rows)(model)
+        guesses = _fill_gaps(context.comparison, model)
     cost = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "steps": summary["steps"],
@@ -250,29 +255,30 @@ def _train_and_measure(work: ComparisonRun, recipe: AnyRecipe, folder: RunFolder
         "minutes": summary["elapsed_seconds"] / 60,
     }
     scores |= objective_scores(summary["held_out"])
-    measured = {"rows": _common_rows(work.comparison), "figures": scores, "cost": cost}
-    return {**measured, **guesses} if guesses["sentences"] else measured
+    results = {"rows": _common_rows(context.comparison), "figures": scores, "cost": cost}
+    return {**results, **guesses} if guesses["sentences"] else results
 
 
-def _guess_anew(comparison: Comparison, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:
+def _fill_gaps_anew(comparison: Comparison, recipe: AnyRecipe, folder: RunFolder) -> dict[str, Any]:
     """Let a finished model fill the gaps of sentences that were changed after its run."""
     with compute_settings(recipe.training) as (device, _), torch.inference_mode():
-        return _guess(comparison, recipe.load(folder.path).to(device))
+        return _fill_gaps(comparison, recipe.load(folder.path).to(device))
 
 
-def _guess(comparison: Comparison, model: TrainableModel) -> dict[str, Any]:
-    """Return the comparison's sentences, and a model's proposals for their gaps, as JSON."""
+def _fill_gaps(comparison: Comparison, model: TrainableModel) -> dict[str, Any]:
+    """Return the comparison's sentences, and the likeliest tokens for their gaps, as JSON."""
     tokenizer = Corpus.open(comparison.settings.corpus).tokenizer()
     gaps = [read_sentence(tokenizer, sentence) for sentence in comparison.sentences]
-    guesses = guess_words(model, tokenizer, gaps)
+    guesses = fill_gaps(model, tokenizer, gaps)
     return {"sentences": list(comparison.sentences), "guesses": to_jsonable(guesses)}
 
 
-def add_prefix(prefix: str, figures: Mapping[str, float]) -> dict[str, float]:
-    return {f"{prefix}{name}": value for name, value in figures.items()}
+def add_prefix(prefix: str, metrics: Mapping[str, float]) -> dict[str, float]:
+    return {f"{prefix}{name}": value for name, value in metrics.items()}
 
 
 def _common_rows(comparison: Comparison) -> dict[str, int]:
+    """Return the number and length of the final eval rows, as `run.json` stores them."""
     return {"final_rows": comparison.final_rows, "max_length": comparison.max_length}
 
 
@@ -289,7 +295,7 @@ def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     return {name: held_out[f"held_out_{name}"] for name in chosen}
 
 
-def _points_of(folder: RunFolder) -> list[EvalPoint]:
+def _read_points(folder: RunFolder) -> list[EvalPoint]:
     """Read the evaluations after the first step from a run's journal."""
     tokens = 0
     points = []
@@ -302,13 +308,13 @@ def _points_of(folder: RunFolder) -> list[EvalPoint]:
 
 
 def _finetune_one(
-    work: ComparisonRun, recipe: AnyRecipe, seed: int, task: ComparedTask, name: str
+    context: ComparisonContext, recipe: AnyRecipe, seed: int, task: ComparedTask, name: str
 ) -> float:
     """Return the task's score, after finishing its fine-tuning if needed."""
-    settings = task.of_run(work.comparison.folder(recipe, seed), seed)
+    settings = task.settings_of_run(context.comparison.folder(recipe, seed), seed)
     run = SeriesRun(f"{name}: {task.name}", task.task, settings)
-    work.tell(f"{run.name}, scored already" if run.is_done else run.name)
-    score = float(RunSeries(work.callbacks, work.command).finish(run)["best_score"])
+    context.log(f"{run.name}, scored already" if run.is_done else run.name)
+    score = float(RunSeries(context.callbacks, context.command).finish(run)["best_score"])
     (settings.out / WEIGHTS).unlink(missing_ok=True)
     return score
 
@@ -324,21 +330,23 @@ def _check_earlier(comparison: Comparison, recipe: AnyRecipe, seed: int) -> None
         recipe.with_seed(seed).check_earlier(folder)
         _check_rows(folder, comparison)
     for task in comparison.tasks_of(recipe):
-        check_finetuned(task.of_run(folder.path, seed))
+        check_finetuned(task.settings_of_run(folder.path, seed))
 
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
     expected = _common_rows(comparison)
-    if (rows := folder.read_run().get(MEASURED, {}).get("rows", expected)) != expected:
+    results = folder.read_run().get(RESULTS_KEY, {})
+    rows = results.get("rows", expected)
+    if rows != expected:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
             f"tokens, but this comparison has {expected['final_rows']} rows of "
             f"{expected['max_length']} (the shortest max_length of all recipes). Choose another "
             f"{option('out')}."
         )
-    scores = folder.read_run().get(MEASURED, {}).get("figures", {})
+    scores = results.get("figures", {})
     has_gaps = "gap_accuracy" in scores
-    # Every model with this metric predicts gaps, too.
+    # A model with a masked-LM head predicts gaps, too, if the comparison asks for it.
     if "one_segment_loss" in scores and has_gaps != comparison.has_other_systems:
         raise ConfigError(
             f"{folder.run_path}: measured {'with' if has_gaps else 'without'} systems beside BERT, "

@@ -40,11 +40,11 @@ class SystemRecipe(Recipe[SystemJob]):
     def max_length(self) -> int:
         return self.job.model.max_length
 
-    def learns(self, task: str) -> bool:
+    def supports_task(self, task: str) -> bool:
         # 'bertsmith finetune classify' trains every system; none of them learns another task.
         return task == "classify"
 
-    def length_of(self, budget: ComparisonBudget) -> dict[str, Any]:
+    def training_length(self, budget: ComparisonBudget) -> dict[str, Any]:
         # Resolved for every budget, so that a wrong shape is an error before the first run.
         objective = self.with_training(steps=1, minutes=None)._resolve().objective
         length = budget.known_length()

@@ -4,7 +4,7 @@
 // page.js, which follows, has the data and the parts of the page.
 
 const HIDING = ["gpt2", "marian", "t5", "modernbert"]; // families whose heads cannot see every word
-const note = (text) => make("p", { className: "small soft" }, say(text));
+const note = (text) => make("p", { className: "small soft" }, translate(text));
 const INDEX = new Uint8Array(128); // the number of each character of the alphabet
 
 // The queries or keys of a head, [tokens * size], each spelled by two characters.
@@ -39,7 +39,7 @@ const largestOf = (values) => values.reduce((high, value) => Math.max(high, Math
 // Fills `box` and returns a function that shows the token with this number as the one that attends.
 function showNeurons(box) {
   if (!data.neurons) {
-    box.append(make("p", { className: "soft small", id: "neurons" }, say("Queries and keys of the heads are left out, as they would make the page larger than 3 MB. A shorter text has them (--max-length).")));
+    box.append(make("p", { className: "soft small", id: "neurons" }, translate("Queries and keys of the heads are left out, as they would make the page larger than 3 MB. A shorter text has them (--max-length).")));
     return () => {};
   }
   Array.from(data.alphabet).forEach((character, index) => { INDEX[character.charCodeAt(0)] = index; });
@@ -52,12 +52,12 @@ function showNeurons(box) {
   const redrawTable = redraws[redraws.length - 1];
   box.append(make(
     "div", { id: "neurons" },
-    make("h4", {}, say("Query and keys")),
-    make("p", { className: "small" }, say("The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.")),
+    make("h4", {}, translate("Query and keys")),
+    make("p", { className: "small" }, translate("The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.")),
     note(data.family === "t5" ? "A T5 adds a number for the distance to each score of a text to itself." : "The query is shown as the head uses it: divided by the square root of its size."),
     ...(HIDING.includes(data.family) ? [note("A word that the head cannot see has no attention, whatever its score.")] : []),
     ...(data.frames.length > 1 ? [note("This is the model at the end of the run.")] : []),
-    make("div", { className: "controls" }, make("label", {}, say("Word that attends"), select)),
+    make("div", { className: "controls" }, make("label", {}, translate("Word that attends"), select)),
     readout, grid, details,
   ));
 
@@ -86,11 +86,11 @@ function showNeurons(box) {
     const { token, query, lines, mostQuery, mostKey } = shown;
     const mostProduct = Math.max(...lines.map((line) => largestOf(line.products)));
     const title = (text) => make("b", {}, text);
-    grid.ariaLabel = `${say("Query and keys")}: ${token.label}`;
+    grid.ariaLabel = `${translate("Query and keys")}: ${token.label}`;
     grid.replaceChildren(
-      title(""), title(say("query")), title(""), title(""), title(""),
+      title(""), title(translate("query")), title(""), title(""), title(""),
       make("span", { dir: "auto", className: "name" }, token.label), strip(query, mostQuery), make("span"), make("span"), make("span"),
-      title(""), title(say("key")), title(say("products")), title(say("score")), title(say("attention")),
+      title(""), title(translate("key")), title(translate("products")), title(translate("score")), title(translate("attention")),
       ...lines.flatMap((line) => [
         make("span", { dir: "auto", className: "name" }, line.token.label),
         strip(line.key, mostKey), strip(line.products, mostProduct),
@@ -109,7 +109,7 @@ function showNeurons(box) {
     });
     Object.assign(at, { token: 0, dimension: -1 });
     grid.style.setProperty("--at", -1);
-    readout.textContent = say("Point at a bar, or use the arrow keys.");
+    readout.textContent = translate("Point at a bar, or use the arrow keys.");
     redrawTable();
   }
 
@@ -120,7 +120,7 @@ function showNeurons(box) {
     grid.style.setProperty("--at", (at.dimension + 0.5) / query.length);
     grid.querySelectorAll(".name").forEach((each, index) => each.classList.toggle("chosen", index === at.token + 1));
     const numbers = [query, key, products].map((values) => format(values[at.dimension]));
-    readout.textContent = say("Number {dimension}, {token}: {query} × {key} = {product}", { dimension: at.dimension + 1, token: quote(other.label), query: numbers[0], key: numbers[1], product: numbers[2] });
+    readout.textContent = translate("Number {dimension}, {token}: {query} × {key} = {product}", { dimension: at.dimension + 1, token: quote(other.label), query: numbers[0], key: numbers[1], product: numbers[2] });
   }
 
   grid.addEventListener("keydown", (event) => {
@@ -134,12 +134,12 @@ function showNeurons(box) {
 
   function fillTable() {
     const { token, query, lines } = shown;
-    const titles = ["", say("score"), say("attention"), ...Array.from(query, (_, index) => index + 1)];
+    const titles = ["", translate("score"), translate("attention"), ...Array.from(query, (_, index) => index + 1)];
     const row = (name, values, ...first) => [name, ...first, ...Array.from(values, number)];
     return table(titles, [
-      row(`${say("query")}: ${token.label}`, query, "", ""),
-      ...lines.map((line) => row(`${say("key")}: ${line.token.label}`, line.key, "", "")),
-      ...lines.map((line) => row(`${say("products")}: ${line.token.label}`, line.products, number(line.score), percent(line.weight))),
+      row(`${translate("query")}: ${token.label}`, query, "", ""),
+      ...lines.map((line) => row(`${translate("key")}: ${line.token.label}`, line.key, "", "")),
+      ...lines.map((line) => row(`${translate("products")}: ${line.token.label}`, line.products, number(line.score), percent(line.weight))),
     ]);
   }
 

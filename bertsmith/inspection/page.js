@@ -95,7 +95,7 @@ const SPACE = "\u00a0";
 const MAX_OPEN_HEADS = 24; // a longer table of statistics is closed at first
 const MIN_LINE_WEIGHT = 0.02; // lines of less weight are not drawn
 
-function say(text, values = {}) {
+function translate(text, values = {}) {
   const sentence = (isChinese && CHINESE[text]) || text;
   return sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
@@ -235,8 +235,8 @@ function table(titles, rows, className = "small") {
 
 // A table behind a picture, which is filled when it is opened.
 function behind(fill) {
-  const box = make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: say("As a table") });
-  const details = make("details", {}, make("summary", {}, say("As a table")), box);
+  const box = make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: translate("As a table") });
+  const details = make("details", {}, make("summary", {}, translate("As a table")), box);
   const redraw = () => { if (details.open) box.replaceChildren(fill()); };
   details.addEventListener("toggle", redraw);
   redraws.push(redraw);
@@ -262,17 +262,17 @@ function begin() {
   document.documentElement.lang = data.language;
   const amounts = { layers: amount(data.layers, "layer"), heads: amount(data.heads, "head"), tokens: amount(data.numAll, "token") };
   const about = sides.length > 1
-    ? say("{folder} is a model of the family {family}. Its source and target have {tokens}.", { ...data, ...amounts })
-    : say("{folder} is a model of the family {family}, with {layers} of {heads}. The text has {tokens}.", { ...data, ...amounts });
-  main.append(make("h1", {}, say("Inside the model")), make("p", { className: "soft" }, about));
+    ? translate("{folder} is a model of the family {family}. Its source and target have {tokens}.", { ...data, ...amounts })
+    : translate("{folder} is a model of the family {family}, with {layers} of {heads}. The text has {tokens}.", { ...data, ...amounts });
+  main.append(make("h1", {}, translate("Inside the model")), make("p", { className: "soft" }, about));
   if (data.numAll > numShown) {
-    main.append(make("p", { className: "wrong", id: "cut" }, say("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: numShown, all: data.numAll })));
+    main.append(make("p", { className: "wrong", id: "cut" }, translate("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: numShown, all: data.numAll })));
   }
   const merge = make("input", { type: "checkbox", id: "words", checked: state.words });
   merge.addEventListener("change", () => { state.words = merge.checked; redraw(); });
-  const controls = make("div", { className: "controls" }, make("label", {}, merge, say("Words instead of tokens")));
+  const controls = make("div", { className: "controls" }, make("label", {}, merge, translate("Words instead of tokens")));
   if (data.frames.length > 1) {
-    const name = () => (isLast() ? say("end of the run") : say("step {step}", data.frames[state.frame]));
+    const name = () => (isLast() ? translate("end of the run") : translate("step {step}", data.frames[state.frame]));
     const slider = make("input", { type: "range", id: "step", min: 0, max: data.frames.length - 1, value: state.frame });
     slider.value = state.frame;
     const output = make("output", { htmlFor: "step" }, name());
@@ -283,11 +283,11 @@ function begin() {
       redraw();
     });
     slider.setAttribute("aria-valuetext", name());
-    controls.append(make("label", {}, say("Training step"), slider, output));
+    controls.append(make("label", {}, translate("Training step"), slider, output));
   }
   main.append(controls);
   if (data.numSteps > data.frames.length - 1) {
-    main.append(make("p", { className: "soft small" }, say("The run has {count} checkpoints; the page shows {shown} of them.", { count: data.numSteps, shown: data.frames.length - 1 })));
+    main.append(make("p", { className: "soft small" }, translate("The run has {count} checkpoints; the page shows {shown} of them.", { count: data.numSteps, shown: data.frames.length - 1 })));
   }
 }
 
@@ -297,9 +297,9 @@ function begin() {
 const masks = [...new Set(data.frames.flatMap((frame) => frame.decisions).filter((each) => each.span).map((each) => each.span[1]))];
 
 const nameOf = (decision) => {
-  const label = ["no answer", "replaced"].includes(decision.label) ? say(decision.label) : decision.label;
+  const label = ["no answer", "replaced"].includes(decision.label) ? translate(decision.label) : decision.label;
   if (data.kind === "answers") return decision.text || label;
-  if (data.kind === "number") return say("Prediction");
+  if (data.kind === "number") return translate("Prediction");
   if (data.kind === "masks") return masks.length > 1 ? `${data.mask} ${masks.indexOf(decision.span[1]) + 1}: ${label}` : label;
   return decision.text ? `${decision.text} (${label})` : label;
 };
@@ -329,7 +329,7 @@ function marked(decisions) {
     let reached = 0;
     for (const { span: [, start, end], label, color } of spans.filter((each) => each.span[0] === part).sort((a, b) => a.span[1] - b.span[1])) {
       if (start < reached) continue;
-      const name = isTop ? [] : [make("small", { dir: "auto" }, label === "replaced" ? say(label) : label)];
+      const name = isTop ? [] : [make("small", { dir: "auto" }, label === "replaced" ? translate(label) : label)];
       nodes.push(text.slice(reached, start).join(""), make("mark", { className: `c${color % 8}` }, text.slice(start, end).join(""), ...name));
       reached = end;
     }
@@ -340,7 +340,7 @@ function marked(decisions) {
 function showPrediction() {
   const place = make("div", { className: "columns" });
   const text = make("div");
-  const box = section(say("Prediction"), text, place);
+  const box = section(translate("Prediction"), text, place);
   box.id = "prediction";
   redraws.push(() => {
     const { decisions } = data.frames[state.frame];
@@ -349,12 +349,12 @@ function showPrediction() {
       let nothing = "This model predicts nothing by itself: it gives vectors of texts.";
       if (data.kind === "masks") nothing = "Write {mask} in place of a word, and this page shows the words that the model puts there.";
       else if (data.kind !== "none") nothing = "The model labels nothing in this text.";
-      place.replaceChildren(make("p", {}, say(nothing, data)));
-    } else place.replaceChildren(bars(decisions, say("The model")));
+      place.replaceChildren(make("p", {}, translate(nothing, data)));
+    } else place.replaceChildren(bars(decisions, translate("The model")));
     if (data.without && isLast()) {
-      const caption = say("Without head {heads}", { heads: data.without.heads.join(", ") });
+      const caption = translate("Without head {heads}", { heads: data.without.heads.join(", ") });
       const other = data.without.decisions;
-      place.append(make("div", { id: "without" }, other.length ? bars(other, caption) : make("p", {}, `${caption}: ${say("The model labels nothing in this text.")}`)));
+      place.append(make("div", { id: "without" }, other.length ? bars(other, caption) : make("p", {}, `${caption}: ${translate("The model labels nothing in this text.")}`)));
     }
   });
 }
@@ -378,14 +378,14 @@ function showSaliency() {
   const values = () => allUnits().map((unit) => unit.indices.reduce((total, index) => total + data.saliency[state.decision].values[unit.first + index], 0));
   const rows = () => allUnits().map((unit, index) => [unit, values()[index]]).filter(([unit]) => unit.part >= 0);
   const box = section(
-    say("The words that count"),
-    make("div", { className: "controls" }, make("label", {}, say("Decision"), select)),
-    make("p", { className: "small" }, say("A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more.")),
-    make("p", { className: "small soft" }, say(method(), data)),
+    translate("The words that count"),
+    make("div", { className: "controls" }, make("label", {}, translate("Decision"), select)),
+    make("p", { className: "small" }, translate("A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more.")),
+    make("p", { className: "small soft" }, translate(method(), data)),
     texts, sum,
-    ...(decisions.length > explained.length && data.kind !== "choices" ? [make("p", { className: "soft small" }, say("Only the first decisions are explained, so that the page is made quickly."))] : []),
-    ...(data.frames.length > 1 ? [make("p", { className: "soft small" }, say("This is the prediction at the end of the run."))] : []),
-    behind(() => table([say(state.words ? "word" : "token"), "logit"], rows().map(([unit, value]) => [unit.label, format(value)]))),
+    ...(decisions.length > explained.length && data.kind !== "choices" ? [make("p", { className: "soft small" }, translate("Only the first decisions are explained, so that the page is made quickly."))] : []),
+    ...(data.frames.length > 1 ? [make("p", { className: "soft small" }, translate("This is the prediction at the end of the run."))] : []),
+    behind(() => table([translate(state.words ? "word" : "token"), "logit"], rows().map(([unit, value]) => [unit.label, format(value)]))),
   );
   box.id = "saliency";
   redraws.push(() => {
@@ -397,14 +397,14 @@ function showSaliency() {
       return make("span", { className: `unit ${sign}`, title: format(value), style: `--strength: ${Math.abs(value) / largest}` }, text);
     })));
     const { logit, baseline, error } = data.saliency[state.decision];
-    sum.textContent = say(data.isLinear ? "The logit is {logit}; without a word it is {baseline}. The numbers of all tokens, special ones included, add up to the difference." : "The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.", { logit: number(logit), baseline: number(baseline), error: percent(Math.max(error, 0.001)) });
+    sum.textContent = translate(data.isLinear ? "The logit is {logit}; without a word it is {baseline}. The numbers of all tokens, special ones included, add up to the difference." : "The logit is {logit}; with every word hidden it is {baseline}. The numbers of the words add up to the difference within {error}.", { logit: number(logit), baseline: number(baseline), error: percent(Math.max(error, 0.001)) });
   });
 }
 
 // ---- Attention ----------------------------------------------------------------------------------
 
 function showAttention() {
-  const grid = make("div", { className: "grid-of-heads", role: "radiogroup", ariaLabel: say("Heads of all layers") });
+  const grid = make("div", { className: "grid-of-heads", role: "radiogroup", ariaLabel: translate("Heads of all layers") });
   let buttons = [];
   function fillGrid() {
     const { layers, heads } = block();
@@ -414,7 +414,7 @@ function showAttention() {
     for (let layer = 0; layer < layers; layer += 1) {
       grid.append(make("span", { ariaHidden: "true" }, layer + 1));
       for (let head = 0; head < heads; head += 1) {
-        const button = make("button", { type: "button", role: "radio", ariaLabel: say("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 }) }, make("canvas", { ariaHidden: "true" }));
+        const button = make("button", { type: "button", role: "radio", ariaLabel: translate("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 }) }, make("canvas", { ariaHidden: "true" }));
         button.addEventListener("click", () => choose(layer, head));
         buttons.push(button);
         grid.append(button);
@@ -422,7 +422,7 @@ function showAttention() {
     }
   }
   fillGrid();
-  const part = make("select", { id: "block" }, ...data.blocks.map(({ name }, index) => make("option", { value: index }, say(name))));
+  const part = make("select", { id: "block" }, ...data.blocks.map(({ name }, index) => make("option", { value: index }, translate(name))));
   part.value = state.block;
   part.addEventListener("change", () => {
     state.block = Number(part.value);
@@ -431,7 +431,7 @@ function showAttention() {
     for (const each of onBlock) each();
     redraw();
   });
-  const parts = data.blocks.length > 1 ? [make("div", { className: "controls" }, make("label", {}, say("Who attends to what"), part))] : [];
+  const parts = data.blocks.length > 1 ? [make("div", { className: "controls" }, make("label", {}, translate("Who attends to what"), part))] : [];
   grid.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];
     if (!step) return;
@@ -447,10 +447,10 @@ function showAttention() {
   const lines = make("div", { className: "lines", tabIndex: 0, role: "group" });
   const detail = make("div", {}, title, make("div", { className: "columns" },
     make("div", {}, make("div", { className: "wide" }, canvas), readout),
-    make("div", {}, make("p", { className: "small" }, say("Point at a word on the left to see what it attends to, or on the right to see what attends to it. The numbers are rounded for this page.")), lines)));
+    make("div", {}, make("p", { className: "small" }, translate("Point at a word on the left to see what it attends to, or on the right to see what attends to it. The numbers are rounded for this page.")), lines)));
   const box = section(
-    say("Attention"),
-    make("p", {}, say("Each small square is a head. A row is a token, and the cells that stand out are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.")),
+    translate("Attention"),
+    make("p", {}, translate("Each small square is a head. A row is a token, and the cells that stand out are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.")),
     ...parts, grid, detail,
   );
   box.id = "attention";
@@ -474,12 +474,12 @@ function showAttention() {
 
   function drawLarge() {
     weights = weightsOf(state.layer, state.head);
-    const name = say("Layer {layer}, head {head}", { layer: state.layer + 1, head: state.head + 1 });
+    const name = translate("Layer {layer}, head {head}", { layer: state.layer + 1, head: state.head + 1 });
     title.textContent = name;
     canvas.ariaLabel = name;
     lines.ariaLabel = name;
     Object.assign(cell, { row: -1, column: -1 });
-    readout.textContent = say("Point at a cell, or use the arrow keys.");
+    readout.textContent = translate("Point at a cell, or use the arrow keys.");
     drawMatrix();
     drawLines();
   }
@@ -548,7 +548,7 @@ function showAttention() {
     const [from, to] = [unitsOf(block().rows), unitsOf(block().columns)];
     if (row === cell.row && column === cell.column) return;
     Object.assign(cell, { row, column });
-    readout.textContent = say("{from} attends to {to}: {share}", { from: quote(from[row].label), to: quote(to[column].label), share: percent(weights[row * to.length + column]) });
+    readout.textContent = translate("{from} attends to {to}: {share}", { from: quote(from[row].label), to: quote(to[column].label), share: percent(weights[row * to.length + column]) });
     drawMatrix();
   }
 
@@ -602,7 +602,7 @@ function showAttention() {
     }
     let held = null;
     [["from", left, from], ["to", right, to]].forEach(([side, buttonsOfSide, units]) => buttonsOfSide.forEach((button, index) => {
-      button.setAttribute("aria-label", `${say(side)} ${units[index].label}`);
+      button.setAttribute("aria-label", `${translate(side)} ${units[index].label}`);
       button.addEventListener("pointerenter", () => { if (!held) show(side, index); });
       button.addEventListener("focus", () => show(side, index));
       button.addEventListener("click", () => {
@@ -618,7 +618,7 @@ function showAttention() {
 
   box.append(behind(() => {
     const [from, to] = [unitsOf(block().rows), unitsOf(block().columns)];
-    return table([say(state.words ? "word" : "token"), say("attends most to")], from.map((unit, row) => {
+    return table([translate(state.words ? "word" : "token"), translate("attends most to")], from.map((unit, row) => {
       const ranked = to.map((other, column) => [weights[row * to.length + column], other.label]).sort((a, b) => b[0] - a[0]);
       return [unit.label, ranked.slice(0, 3).map(([weight, label]) => `${label} ${percent(weight)}`).join(", ")];
     }));
@@ -653,18 +653,18 @@ const quote = (label) => `“${label}”`;
 function showLens() {
   const { lens } = data;
   if (!lens) return;
-  const box = make("div", { className: "scroll lens", tabIndex: 0, role: "region", ariaLabel: say("What each layer would predict") });
+  const box = make("div", { className: "scroll lens", tabIndex: 0, role: "region", ariaLabel: translate("What each layer would predict") });
   section(
-    say("What each layer would predict"),
-    make("p", {}, say("The head of the model reads the vectors of every layer as if it were the last (logit lens). Layer 0 is the embedding.")), box,
+    translate("What each layer would predict"),
+    make("p", {}, translate("The head of the model reads the vectors of every layer as if it were the last (logit lens). Layer 0 is the embedding.")), box,
   ).id = "lens";
   redraws.push(() => {
     if (lens.decisions) {
-      const rows = lens.decisions.map((layer, index) => [say("layer {layer}", { layer: index }), layer.map(([label, value]) => [label && (["no answer"].includes(label) ? say(label) : label), data.kind === "choices" ? number(value) : shownValue(value)].filter(Boolean).join(" ")).join(" · ")]);
-      box.replaceChildren(table([say("layer"), say("prediction")], rows));
+      const rows = lens.decisions.map((layer, index) => [translate("layer {layer}", { layer: index }), layer.map(([label, value]) => [label && (["no answer"].includes(label) ? translate(label) : label), data.kind === "choices" ? number(value) : shownValue(value)].filter(Boolean).join(" ")).join(" · ")]);
+      box.replaceChildren(table([translate("layer"), translate("prediction")], rows));
       return;
     }
-    const titles = [say(state.words ? "word" : "token"), ...lens.tokens.map((_, layer) => say("layer {layer}", { layer }))];
+    const titles = [translate(state.words ? "word" : "token"), ...lens.tokens.map((_, layer) => translate("layer {layer}", { layer }))];
     const head = make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
     const rows = unitsOf(sides.length - 1).map((unit) => make("tr", {}, make("th", { scope: "row", dir: "auto" }, unit.label), ...lens.tokens.map((layer) => {
       const guesses = unit.indices.map((index) => layer[index]).find(Boolean);
@@ -682,26 +682,26 @@ function showLens() {
 function showStatistics() {
   if (!data.statistics) return;
   const { names, source, numTexts, numTokens, means } = data.statistics;
-  const box = make("div", { className: "scroll statistics", tabIndex: 0, role: "region", ariaLabel: say("Where the heads look") });
+  const box = make("div", { className: "scroll statistics", tabIndex: 0, role: "region", ariaLabel: translate("Where the heads look") });
   const about = source
-    ? say("Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.", { texts: amount(numTexts, "text"), source, tokens: amount(numTokens, "token") })
-    : say("Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.", { tokens: amount(numTokens, "token") });
+    ? translate("Over {texts} of {source}, {tokens}. Choose a column of the table to sort by it.", { texts: amount(numTexts, "text"), source, tokens: amount(numTokens, "token") })
+    : translate("Over this text, {tokens}. A file of texts says more (--data). Choose a column of the table to sort by it.", { tokens: amount(numTokens, "token") });
   const isLong = means.length > MAX_OPEN_HEADS;
   const shown = (value, column) => (["entropy", "distance"].includes(names[column]) ? value.toFixed(2) : percent(value));
-  const nameOfHead = (index) => say("Layer {layer}, head {head}", { layer: Math.floor(index / data.heads) + 1, head: (index % data.heads) + 1 });
+  const nameOfHead = (index) => translate("Layer {layer}, head {head}", { layer: Math.floor(index / data.heads) + 1, head: (index % data.heads) + 1 });
   const isChosen = (index) => index === state.layer * data.heads + state.head;
-  const select = make("select", { id: "statistic" }, ...names.map((name, column) => make("option", { value: column }, say(name))));
+  const select = make("select", { id: "statistic" }, ...names.map((name, column) => make("option", { value: column }, translate(name))));
   select.value = names.indexOf("previous"); // the entropies of most heads are alike
   select.addEventListener("change", drawPicture);
   const grid = make("div", { className: "grid-of-heads shades", role: "img", tabIndex: 0, style: `--heads: ${data.heads}` });
   const legend = make("p", { className: "small" });
   const readout = make("p", { className: "readout", ariaLive: "polite" });
   section(
-    say("Where the heads look"),
+    translate("Where the heads look"),
     make("p", {}, about),
-    make("p", { className: "small soft" }, say("Entropy is in bits: 3 bits are as wide as 8 tokens looked at alike. Previous, next, first and separator are the shares of attention that these tokens get. Distance is the mean number of tokens to what a head looks at.")),
-    make("div", { className: "controls" }, make("label", {}, say("Statistic"), select)), legend, grid, readout,
-    make("details", { open: !isLong }, make("summary", {}, say("As a table")), box),
+    make("p", { className: "small soft" }, translate("Entropy is in bits: 3 bits are as wide as 8 tokens looked at alike. Previous, next, first and separator are the shares of attention that these tokens get. Distance is the mean number of tokens to what a head looks at.")),
+    make("div", { className: "controls" }, make("label", {}, translate("Statistic"), select)), legend, grid, readout,
+    make("details", { open: !isLong }, make("summary", {}, translate("As a table")), box),
   ).id = "statistics";
   let squares = [];
   let pointedHead = -1;
@@ -709,8 +709,8 @@ function showStatistics() {
     const column = Number(select.value);
     const most = Math.max(...means.map((each) => each[column]), 1e-9);
     const hidden = { ariaHidden: "true" };
-    legend.textContent = say("Each square is a head; the one that stands out most has {most}. Point at one, or use the arrow keys, to read its number.", { most: shown(most, column) });
-    grid.ariaLabel = `${say("Where the heads look")}: ${say(names[column])}`;
+    legend.textContent = translate("Each square is a head; the one that stands out most has {most}. Point at one, or use the arrow keys, to read its number.", { most: shown(most, column) });
+    grid.ariaLabel = `${translate("Where the heads look")}: ${translate(names[column])}`;
     readout.textContent = SPACE;
     pointedHead = -1;
     squares = means.map((each, index) => {
@@ -742,7 +742,7 @@ function showStatistics() {
     const order = means.map((_, index) => index);
     if (state.sort !== null) order.sort((a, b) => means[b][state.sort] - means[a][state.sort]);
     const titles = names.map((name, column) => {
-      const button = make("button", { type: "button" }, say(name));
+      const button = make("button", { type: "button" }, translate(name));
       button.addEventListener("click", () => {
         state.sort = state.sort === column ? null : column;
         draw();
@@ -753,7 +753,7 @@ function showStatistics() {
     const rows = order.map((index) => {
       return make("tr", { className: isChosen(index) ? "chosen" : "" }, make("th", { scope: "row" }, nameOfHead(index)), ...means[index].map((value, column) => make("td", { className: "number" }, shown(value, column))));
     });
-    box.replaceChildren(make("table", { className: "small" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("head")), ...titles)), make("tbody", {}, ...rows)));
+    box.replaceChildren(make("table", { className: "small" }, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, translate("head")), ...titles)), make("tbody", {}, ...rows)));
   }
   redraws.push(draw);
   onChoice.push(draw);
@@ -777,7 +777,7 @@ function showMap() {
     const room = (axis ? height : width) - 2 * edge;
     return values.map((value) => edge + (high > low ? ((value - low) / (high - low)) * room : room / 2));
   });
-  const readout = make("p", { className: "readout", ariaLive: "polite" }, say("Point at a mark, or use the arrow keys, to read its text."));
+  const readout = make("p", { className: "readout", ariaLive: "polite" }, translate("Point at a mark, or use the arrow keys, to read its text."));
   const titleOf = (index) => (labels.length ? `${names[labels[index]]}: ${texts[index]}` : texts[index]);
   const kind = (index) => (labels.length ? labels[index] : 0);
   const marks = points.map((_, index) => {
@@ -786,7 +786,7 @@ function showMap() {
     shape.addEventListener("pointerdown", () => point(index));
     return shape;
   });
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": say("Map of the texts"), class: "map", tabindex: 0 }, ...marks);
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": translate("Map of the texts"), class: "map", tabindex: 0 }, ...marks);
   let pointed = -1;
   function point(index) {
     if (pointed >= 0) marks[pointed].classList.remove("pointed");
@@ -806,11 +806,11 @@ function showMap() {
   const legend = make("ul", { className: "legend" }, ...names.map((name, index) => make("li", {}, drawn("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, drawn("path", { d: SHAPES[index % SHAPES.length], class: `c${COLORS[index % COLORS.length]}` })), ` ${name}`)));
   const [first, second] = explained.map(percent);
   section(
-    say("Map of the texts"),
-    make("p", {}, say("Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).", { source: data.statistics.source, first, second })),
-    ...(names.length ? [make("p", {}, say(data.map.arePredicted ? "Colors and shapes are the labels that the model predicts." : "Colors and shapes are the labels of the file.")), legend] : []),
+    translate("Map of the texts"),
+    make("p", {}, translate("Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).", { source: data.statistics.source, first, second })),
+    ...(names.length ? [make("p", {}, translate(data.map.arePredicted ? "Colors and shapes are the labels that the model predicts." : "Colors and shapes are the labels of the file.")), legend] : []),
     picture, readout,
-    behind(() => table([say("text"), ...(names.length ? [say("label")] : []), "x", "y"], points.map(([x, y], index) => [texts[index], ...(names.length ? [names[labels[index]]] : []), number(x), number(y)]))),
+    behind(() => table([translate("text"), ...(names.length ? [translate("label")] : []), "x", "y"], points.map(([x, y], index) => [texts[index], ...(names.length ? [names[labels[index]]] : []), number(x), number(y)]))),
   ).id = "map";
 }
 

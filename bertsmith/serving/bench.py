@@ -1,10 +1,10 @@
 """Measure how much load a server can take: its highest rate, and its latency at parts of that rate.
 
 First, more and more callers send requests, and each waits for an answer before it sends the next.
-This shows how many requests a second the server answers at most. Then requests come at random
-times. If the server does not keep up with 90 % of the highest rate, the rate that it reaches
-replaces the highest one. At 50 % and 80 % of it, latency is measured. At 200 % it is seen whether
-the server refuses the requests that it cannot answer.
+This shows the saturation: how many requests a second the server answers at most. Then requests come
+at random times, first at 90 % of this rate. If the server does not keep up with them, the rate at
+which it answers them is the saturation instead. At 50 % and 80 % of the saturation, latency is
+measured. A load of 200 % shows whether the server refuses the requests that it cannot answer.
 """
 
 import json
@@ -16,7 +16,7 @@ from bertsmith.data.text_files import iter_lines
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.serving.built_in_texts import built_in_texts
 from bertsmith.serving.http_client import HttpClient, split_url
-from bertsmith.serving.load import (
+from bertsmith.serving.load_generator import (
     BROKEN,
     OK,
     UNANSWERED,
@@ -34,12 +34,13 @@ refuses requests before this client runs out of connections."""
 SPARE_FILES = 64
 MAX_CALLERS = 256
 MIN_RATE_GAIN = 1.03
+"""Factor by which twice as many callers must raise the rate, or the doubling counts as flat."""
 MAX_FLAT_STEPS = 2
-"""The search for the highest rate doubles the number of callers. It ends after this many doublings
-in a row that raised the rate by less than the factor `MIN_RATE_GAIN`."""
+"""Number of flat doublings in a row after which the search for the highest rate ends."""
 KEEPS_UP_SHARE = 0.97
 """A server keeps up with a load if it answers at least this share of the requests a second."""
 CHECKED_SHARE = 0.9
+"""Share of the highest rate of waiting callers at which the server must keep up."""
 TEXT_FIELDS = {"/embeddings": "input", "/v1/embeddings": "input"}
 """Name of the text in the body of a request, by path; for other paths "inputs", the name in
 text-embeddings-inference."""

@@ -1,4 +1,4 @@
-"""One request of HTTP: its body, its model, and the way to an answer."""
+"""`Call`: one HTTP request, with its body, its model and its answer."""
 
 import asyncio
 import time
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
-from bertsmith.serving.beside_loop import run_beside_loop
 from bertsmith.serving.characters import count_characters
 from bertsmith.serving.client_text import clip_text
-from bertsmith.serving.heads import NEEDED, wrong_head
+from bertsmith.serving.heads import REQUIRED_MODELS, wrong_head
 from bertsmith.serving.json_body import parse
-from bertsmith.serving.messages import Answers, Kind, ModelInfo
+from bertsmith.serving.messages import Answers, ModelInfo, ResultKind
 from bertsmith.serving.problems import Problem, invalid, too_many_texts
 from bertsmith.serving.service import Service
 from bertsmith.serving.text_field import TextField
+from bertsmith.serving.worker_thread import run_in_worker_thread
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
@@ -106,7 +106,7 @@ class Call:
         """
         return parse(await self.read(), kind)
 
-    def need(self, kind: Kind, route: str) -> ModelInfo:
+    def require(self, kind: ResultKind, route: str) -> ModelInfo:
         """Return the model, after a check that it has results of this kind.
 
         Raises:
@@ -116,32 +116,31 @@ class Call:
         self.check_kind(model, kind, route)
         return model
 
-    def check_kind(self, model: ModelInfo, kind: Kind, route: str) -> None:
+    def check_kind(self, model: ModelInfo, kind: ResultKind, route: str) -> None:
         """Check that a model has results of this kind.
 
         Raises:
             Problem: 424 if its head does not give them.
         """
         if kind not in model.kinds:
-            raise self.wrong_head(model, route, NEEDED[kind])
+            raise self.wrong_head(model, route, REQUIRED_MODELS[kind])
 
     def wrong_head(self, model: ModelInfo, route: str, needed: str) -> Problem:
         """Build the problem of a route that the model's head cannot answer."""
         has_short_paths = model.name == next(iter(self.service.models))
         return wrong_head(model, route, needed, has_short_paths=has_short_paths)
 
-    def named_model(self, name: str | None) -> ModelInfo:
-        """Return the model that a body asks for vectors.
+    def model_for_vectors(self, name: str | None) -> ModelInfo:
+        """Return the model that a body names; without a name, the first one that gives vectors.
 
         If the server has one model, any name means this one: clients of OpenAI must give a name,
-        and it is often that of a model of OpenAI. Without a name, it is the first model that gives
-        vectors.
+        and it is often that of a model of OpenAI.
 
         Raises:
             Problem: 404 if there are several models, and none of this name.
         """
         models = self.service.models
-        # Before that, the models' kinds of results are not known yet.
+        # Before the service is ready, the kinds of results of its models are not known.
         if name is None and self.service.is_ready:
             name = next((key for key, one in models.items() if "vectors" in one.kinds), None)
         return self.model if len(models) == 1 else self.service.model(name)
@@ -149,7 +148,7 @@ class Call:
     async def compute(
         self,
         model: ModelInfo,
-        kind: Kind,
+        kind: ResultKind,
         records: Sequence[Mapping[str, Any]],
         *,
         options: Mapping[str, Any] | None = None,
@@ -175,7 +174,7 @@ class Call:
         self.service.metrics.observe_times(name, self.answers, time.perf_counter() - started_at)
         return self.answers
 
-    async def work_on_texts(
+    async def run_on_texts(
         self, function: Callable[..., Result], texts: Sequence[Any], *args: Any, field: str
     ) -> Result:
         """Call a function with texts, or with lists of ids, in the worker thread of this process.
@@ -184,16 +183,16 @@ class Call:
         that the engine computes.
 
         Raises:
-            Problem: 413 if there are too many, or 429 if there are too few places now.
+            Problem: 413 if there are too many, or 429 if the server holds too many others now.
         """
         if len(texts) > self.service.limits.max_texts:
             raise too_many_texts(len(texts), self.service.limits.max_texts, field)
         num_characters = sum(map(len, texts))
-        self.service.places.take(len(texts), num_characters)
+        self.service.admission.admit(len(texts), num_characters)
         try:
-            return await run_beside_loop(function, texts, *args)
+            return await run_in_worker_thread(function, texts, *args)
         finally:
-            self.service.places.give_back(len(texts), num_characters)
+            self.service.admission.release(len(texts), num_characters)
 
     def headers(self) -> dict[str, str]:
         """Return headers with the times of the request, named as in text-embeddings-inference."""
@@ -252,18 +251,18 @@ ProblemFormat = Callable[[Problem], Any]
 
 
 def endpoint(
-    service: Service, handler: Handler, *, method: str, problem_format: ProblemFormat
+    service: Service, handler: Handler, *, metric_label: str, problem_format: ProblemFormat
 ) -> Callable[[Request], Awaitable[Response]]:
     """Build an endpoint of Starlette from a handler.
 
     Args:
-        method: name of the route in the metrics.
+        metric_label: name of the route in the metrics.
         problem_format: makes the body of an error, which differs between contracts.
     """
 
     async def respond(request: Request) -> Response:
         call = Call(service, request)
-        service.metrics.count_request(method)
+        service.metrics.count_request(metric_label)
         try:
             response = await handler(call)
         except Problem as problem:
@@ -275,7 +274,7 @@ def endpoint(
         except Exception:
             service.metrics.count_failure("fault")
             raise
-        service.metrics.count_success(method, time.perf_counter() - call.started_at)
+        service.metrics.count_success(metric_label, time.perf_counter() - call.started_at)
         response.headers.update(call.headers())
         return response
 

@@ -17,6 +17,6 @@ def count_characters(records: Sequence[Mapping[str, Any]]) -> int:
     )
 
 
-def likely_tokens(num_characters: int, most: int) -> int:
-    """Guess the number of tokens of texts that are not encoded yet, `most` at most."""
-    return min(num_characters // CHARACTERS_PER_TOKEN, most)
+def estimate_tokens(num_characters: int, max_tokens: int) -> int:
+    """Estimate the number of tokens of texts that are not encoded yet, `max_tokens` at most."""
+    return min(num_characters // CHARACTERS_PER_TOKEN, max_tokens)

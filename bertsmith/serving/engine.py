@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -17,23 +17,23 @@ from typing import Any, Protocol
 import numpy as np
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.serving.characters import likely_tokens
+from bertsmith.serving.characters import estimate_tokens
 from bertsmith.serving.free_memory import FreeMemory
 from bertsmith.serving.messages import (
     Answers,
     Cancel,
     Cancelled,
     ComputedBatch,
+    ComputeRequest,
     Message,
+    QueueState,
     Refusal,
     Stop,
-    Waiting,
-    Work,
 )
 from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.request_queue import RequestQueue
 from bertsmith.serving.served_model import Definition, ServedModel
-from bertsmith.serving.text_encoding import RefusedWork, TextEncoding
+from bertsmith.serving.text_encoding import RefusedRequest, TextEncoding
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.texts import TextTask
@@ -42,7 +42,7 @@ SLICE_CHARACTERS = 65_536
 """Number of characters that are encoded between two batches: enough for several batches, and a
 small part of a second."""
 CHARACTERS_LIKE_TOKEN = 20
-"""Number of encoded characters that leave as many holes in memory as one computed token."""
+"""Number of encoded characters that fragment the memory as much as one computed token."""
 
 
 class Sender(Protocol):
@@ -52,10 +52,10 @@ class Sender(Protocol):
 
 
 @dataclass
-class _Request:
+class _EncodedRequest:
     """A request whose texts are encoded, and the results so far."""
 
-    work: Work
+    id: int
     model: ServedModel
     definition: Definition
     examples: Sequence[Any]
@@ -76,12 +76,12 @@ class NotFinite:
 class Engine:
     """The loop that computes the requests of several models.
 
-    Each `Work` gets `Answers` or a `Refusal`, or `Cancelled` if a `Cancel` came before them.
+    Each `ComputeRequest` gets `Answers` or a `Refusal`, or `Cancelled` if a `Cancel` came before.
 
     Args:
         models: by name.
         sender: sends these messages to the HTTP process, a `ComputedBatch` for each batch, and
-            `Waiting` after each batch and each `Cancel`.
+            `QueueState` after each batch and each `Cancel`.
         max_batch_tokens: largest number of tokens that are computed together; a longer text is
             computed alone.
         max_text_tokens: largest number of tokens of one text, over all its windows.
@@ -103,8 +103,8 @@ class Engine:
         self.speed = RecentSpeed()
         self._encodings: dict[int, TextEncoding] = {}
         """Requests that are not encoded yet, in the order of their turns."""
-        self._requests: dict[int, _Request] = {}
-        self._last_number = 0
+        self._requests: dict[int, _EncodedRequest] = {}
+        self._last_request_id = 0
         self._busy_since = time.perf_counter()
         """The end of the last batch, or the time at which a request found the engine idle."""
         self._memory = FreeMemory(max_batch_tokens)
@@ -114,13 +114,13 @@ class Engine:
         return not (self._encodings or self.queue)
 
     def warm_up(self) -> None:
-        """Compute random texts with each model; the first requests find its speed known."""
+        """Compute random texts with each model, so that its speed is known to the first request."""
         for model in self.models.values():
             self.speed.add(*model.warm_up(self.max_batch_tokens))
 
     def run(self, inbox: "SimpleQueue[Message]") -> None:
         """Compute what arrives in `inbox`, until a `Stop` has arrived and nothing is left."""
-        self._tell_waiting()
+        self._send_queue_state()
         is_stopping = False
         while not (is_stopping and self.is_idle):
             # All messages are read before a text is encoded: the next one may be a Cancel.
@@ -129,20 +129,20 @@ class Engine:
                 if isinstance(message, Stop):
                     is_stopping = True
                 elif isinstance(message, Cancel):
-                    self.cancel(message.number)
-                elif isinstance(message, Work):
+                    self.cancel(message.request_id)
+                elif isinstance(message, ComputeRequest):
                     self.accept(message)
             self.encode_some()
             self.compute_batch()
-            self._memory.give_back(is_idle=self.is_idle)  # the answers are on their way
+            self._memory.give_back(is_idle=self.is_idle)  # after the answers were sent
 
-    def accept(self, work: Work) -> None:
+    def accept(self, request: ComputeRequest) -> None:
         """Let the texts of a request wait for their turn to be encoded."""
         if self.is_idle:
             self._busy_since = time.perf_counter()
-        self._last_number = work.number
-        self._encodings[work.number] = TextEncoding(
-            work, self.models[work.model], self.max_text_tokens
+        self._last_request_id = request.request_id
+        self._encodings[request.request_id] = TextEncoding(
+            request, self.models[request.model], self.max_text_tokens
         )
 
     def encode_some(self) -> None:
@@ -152,27 +152,28 @@ class Engine:
         """
         room = SLICE_CHARACTERS
         while room > 0 and self._encodings:
-            number, encoding = next(iter(self._encodings.items()))
-            del self._encodings[number]
+            request_id, encoding = next(iter(self._encodings.items()))
+            del self._encodings[request_id]
             try:
                 room -= encoding.choose_slice(room)
                 encoding.encode_slice()
                 if encoding.is_complete:
                     self._enqueue(encoding)
                 else:
-                    self._encodings[number] = encoding  # behind those that wait for their turn
-            except RefusedWork as refused:
+                    self._encodings[request_id] = encoding  # behind those that wait for their turn
+            except RefusedRequest as refused:
                 self.sender.send(refused.refusal)
             except Exception as error:
-                self.sender.send(_fault(number, error))
+                self.sender.send(_fault(request_id, error))
         self._memory.add((SLICE_CHARACTERS - room) // CHARACTERS_LIKE_TOKEN)
 
     def _enqueue(self, encoding: TextEncoding) -> None:
-        work, definition = encoding.work, encoding.definition
+        request = encoding.request
+        definition = encoding.definition
         assert definition is not None
         encoded = encoding.joined()
-        self._requests[work.number] = _Request(
-            work,
+        self._requests[request.request_id] = _EncodedRequest(
+            request.request_id,
             encoding.model,
             definition,
             encoding.examples,
@@ -180,66 +181,67 @@ class Engine:
             encoding.seconds,
             time.perf_counter(),
         )
-        self.queue.add(work.number, (work.model, work.kind, work.options), encoded.lengths)
+        key = (request.model, request.kind, request.options)
+        self.queue.add(request.request_id, key, encoded.lengths)
 
-    def cancel(self, number: int) -> None:
+    def cancel(self, request_id: int) -> None:
         """Forget a request, and confirm it unless the request has been answered already."""
-        is_encoding = self._encodings.pop(number, None) is not None
-        self.queue.cancel(number)
-        if self._requests.pop(number, None) is not None or is_encoding:
-            self.sender.send(Cancelled(number))
-        self._tell_waiting()
+        is_encoding = self._encodings.pop(request_id, None) is not None
+        self.queue.cancel(request_id)
+        if self._requests.pop(request_id, None) is not None or is_encoding:
+            self.sender.send(Cancelled(request_id))
+        self._send_queue_state()
 
     def compute_batch(self) -> None:
         """Compute the next batch, if there is one, and answer the requests that are complete."""
         taken: dict[int, list[int]] = defaultdict(list)
-        for number, index in self.queue.take(self.max_batch_tokens):
-            taken[number].append(index)
+        for request_id, index in self.queue.take(self.max_batch_tokens):
+            taken[request_id].append(index)
         if not taken:
             return
         self._compute(taken)
-        for number in taken:
-            request = self._requests.get(number)
+        for request_id in taken:
+            request = self._requests.get(request_id)
             if request is not None and len(request.results) == len(request.examples):
-                del self._requests[number]
+                del self._requests[request_id]
                 self.sender.send(_answers(request))
-        self._tell_waiting()
+        self._send_queue_state()
 
-    def _tell_waiting(self) -> None:
+    def _send_queue_state(self) -> None:
         """Send the number of tokens that are computed before a new request, and the speed."""
-        # Under overload more texts arrive than are encoded between two batches.
+        # Texts that are not encoded yet count, too: under overload more arrive than are encoded.
         not_encoded = sum(
-            likely_tokens(encoding.num_characters, self.max_batch_tokens)
+            estimate_tokens(encoding.num_characters, self.max_batch_tokens)
             for encoding in self._encodings.values()
         )
         encoded = self.queue.tokens_before_new(self.max_batch_tokens)
         num_tokens = encoded + not_encoded
-        self.sender.send(Waiting(self._last_number, num_tokens, self.speed.seconds_per_token))
+        self.sender.send(
+            QueueState(self._last_request_id, num_tokens, self.speed.seconds_per_token)
+        )
 
     def _compute(self, taken: Mapping[int, list[int]]) -> None:
         """Compute texts of several requests together; if that fails, each request by itself."""
-        requests = [self._requests[number] for number in taken]
+        requests = [self._requests[request_id] for request_id in taken]
         started_at = time.perf_counter()
         try:
-            results = compute_texts([(request, taken[request.work.number]) for request in requests])
+            results = compute_texts([(request, taken[request.id]) for request in requests])
         except Exception as error:
             if len(taken) > 1:
-                for number, indices in taken.items():
-                    self._compute({number: indices})
+                for request_id, indices in taken.items():
+                    self._compute({request_id: indices})
                 return
-            (number,) = taken
-            self.queue.cancel(number)
-            del self._requests[number]
-            self.sender.send(_not_computed(number, error))
+            (request_id,) = taken
+            self.queue.cancel(request_id)
+            del self._requests[request_id]
+            self.sender.send(_not_computed(request_id, error))
             return
         seconds = time.perf_counter() - started_at
         num_tokens = sum(
-            request.encoded.lengths[index]
-            for request in requests
-            for index in taken[request.work.number]
+            request.encoded.lengths[index] for request in requests for index in taken[request.id]
         )
         now = time.perf_counter()
-        # A batch behind which nothing waits may be one short text, from which no speed follows.
+        # If nothing else waits, the batch may be one short text, which does not show the speed.
         if not self.is_idle:
             self.speed.add(num_tokens, now - self._busy_since)
         self._busy_since = now
@@ -249,12 +251,17 @@ class Engine:
             if request.queue_seconds is None:
                 request.queue_seconds = started_at - request.encoded_at
             request.compute_seconds += seconds
-            for index in taken[request.work.number]:
+            for index in taken[request.id]:
                 request.results[index] = next(results)
 
 
-def compute_texts(parts: Sequence[tuple[_Request, list[int]]]) -> Any:
+def compute_texts(
+    parts: Sequence[tuple[_EncodedRequest, list[int]]],
+) -> Iterator[tuple[Any, Any]]:
     """Compute some texts of each of several requests of one model and definition.
+
+    Args:
+        parts: each request, with the indices of its texts to compute.
 
     Returns:
         An iterator of (prediction, raw outputs), in the order of requests and indices.
@@ -272,8 +279,8 @@ def compute_texts(parts: Sequence[tuple[_Request, list[int]]]) -> Any:
     predictions = definition.decode(outputs, encoded, examples)
     raw = raw_outputs(definition, outputs, encoded)
     results = []
-    for number, (prediction, raw_output) in enumerate(zip(predictions, raw, strict=True)):
-        is_finite = all(np.isfinite(outputs[row]).all() for row in encoded.rows_of(number))
+    for index, (prediction, raw_output) in enumerate(zip(predictions, raw, strict=True)):
+        is_finite = all(np.isfinite(outputs[row]).all() for row in encoded.rows_of(index))
         results.append((prediction if is_finite else NotFinite(), raw_output))
     return iter(results)
 
@@ -292,19 +299,19 @@ def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) 
     return outputs if isinstance(definition, FillMask) else [None] * len(encoded)
 
 
-def _answers(request: _Request) -> Answers | Refusal:
+def _answers(request: _EncodedRequest) -> Answers | Refusal:
     results = [request.results[index] for index in range(len(request.examples))]
     for index, (prediction, _) in enumerate(results):
         if isinstance(prediction, NotFinite):
             return Refusal(
-                request.work.number,
+                request.id,
                 "the model's output for this text is not a number (NaN or infinite), so there is "
                 "no answer. The model's weights may be damaged.",
                 index,
                 is_backend=True,
             )
     return Answers(
-        request.work.number,
+        request.id,
         [prediction for prediction, _ in results],
         [raw for _, raw in results],
         request.encoded.lengths,
@@ -314,16 +321,17 @@ def _answers(request: _Request) -> Answers | Refusal:
     )
 
 
-def _not_computed(number: int, error: Exception) -> Refusal:
+def _not_computed(request_id: int, error: Exception) -> Refusal:
     """Refuse a request that the model failed to compute."""
     if not isinstance(error, RuntimeError | MemoryError | ValueError):
-        return _fault(number, error)
+        return _fault(request_id, error)
     # Below the first line of an error of torch there may be a stack of C++.
     lines = str(error).splitlines() or [type(error).__name__]
-    return Refusal(number, f"the model could not compute these texts: {lines[0]}", is_backend=True)
+    message = f"the model could not compute these texts: {lines[0]}"
+    return Refusal(request_id, message, is_backend=True)
 
 
-def _fault(number: int, error: Exception) -> Refusal:
+def _fault(request_id: int, error: Exception) -> Refusal:
     """Refuse a request that failed by a bug of this program, and print the traceback.
 
     The error's own message is not printed, since it may quote the text.
@@ -332,4 +340,4 @@ def _fault(number: int, error: Exception) -> Refusal:
     traceback.print_tb(error.__traceback__)
     print(type(error).__name__, file=sys.stderr, flush=True)
     message = "the request failed by a bug of the server; see its log."
-    return Refusal(number, message, is_backend=True)
+    return Refusal(request_id, message, is_backend=True)

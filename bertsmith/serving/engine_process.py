@@ -75,8 +75,8 @@ class EngineProcess:
         if isinstance(first, Failed):
             self._process.join()
             raise ConfigError(first.message)
-        for move in (self._send_all, self._receive_all):
-            threading.Thread(target=move, args=(loop,), daemon=True).start()
+        for loop_forever in (self._send_all, self._receive_all):
+            threading.Thread(target=loop_forever, args=(loop,), daemon=True).start()
         return first
 
     def send(self, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The models of a server from its command line, and its key from the environment."""
+"""Names and folders of a server's models from text, and its key from the environment."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""When the engine gives free memory back to the system.
+"""The decision when the engine gives free memory back to the system.
 
 Batches of different sizes leave holes between arrays, and so do long texts, whose words are many
 small objects. Under full load an engine of all-MiniLM-L6-v2 with two threads and a heap for each
@@ -33,7 +33,7 @@ class FreeMemory:
         """Memory of the process at the first check after memory was given back."""
 
     def add(self, num_tokens: int) -> None:
-        """Count tokens that were computed, or work that leaves as many holes."""
+        """Count tokens that were computed, or work that fragments the memory as much."""
         self._num_tokens += num_tokens
 
     def give_back(self, *, is_idle: bool) -> None:

@@ -1,13 +1,14 @@
-"""The routes that answer for each head."""
+"""The head of a model: the routes that it can answer, and the error of all other routes."""
 
-from bertsmith.serving.messages import Kind, ModelInfo
+from bertsmith.serving.messages import ModelInfo, ResultKind
 from bertsmith.serving.problems import Problem
 
-NEEDED: dict[Kind, str] = {
+REQUIRED_MODELS: dict[ResultKind, str] = {
     "vectors": "a model for vectors",
     "token_vectors": "a model for vectors",
     "predict": "a model with a head that predicts",
 }
+"""For each kind of result, the kind of model that gives it, for messages."""
 ROUTES = {
     "feature-extraction": "Its routes are {embed}, {embed_all} and {similarity}.",
     "fill-mask": "Send texts with the mask token to {task}, or use {embed} for vectors.",
@@ -16,12 +17,12 @@ ROUTES = {
     "question-answering": "Send a question and a context to {task}.",
     "multiple-choice": "Send a text and its choices to {task}.",
 }
-"""For each task, a sentence that says which routes answer it."""
+"""For each task, a sentence that names its routes, for messages."""
 
 
 def is_reranker(model: ModelInfo) -> bool:
     """Return whether a model gives a number for a pair of texts, as far as is known."""
-    return model.is_number and model.reads_pairs is not False
+    return model.is_regression and model.reads_pairs is not False
 
 
 def wrong_head(model: ModelInfo, route: str, needed: str, *, has_short_paths: bool) -> Problem:

@@ -30,8 +30,8 @@ class ResponseReader:
     """Parser that puts a response together from portions of bytes, wherever they are cut."""
 
     def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._body = bytearray()  # of chunks
+        self._bytes = bytearray()  # not parsed yet
+        self._body = bytearray()  # the chunks of a body that is sent in chunks
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
 

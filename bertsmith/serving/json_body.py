@@ -59,7 +59,7 @@ def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _no_json(body: bytes) -> Problem:
-    """Say why a body is not JSON; orjson describes it better than msgspec."""
+    """Build the problem of a body that is not JSON; orjson describes the reason best."""
     if not body.strip():
         return invalid('the body is empty. Send JSON, such as {"inputs": "a text"}.', status=400)
     try:

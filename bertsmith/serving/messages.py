@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["predict", "vectors", "token_vectors"]
-"""The result of a request: predictions of the model's head, a vector for each text, or a vector for
-each token of each text."""
+ResultKind = Literal["predict", "vectors", "token_vectors"]
+"""The kind of result that a request asks for: predictions of the model's head, a vector for each
+text, or a vector for each token of each text."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,11 @@ class ModelInfo:
     """Folder that the model was read from; for a model of the hub, a folder of the hub's cache."""
     task: str
     """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ResultKind, ...]
+    """The kinds of results that the model gives."""
     is_multi_label: bool
     """Whether a text may have several labels."""
-    is_number: bool
+    is_regression: bool
     """Whether the head gives a number, such as the score of a pair of texts."""
     reads_pairs: bool | None
     """Whether the model was trained on pairs of texts; None if that is not known."""
@@ -33,7 +34,7 @@ class ModelInfo:
     hidden_size: int
     model_type: str
     precision: str
-    computes_on: str
+    device: str
     """The device, such as cpu or cuda:0."""
     num_threads: int
     pooling: str | None = None
@@ -44,16 +45,16 @@ class ModelInfo:
 
 
 @dataclass(frozen=True)
-class Work:
-    """The texts of one request, for one model.
+class ComputeRequest:
+    """The texts of one request of HTTP, to be computed by one model.
 
     `records` have the fields of the task, such as `{"text": "…"}`. `options` are settings of the
     task for this request alone, such as `("top", 10)`.
     """
 
-    number: int
+    request_id: int
     model: str
-    kind: Kind
+    kind: ResultKind
     records: Sequence[Mapping[str, Any]]
     options: tuple[tuple[str, Any], ...] = ()
     may_cut: bool = True
@@ -62,14 +63,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Nobody waits for request `number` any more."""
+    """The order to drop a request whose client no longer waits."""
 
-    number: int
+    request_id: int
 
 
 @dataclass(frozen=True)
 class Stop:
-    """No more requests follow."""
+    """The order to end after the requests that have been sent."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Answers:
     ids and probabilities; None for other heads.
     """
 
-    number: int
+    request_id: int
     predictions: Sequence[Any]
     raw: Sequence[Any]
     num_tokens: Sequence[int]
@@ -115,7 +116,7 @@ class Refusal:
     the model, not the request, is the reason, and `is_too_large` if a smaller request would do.
     """
 
-    number: int
+    request_id: int
     message: str
     index: int | None = None
     is_backend: bool = False
@@ -124,17 +125,17 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """The engine has dropped request `number`, as `Cancel` asked; there is no answer."""
+    """The engine has dropped a request, as `Cancel` asked; there is no answer."""
 
-    number: int
+    request_id: int
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """The work that the engine does before the turn of a request that comes next."""
+class QueueState:
+    """The tokens that the engine computes before a new request has its turn."""
 
-    last_number: int
-    """Number of the latest request that is counted; those with higher ones had not arrived."""
+    last_request_id: int
+    """Id of the latest request that is counted; requests with higher ids had not arrived."""
     num_tokens: int
     seconds_per_token: float
     """Mean of the latest batches under load, with encoding and all other work of the engine."""
@@ -149,5 +150,14 @@ class ComputedBatch:
 
 
 Message = (
-    Work | Cancel | Stop | Ready | Failed | Answers | Refusal | Cancelled | Waiting | ComputedBatch
+    ComputeRequest
+    | Cancel
+    | Stop
+    | Ready
+    | Failed
+    | Answers
+    | Refusal
+    | Cancelled
+    | QueueState
+    | ComputedBatch
 )

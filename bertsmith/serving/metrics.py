@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 
+from bertsmith.serving.admission import AdmissionControl
 from bertsmith.serving.messages import Answers, ComputedBatch
-from bertsmith.serving.places import Places
 
 DURATIONS = [15e-6 * 1.5**power for power in range(35)]
 """Upper bounds in seconds: 15 microseconds to a quarter of a minute."""
@@ -54,12 +54,12 @@ class _Counters:
 class Metrics:
     """The figures of one server."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, admission: AdmissionControl) -> None:
         self.registry = CollectorRegistry()
         self.counters = _Counters()
         self.registry.register(self.counters)
         queue = Gauge("te_queue_size", "Texts that wait or are computed", registry=self.registry)
-        queue.set_function(lambda: places.num_taken)
+        queue.set_function(lambda: admission.num_texts)
         self.durations = {
             f"{name}{part}": self._histogram(f"{name}{part}", description, DURATIONS)
             for name in ("te_request", "te_embed", "te_predict")

@@ -27,7 +27,7 @@ PATH_MARK = " - at `$"
 
 
 def describe_mismatch(error: msgspec.ValidationError, kind: type[Any], within: str = "") -> str:
-    """Say which field is wrong, and what it may be.
+    """Describe which field is wrong, and what it may be.
 
     Args:
         kind: the type to which msgspec should have converted the JSON.

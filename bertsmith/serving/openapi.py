@@ -41,18 +41,18 @@ def description_routes(routes: Sequence[Route], *, has_key: bool) -> list[Route]
     """
 
     async def openapi(request: Request) -> Response:
-        return answer_json(describe_routes(every_route, has_key=has_key))
+        return answer_json(describe_routes(all_routes, has_key=has_key))
 
     async def docs(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
-        return page_response(render_docs(every_route, address, has_key=has_key))
+        return page_response(render_docs(all_routes, address, has_key=has_key))
 
-    own = [Route("/openapi.json", openapi), Route("/docs", docs)]
-    every_route = [*routes, *own]
-    return own
+    own_routes = [Route("/openapi.json", openapi), Route("/docs", docs)]
+    all_routes = [*routes, *own_routes]
+    return own_routes
 
 
-def described(routes: Sequence[Route]) -> Iterator[tuple[str, str, Operation]]:
+def iter_operations(routes: Sequence[Route]) -> Iterator[tuple[str, str, Operation]]:
     """Yield method, path and operation of each route that `OPERATIONS` describes."""
     for route in routes:
         for method in sorted((route.methods or set()) - {"HEAD"}):
@@ -71,7 +71,7 @@ def describe_routes(routes: Sequence[Route], *, has_key: bool) -> dict[str, Any]
     schemas, components = msgspec.json.schema_components(types, ref_template=SCHEMAS)
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
-    for method, path, operation in described(routes):
+    for method, path, operation in iter_operations(routes):
         paths[path][method.lower()] = _describe(
             method, path, operation, schema_of, has_key=has_key and needs_key(method, path)
         )
@@ -158,7 +158,7 @@ def render_docs(routes: Sequence[Route], address: str, *, has_key: bool) -> str:
         address: the server's, for commands that can be copied.
     """
     paths: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for method, path, _ in described(routes):
+    for method, path, _ in iter_operations(routes):
         paths[method, canonical_path(path)].append(path)
     groups: dict[str, list[dict[str, Any]]] = {group: [] for group in PAGE_GROUPS}
     for (method, path), operation in OPERATIONS.items():

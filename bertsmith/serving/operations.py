@@ -91,10 +91,16 @@ class Operation:
     content: str = "application/json"
 
 
-CLASSES, VECTORS = "text-classification", "feature-extraction"
-TEXT = "A gripping story, beautifully told."
-EMBED, HEADS, SERVER = "Vectors and classes", "By the model's head", "The server"
+# Kinds of models that answer several routes.
+CLASSES = "text-classification"
+VECTORS = "feature-extraction"
+# Groups of routes, the headings of the page.
+EMBED = "Vectors and classes"
+HEADS = "By the model's head"
 INFERENCE = "Open Inference (v2) and KServe"
+SERVER = "The server"
+# Texts and answers of several examples.
+TEXT = "A gripping story, beautifully told."
 SCORED = [{"score": 0.9496, "label": "1"}, {"score": 0.0504, "label": "0"}]
 VECTOR = [[0.0263, -0.0417, 0.0385]]
 
@@ -359,7 +365,7 @@ SAME_AS = {
         for path in ("", "/infer", "/ready")
     },
 }
-"""Other paths of the same routes, with the path under which each is described."""
+"""Other paths of some routes, each with the path under which its route is described."""
 
 
 def canonical_path(path: str) -> str:

@@ -51,12 +51,12 @@ const MAX_BARS = 10;
 const MAX_TOKENS = 300;
 const FIRST_NUMBERS = 8;
 
-function say(text, values = {}) {
+function translate(text, values = {}) {
   const sentence = (isChinese && CHINESE[text]) || text;
   return sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
-const part = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 
 function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -64,16 +64,16 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-// ---- What each head asks for, and how its answer looks ------------------------------------------
+// ---- For each head: its fields, its request, and the display of its answer ----------------------
 
-const text = (name, label, more = {}) => ({ name, label: say(label), rows: 2, ...more });
-const lines = (name, label) => ({ name, label: say(label), rows: 3, isList: true });
-const SECOND = { true: "Second text", null: "Second text (may be empty)" };
+const text = (name, label, more = {}) => ({ name, label: translate(label), rows: 2, ...more });
+const lines = (name, label) => ({ name, label: translate(label), rows: 3, isList: true });
+const SECOND_TEXT = { true: "Second text", null: "Second text (may be empty)" };
 
-const labelled = {
+const textOrPair = {
   fields: (info) => [
     text("text", "Text"),
-    ...(info.reads_pairs === false ? [] : [text("pair", SECOND[info.reads_pairs])]),
+    ...(info.reads_pairs === false ? [] : [text("pair", SECOND_TEXT[info.reads_pairs])]),
   ],
   request: (values) => ["predict", { inputs: values.pair ? [values.text, values.pair] : values.text }],
 };
@@ -81,26 +81,26 @@ const labelled = {
 const VIEWS = {
   classes: {
     title: "Classes of texts",
-    ...labelled,
+    ...textOrPair,
     show: (answer, values, info) => [
       bars(answer.map((row) => [row.label, row.score, percent(row.score), info.labels.indexOf(row.label)])),
     ],
   },
   number: {
     title: "Numbers for texts",
-    ...labelled,
-    show: ([{ score }]) => [make("p", { className: "said" }, String(Number(score.toPrecision(4))))],
+    ...textOrPair,
+    show: ([{ score }]) => [make("p", { className: "headline" }, String(Number(score.toPrecision(4))))],
   },
   "token-classification": {
     title: "Labels of words",
     fields: () => [text("text", "Text", { rows: 3 })],
     request: (values) => ["", { inputs: values.text }],
     show: (spans, values, info) => {
-      if (!spans.length) return [make("p", {}, say("The model labels nothing in this text."))];
+      if (!spans.length) return [make("p", {}, translate("The model labels nothing in this text."))];
       const kinds = [...new Set(info.labels.map((label) => label.replace(/^[A-Z]-/, "")))].filter((label) => label !== "O");
       const colors = spans.map((span) => kinds.indexOf(span.entity_group));
       return [
-        marked(values.text, spans.map((span, index) => ({ ...span, label: span.entity_group, color: colors[index] }))),
+        highlight(values.text, spans.map((span, index) => ({ ...span, label: span.entity_group, color: colors[index] }))),
         bars(spans.map((span, index) => [`${span.word} (${span.entity_group})`, span.score, percent(span.score), colors[index]]), "bars"),
       ];
     },
@@ -112,10 +112,10 @@ const VIEWS = {
     show: (answers, values) => {
       const [best] = answers;
       const rows = answers.filter((row) => row.answer).map((row) => [row.answer, row.score, percent(row.score), 0]);
-      if (!best.answer) return [make("p", { className: "said" }, say("The model finds no answer to this question in the passage.")), bars(rows)];
+      if (!best.answer) return [make("p", { className: "headline" }, translate("The model finds no answer to this question in the passage.")), bars(rows)];
       return [
-        make("p", { className: "said", dir: "auto" }, best.answer),
-        marked(values.context, [{ ...best, color: 0 }]),
+        make("p", { className: "headline", dir: "auto" }, best.answer),
+        highlight(values.context, [{ ...best, color: 0 }]),
         bars(rows),
       ];
     },
@@ -127,7 +127,7 @@ const VIEWS = {
     show: (answer) => {
       const masks = Array.isArray(answer[0]) ? answer : [answer];
       return masks.flatMap((words, index) => [
-        ...(masks.length > 1 ? [make("h3", {}, say("Hidden word {number}", { number: index + 1 }))] : []),
+        ...(masks.length > 1 ? [make("h3", {}, translate("Hidden word {number}", { number: index + 1 }))] : []),
         bars(words.map((word) => [word.token_str, word.score, percent(word.score), 0])),
       ]);
     },
@@ -143,7 +143,7 @@ const VIEWS = {
     fields: (info) => [
       text("text", "Text"),
       lines("others", "Texts to compare it with, one on each line (may be empty)"),
-      ...(Object.keys(info.prompts).length ? [{ name: "prompt", label: say("Prompt"), options: ["", ...Object.keys(info.prompts)] }] : []),
+      ...(Object.keys(info.prompts).length ? [{ name: "prompt", label: translate("Prompt"), options: ["", ...Object.keys(info.prompts)] }] : []),
     ],
     request: (values) => {
       const prompt = values.prompt ? { prompt_name: values.prompt } : {};
@@ -154,10 +154,10 @@ const VIEWS = {
     show: (answer, values) => {
       if (values.others.length) {
         const rows = values.others.map((other, index) => [other, answer[index], answer[index].toFixed(3), 0]);
-        return [make("h3", {}, say("Similarity")), bars(rows.sort((one, other) => other[1] - one[1]))];
+        return [make("h3", {}, translate("Similarity")), bars(rows.sort((one, other) => other[1] - one[1]))];
       }
       const numbers = answer[0].slice(0, FIRST_NUMBERS).map((number) => number.toFixed(4)).join(", ");
-      return [make("h3", {}, say("Vector")), make("p", {}, say("{count} numbers; the first are {numbers} …", { count: answer[0].length, numbers }))];
+      return [make("h3", {}, translate("Vector")), make("p", {}, translate("{count} numbers; the first are {numbers} …", { count: answer[0].length, numbers }))];
     },
   },
 };
@@ -168,11 +168,11 @@ function percent(share) {
   return `${(100 * share).toFixed(1)}${SPACE}%`;
 }
 
-// Rows are [text, length of the bar from 0 to 1, what stands beside it, color], usually the best first.
+// Each row is [name, length of the bar from 0 to 1, text beside the bar, index of the color].
 function bars(rows, className = "bars best-first") {
   const table = (some) => make("table", { className }, make("tbody", {}, ...some.map(bar)));
   if (rows.length <= MAX_BARS) return table(rows);
-  const rest = make("details", {}, make("summary", {}, say("All {count}", { count: rows.length })), table(rows));
+  const rest = make("details", {}, make("summary", {}, translate("All {count}", { count: rows.length })), table(rows));
   return make("div", {}, table(rows.slice(0, MAX_BARS)), rest);
 }
 
@@ -187,8 +187,8 @@ function bar([name, length, shown, color]) {
   );
 }
 
-// The server counts characters, and strings of JavaScript count halves of emoji.
-function marked(passage, spans) {
+// Spans count characters, as the server does. Strings of JavaScript count UTF-16 units: an emoji is two.
+function highlight(passage, spans) {
   const characters = Array.from(passage);
   const nodes = [];
   let last = 0;
@@ -212,7 +212,7 @@ let info = null;
 let key = "";
 let pending = null; // the request whose answer is awaited
 
-class Refused extends Error {
+class ServerError extends Error {
   constructor(message, status) {
     super(message);
     this.status = status;
@@ -225,8 +225,8 @@ function pathOf(route) {
   return BASE + [modelPath(), route].filter(Boolean).join("/");
 }
 
-async function ask(path, body, signal) {
-  // A header has bytes, so a key of any letters is sent as UTF-8.
+async function fetchJson(path, body, signal) {
+  // fetch takes only Latin-1 in headers, so each byte of the key in UTF-8 becomes one character.
   const headers = key ? { Authorization: `Bearer ${String.fromCharCode(...new TextEncoder().encode(key))}` } : {};
   const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -235,10 +235,10 @@ async function ask(path, body, signal) {
     response = await fetch(path, { ...sent, headers, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(say("The server does not answer. Perhaps it was stopped."), 0);
+    throw new ServerError(translate("The server does not answer. Perhaps it was stopped."), 0);
   }
   const content = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refused(content.error || `HTTP ${response.status}`, response.status);
+  if (!response.ok) throw new ServerError(content.error || `HTTP ${response.status}`, response.status);
   return [content, response.headers];
 }
 
@@ -247,63 +247,63 @@ async function ask(path, body, signal) {
 function showProblem(error) {
   if (error.name === "AbortError") return;
   if (error.status === 401) {
-    part("form").hidden = true;
-    part("key-problem").textContent = key ? say("This is not the key of this server.") : "";
-    part("key-form").hidden = false;
-    part("key").focus();
+    byId("form").hidden = true;
+    byId("key-problem").textContent = key ? translate("This is not the key of this server.") : "";
+    byId("key-form").hidden = false;
+    byId("key").focus();
     return;
   }
-  part("answer").hidden = part("more").hidden = true;
-  part("problem").textContent = error.message;
-  part("problem").hidden = false;
+  byId("answer").hidden = byId("more").hidden = true;
+  byId("problem").textContent = error.message;
+  byId("problem").hidden = false;
 }
 
 function hideAnswer() {
-  for (const id of ["problem", "answer", "more"]) part(id).hidden = true;
+  for (const id of ["problem", "answer", "more"]) byId(id).hidden = true;
 }
 
-async function begin() {
+async function loadModels() {
   try {
-    names = (await ask(`${BASE}models`))[0].data.map((model) => model.id);
-    part("key-form").hidden = true;
-    part("model").replaceChildren(...names.map((name) => make("option", { value: name }, name)));
-    part("choice").hidden = names.length < 2;
+    names = (await fetchJson(`${BASE}models`))[0].data.map((model) => model.id);
+    byId("key-form").hidden = true;
+    byId("model").replaceChildren(...names.map((name) => make("option", { value: name }, name)));
+    byId("choice").hidden = names.length < 2;
     const named = location.pathname.slice(BASE.length).match(/^models\/(.+)$/);
-    await choose(named ? decodeURIComponent(named[1]) : names[0]);
+    await selectModel(named ? decodeURIComponent(named[1]) : names[0]);
   } catch (error) {
     showProblem(error);
   }
 }
 
-async function choose(name) {
+async function selectModel(name) {
   pending?.abort();
   hideAnswer();
-  [info] = await ask(`${BASE}models/${encodeURIComponent(name)}/info`);
-  part("model").value = name;
-  part("name").textContent = document.title = name;
-  part("about").textContent = say("{task} · {type} · {precision} on {device} · at most {count} tokens", {
-    task: say(view().title), type: info.architecture, precision: info.precision,
+  [info] = await fetchJson(`${BASE}models/${encodeURIComponent(name)}/info`);
+  byId("model").value = name;
+  byId("name").textContent = document.title = name;
+  byId("about").textContent = translate("{task} · {type} · {precision} on {device} · at most {count} tokens", {
+    task: translate(view().title), type: info.architecture, precision: info.precision,
     device: info.device, count: info.max_input_length.toLocaleString("en"),
   });
   const fields = view().fields(info);
-  part("fields").replaceChildren(...fields.map(makeField));
+  byId("fields").replaceChildren(...fields.map(makeField));
   const token = info.mask_token;
   const isFilling = info.task === "fill-mask";
-  part("insert-mask").hidden = !isFilling;
-  part("insert-mask").textContent = say("Insert {token}", { token });
+  byId("insert-mask").hidden = !isFilling;
+  byId("insert-mask").textContent = translate("Insert {token}", { token });
   const hints = ["Enter sends, Shift+Enter begins a new line."];
   if (fields.some((field) => field.isList)) hints.push("In a list, Enter begins a new line and Ctrl+Enter sends.");
   if (isFilling) hints.push("The text needs {token} where a word is hidden.");
-  part("hint").textContent = hints.map((hint) => say(hint, { token })).join(isChinese ? "" : " ");
-  part("form").hidden = false;
-  part("fields").querySelector("textarea").focus();
+  byId("hint").textContent = hints.map((hint) => translate(hint, { token })).join(isChinese ? "" : " ");
+  byId("form").hidden = false;
+  byId("fields").querySelector("textarea").focus();
 }
 
 function makeField(field) {
   const id = `field-${field.name}`;
   const label = make("label", { htmlFor: id }, field.label);
   if (field.options) {
-    const options = field.options.map((name) => make("option", { value: name }, name || say("none")));
+    const options = field.options.map((name) => make("option", { value: name }, name || translate("none")));
     return make("p", {}, label, make("select", { id, name: field.name }, ...options));
   }
   const area = make("textarea", { id, name: field.name, rows: field.rows, dir: "auto", spellcheck: false });
@@ -314,14 +314,14 @@ function makeField(field) {
     const sends = event.ctrlKey || event.metaKey || !(field.isList || event.shiftKey);
     if (!sends) return;
     event.preventDefault();
-    part("form").requestSubmit();
+    byId("form").requestSubmit();
   });
   return make("p", {}, label, area);
 }
 
 function readFields() {
   return Object.fromEntries(
-    [...part("fields").querySelectorAll("[name]")].map((field) => [
+    [...byId("fields").querySelectorAll("[name]")].map((field) => [
       field.name,
       field.dataset.isList ? field.value.split("\n").map((line) => line.trim()).filter(Boolean) : field.value,
     ]),
@@ -334,24 +334,24 @@ async function send() {
   const { signal } = pending;
   const values = readFields();
   const [route, body] = view().request(values);
-  part("form").ariaBusy = "true";
+  byId("form").ariaBusy = "true";
   try {
-    const begun = performance.now();
-    const [answer, headers] = await ask(pathOf(route), body, signal);
-    const passed = performance.now() - begun;
-    part("problem").hidden = true;
-    part("answer").replaceChildren(...view().show(answer, values, info));
-    part("figures").textContent = say(
+    const startedAt = performance.now();
+    const [answer, headers] = await fetchJson(pathOf(route), body, signal);
+    const elapsed = performance.now() - startedAt;
+    byId("problem").hidden = true;
+    byId("answer").replaceChildren(...view().show(answer, values, info));
+    byId("figures").textContent = translate(
       "The model read {tokens} tokens. The server took {server} ms, and {all} ms passed until the answer was here.",
-      { tokens: headers.get("x-compute-tokens"), server: headers.get("x-total-time"), all: passed.toFixed(0) },
+      { tokens: headers.get("x-compute-tokens"), server: headers.get("x-total-time"), all: elapsed.toFixed(0) },
     );
-    part("curl").textContent = curlLine(route, body);
-    part("answer").hidden = part("more").hidden = false;
+    byId("curl").textContent = curlLine(route, body);
+    byId("answer").hidden = byId("more").hidden = false;
     await showTokens(values, signal);
   } catch (error) {
     showProblem(error);
   } finally {
-    if (pending.signal === signal) part("form").ariaBusy = "false";
+    if (pending.signal === signal) byId("form").ariaBusy = "false";
   }
 }
 
@@ -360,9 +360,9 @@ async function showTokens(values, signal) {
   const inputs = Object.values(texts).flat().filter(Boolean);
   const sent = { inputs, add_special_tokens: inputs.length === 1 };
   if (prompt) sent.prompt_name = prompt;
-  const [rows] = await ask(pathOf("tokenize"), sent, signal);
-  part("token-title").textContent = say("Tokens of the text");
-  part("tokens").replaceChildren(...rows.map(tokenRow));
+  const [rows] = await fetchJson(pathOf("tokenize"), sent, signal);
+  byId("token-title").textContent = translate("Tokens of the text");
+  byId("tokens").replaceChildren(...rows.map(tokenRow));
 }
 
 function tokenRow(tokens) {
@@ -370,7 +370,7 @@ function tokenRow(tokens) {
     make("code", { className: token.special ? "special" : "", title: String(token.id) }, token.text), " ",
   ]);
   const rest = tokens.length - MAX_TOKENS;
-  const end = rest > 0 ? [say("and {count} more", { count: rest })] : [];
+  const end = rest > 0 ? [translate("and {count} more", { count: rest })] : [];
   return make("p", { className: "pieces", dir: "auto" }, ...shown, ...end);
 }
 
@@ -382,34 +382,34 @@ function curlLine(route, body) {
 
 function copyCurl() {
   const range = document.createRange();
-  range.selectNodeContents(part("curl"));
+  range.selectNodeContents(byId("curl"));
   getSelection().removeAllRanges();
   getSelection().addRange(range);
   document.execCommand("copy"); // unlike navigator.clipboard, also without https
-  part("copy").textContent = say("Copied");
-  setTimeout(() => { part("copy").textContent = say("Copy"); }, 2000);
+  byId("copy").textContent = translate("Copied");
+  setTimeout(() => { byId("copy").textContent = translate("Copy"); }, 2000);
 }
 
 function insertMask() {
-  const area = part("field-text");
+  const area = byId("field-text");
   area.setRangeText(info.mask_token, area.selectionStart, area.selectionEnd, "end");
   area.focus();
 }
 
-function translate() {
+function translatePage() {
   if (isChinese) document.documentElement.lang = "zh";
-  for (const element of document.querySelectorAll("[data-text]")) element.textContent = say(element.textContent);
+  for (const element of document.querySelectorAll("[data-text]")) element.textContent = translate(element.textContent);
 }
 
-translate();
-part("docs").href = `${BASE}docs`;
-part("openapi").href = `${BASE}openapi.json`;
-part("form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
-part("key-form").addEventListener("submit", (event) => { event.preventDefault(); key = part("key").value; begin(); });
-part("model").addEventListener("change", () => {
-  history.replaceState(null, "", `${BASE}models/${encodeURIComponent(part("model").value)}`);
-  choose(part("model").value).catch(showProblem);
+translatePage();
+byId("docs").href = `${BASE}docs`;
+byId("openapi").href = `${BASE}openapi.json`;
+byId("form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
+byId("key-form").addEventListener("submit", (event) => { event.preventDefault(); key = byId("key").value; loadModels(); });
+byId("model").addEventListener("change", () => {
+  history.replaceState(null, "", `${BASE}models/${encodeURIComponent(byId("model").value)}`);
+  selectModel(byId("model").value).catch(showProblem);
 });
-part("copy").addEventListener("click", copyCurl);
-part("insert-mask").addEventListener("click", insertMask);
-begin();
+byId("copy").addEventListener("click", copyCurl);
+byId("insert-mask").addEventListener("click", insertMask);
+loadModels();

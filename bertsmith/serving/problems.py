@@ -42,8 +42,11 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
 
 
 @contextmanager
-def with_inputs_called(name: str) -> Iterator[None]:
-    """Replace `inputs` in the messages of problems by the field's name in another contract."""
+def renaming_inputs(name: str) -> Iterator[None]:
+    """Replace `inputs` in the messages of the block's problems by `name`.
+
+    The contracts that answer by the Hugging Face routes call this field otherwise.
+    """
     try:
         yield
     except Problem as problem:
@@ -80,7 +83,7 @@ def unhealthy(message: str) -> Problem:
     return Problem(503, "Unhealthy", message, {"Retry-After": "5"})
 
 
-def of_refusal(refusal: Refusal, field: str | TextField) -> Problem:
+def problem_of_refusal(refusal: Refusal, field: str | TextField) -> Problem:
     """Build the problem of a request that the engine refused.
 
     Args:

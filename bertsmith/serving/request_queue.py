@@ -3,8 +3,8 @@
 There is no waiting window: whenever the model is free, it takes the texts that are queued, up to a
 budget of real tokens. Requests take turns: a batch takes some texts of each in turn, and a request
 that was served goes behind all others. So a request with many texts delays another request by one
-batch at most. A turn is a share of a batch, not one text: where many requests wait, one of many
-short texts would need as many rounds otherwise, and its time would be over.
+batch at most. A turn is a share of a batch, not one text. Otherwise a request of many short texts
+would need as many turns as it has texts, and reach its time-out while many other requests wait.
 """
 
 import math
@@ -22,7 +22,9 @@ class _Texts:
 
     key: Hashable
     costs: Sequence[int]
+    """Number of tokens of each text."""
     next_text: int = 0
+    """Index of the first text that is not computed yet."""
 
     @property
     def is_empty(self) -> bool:
@@ -40,7 +42,7 @@ class _Texts:
 
 @dataclass
 class RequestQueue:
-    """Requests by their numbers, in the order of their turns."""
+    """Requests by their ids, in the order of their turns."""
 
     _requests: dict[int, _Texts] = field(default_factory=dict)
 
@@ -48,33 +50,33 @@ class RequestQueue:
         return len(self._requests)
 
     def tokens_before_new(self, max_tokens: int) -> int:
-        """Return the number of tokens that are computed before a new request's turn, at most.
+        """Return an upper limit on the tokens that are computed before a new request's turn.
 
-        Each request that waits is served at most once before, with at most `max_tokens`.
+        Until then, each request that waits has at most one turn, of at most `max_tokens`.
         """
         return sum(
             min(sum(texts.costs[texts.next_text :]), max_tokens)
             for texts in self._requests.values()
         )
 
-    def add(self, number: int, key: Hashable, costs: Sequence[int]) -> None:
+    def add(self, request_id: int, key: Hashable, costs: Sequence[int]) -> None:
         """Add a request; only requests with the same `key` can be computed together.
 
         Args:
             costs: number of tokens of each text, at least one text.
         """
-        self._requests[number] = _Texts(key, costs)
+        self._requests[request_id] = _Texts(key, costs)
 
-    def cancel(self, number: int) -> bool:
+    def cancel(self, request_id: int) -> bool:
         """Remove the rest of a request; return whether there was one."""
-        return self._requests.pop(number, None) is not None
+        return self._requests.pop(request_id, None) is not None
 
     def take(self, max_tokens: int) -> list[tuple[int, int]]:
         """Take texts of at most `max_tokens` tokens, but at least one.
 
         All have the key of the request whose turn it is. A request gets about a quarter of the
-        batch (`TURNS_OF_BATCH`) at each of its turns. The result has pairs of a request's number
-        and the index of its text, in the order of requests and texts.
+        batch (`TURNS_OF_BATCH`) at each of its turns. The result has pairs of a request's id and
+        the index of its text, in the order of requests and texts.
 
         >>> queue = RequestQueue()
         >>> queue.add(1, "a", [10, 10, 10])
@@ -85,19 +87,19 @@ class RequestQueue:
         if not self._requests:
             return []
         key = next(iter(self._requests.values())).key
-        turns = deque(number for number, texts in self._requests.items() if texts.key == key)
+        turns = deque(id_ for id_, texts in self._requests.items() if texts.key == key)
         taken: list[tuple[int, int]] = []
         room = max_tokens
         while turns:
-            number = turns.popleft()
-            texts = self._requests[number]
+            request_id = turns.popleft()
+            texts = self._requests[request_id]
             indices = texts.take(max_tokens // TURNS_OF_BATCH, room if taken else math.inf)
             if not indices:
                 continue  # a shorter text of another request may still fit
             room -= sum(texts.costs[index] for index in indices)
-            taken += [(number, index) for index in indices]
-            del self._requests[number]
+            taken += [(request_id, index) for index in indices]
+            del self._requests[request_id]
             if not texts.is_empty:
-                self._requests[number] = texts  # behind those that wait for their turn
-                turns.append(number)
+                self._requests[request_id] = texts  # behind those that wait for their turn
+                turns.append(request_id)
         return sorted(taken)

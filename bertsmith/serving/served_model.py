@@ -13,7 +13,7 @@ import torch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.serving.mask_ids import MaskIds
-from bertsmith.serving.messages import Kind, ModelInfo
+from bertsmith.serving.messages import ModelInfo, ResultKind
 from bertsmith.serving.token_vectors import TokenVectors
 from bertsmith.system.threads import usable_threads
 from bertsmith.tasks.auto import load
@@ -38,7 +38,7 @@ class ServedModel:
     """A model, and for each kind of result the definition that computes it."""
 
     loaded: LoadedModel
-    definitions: Mapping[Kind, Definition]
+    definitions: Mapping[ResultKind, Definition]
     info: ModelInfo
 
     @classmethod
@@ -73,7 +73,7 @@ class ServedModel:
             )
         loaded = predictor.loaded
         definition = predictor.definition
-        definitions: dict[Kind, Definition] = {}
+        definitions: dict[ResultKind, Definition] = {}
         if isinstance(definition, TextVectors | Embed | FillMask):
             vectors = TextVectors.restore(loaded, pooling=pooling)
             definitions |= {"vectors": vectors, "token_vectors": token_vectors_of(vectors)}
@@ -82,7 +82,7 @@ class ServedModel:
             definitions["predict"] = MaskIds(definition.tokenizer) if is_for_masks else definition
         return cls(loaded, definitions, model_info(name, path, loaded, definition, definitions))
 
-    def definition(self, kind: Kind, options: tuple[tuple[str, Any], ...]) -> Definition:
+    def definition(self, kind: ResultKind, options: tuple[tuple[str, Any], ...]) -> Definition:
         """Return the definition of a kind of result, with the options of a request."""
         return _with_options(self.definitions[kind], options)
 
@@ -140,7 +140,7 @@ def model_info(
     path: Path,
     loaded: LoadedModel,
     definition: Definition,
-    definitions: Mapping[Kind, Definition],
+    definitions: Mapping[ResultKind, Definition],
 ) -> ModelInfo:
     """Describe a model for the HTTP process."""
     vectors = definitions.get("vectors")
@@ -155,14 +155,14 @@ def model_info(
         task=definition.pipeline if "predict" in definitions else TextVectors.pipeline,
         kinds=tuple(definitions),
         is_multi_label=isinstance(definition, MultiLabel),
-        is_number=isinstance(definition, Regress),
+        is_regression=isinstance(definition, Regress),
         reads_pairs=getattr(definition, "pairs", None),
         labels=tuple(getattr(definition, "labels", ())),
         max_length=min(own_length, loaded.max_length),
         hidden_size=config.hidden_size,
         model_type=str(loaded.folder.settings.get("model_type", "bert")),
         precision=loaded.precision,
-        computes_on=str(loaded.device),
+        device=str(loaded.device),
         num_threads=usable_threads() if loaded.device.type == "cpu" else torch.get_num_threads(),
         pooling=vectors.pooling if isinstance(vectors, TextVectors) else None,
         similarity=vectors.similarity if isinstance(vectors, TextVectors) else "cosine",

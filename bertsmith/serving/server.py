@@ -1,4 +1,4 @@
-"""The HTTP server: a socket, uvicorn, and the line that says where the models are."""
+"""The HTTP server: its socket, and uvicorn, which runs the application."""
 
 import asyncio
 import contextlib

@@ -1,7 +1,7 @@
 """The service behind all contracts: models by name, and answers to texts.
 
-It takes places in the queue, sends texts to the engine, and waits for the answers until the client
-closes the connection or the time is over.
+It checks the limits on waiting texts, sends the texts to the engine, and waits for their answers
+until the client closes the connection or the time-out is over.
 """
 
 import asyncio
@@ -15,8 +15,9 @@ from typing import Any
 
 from bertsmith.errors import BertsmithError
 from bertsmith.model.nested_folder import open_files
+from bertsmith.serving.admission import AdmissionControl, fit_into_free_memory
 from bertsmith.serving.arriving_bytes import BODIES_AT_A_TIME, ArrivingBytes
-from bertsmith.serving.characters import count_characters, likely_tokens
+from bertsmith.serving.characters import count_characters, estimate_tokens
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.engine_process import EngineProcess
@@ -25,19 +26,18 @@ from bertsmith.serving.messages import (
     Cancel,
     Cancelled,
     ComputedBatch,
-    Kind,
+    ComputeRequest,
     Message,
     ModelInfo,
+    QueueState,
     Refusal,
-    Waiting,
-    Work,
+    ResultKind,
 )
 from bertsmith.serving.metrics import Metrics
-from bertsmith.serving.places import Places, characters_to_hold
 from bertsmith.serving.problems import (
     Problem,
     invalid,
-    of_refusal,
+    problem_of_refusal,
     too_many_texts,
     unhealthy,
 )
@@ -60,7 +60,7 @@ COUNTED_SECONDS = 600.0
 class Limits:
     """Limits of requests."""
 
-    max_places: int = 2048
+    max_held_texts: int = 2048
     """Texts that wait or are computed at a time."""
     max_texts: int = 1024
     """Texts of one request."""
@@ -77,25 +77,25 @@ class Service:
     """The models of a server, and the engine that computes them.
 
     Args:
-        tell: shows a line to the operator.
+        log: shows a line to the operator.
     """
 
     def __init__(
         self,
         settings: EngineSettings,
         limits: Limits | None = None,
-        tell: Callable[[str], None] = print,
+        log: Callable[[str], None] = print,
     ) -> None:
         self.settings = settings
-        self.tell = tell
+        self.log = log
         self.limits = limits or Limits()
         self.models: dict[str, ModelInfo] = {}
-        self.places = Places(
-            self.limits.max_places,
+        self.admission = AdmissionControl(
+            self.limits.max_held_texts,
             self.limits.max_held_characters,
             WAITING_SHARE * self.limits.timeout_seconds,
         )
-        self.metrics = Metrics(self.places)
+        self.metrics = Metrics(self.admission)
         self.arriving_bytes = ArrivingBytes(BODIES_AT_A_TIME * self.limits.max_body_bytes)
         self.max_batch_tokens = 0
         """Number of tokens that the engine computes together."""
@@ -103,28 +103,29 @@ class Service:
         self.is_stopping = False
         self.why_not_ready = "the models are not loaded yet. Send the request again in a moment."
         """The message for clients while the server does not compute."""
-        self.on_give_up: Callable[[str], None] = tell
+        self.on_give_up: Callable[[str], None] = log
         """Called with a sentence when the engine has ended and is not started again."""
-        self._numbers = count(1)
+        self._request_ids = count(1)
         self._tokenizers: dict[str, Tokenizer] = {}
-        self._states: dict[str, FolderState] = {}
-        self._waiting: dict[int, asyncio.Future[Answers | Refusal]] = {}
+        self._folder_states: dict[str, FolderState] = {}
+        self._futures: dict[int, asyncio.Future[Answers | Refusal]] = {}
+        """The answers that requests wait for, by request id."""
         self._held: dict[int, tuple[int, int]] = {}
-        """The numbers of texts and characters of each request that the engine has. Nobody may wait
-        for such a request any more, but it still takes its places."""
+        """The numbers of texts and characters of each request that the engine has, by request id.
+        They count against the limits even if the client has gone, until the engine is done."""
         self._ended_at: list[float] = []
         """The times at which engines ended or failed to start, within `COUNTED_SECONDS`."""
         self._engine = self._new_engine()
         self._restart: asyncio.Task[None] | None = None
 
     def _new_engine(self) -> EngineProcess:
-        return EngineProcess(self.settings, self._receive, self._engine_died)
+        return EngineProcess(self.settings, self._receive, on_death=self._restart_engine)
 
     @property
     def compute_type(self) -> str:
         """The device that computes: "cpu", or "gpu" for all others, as in
         text-embeddings-inference."""
-        device = next(iter(self.models.values())).computes_on
+        device = next(iter(self.models.values())).device
         return "cpu" if device.startswith("cpu") else "gpu"
 
     def tokenizer(self, name: str) -> Tokenizer:
@@ -136,7 +137,7 @@ class Service:
 
         The server still answers with the model that it has loaded.
         """
-        return self._states[model.name] != folder_state(Path(model.folder))
+        return self._folder_states[model.name] != folder_state(Path(model.folder))
 
     async def start(self) -> None:
         """Start the engine and wait until it is warm.
@@ -152,14 +153,14 @@ class Service:
             name: read_tokenizer(open_files(folder)) for name, folder in folders.items()
         }
         states = {name: folder_state(folder) for name, folder in folders.items()}
-        for name in self._states.keys() & states.keys():
-            if self._states[name] != states[name]:
-                self.tell(
+        for name in self._folder_states.keys() & states.keys():
+            if self._folder_states[name] != states[name]:
+                self.log(
                     f"{name}: the files of {folders[name]} have changed since the model was "
                     "loaded; from now on the server answers with the new ones."
                 )
-        self._states = states
-        self.places.max_characters = characters_to_hold(self.limits.max_held_characters)
+        self._folder_states = states
+        self.admission.max_characters = fit_into_free_memory(self.limits.max_held_characters)
         self.is_ready = True
 
     async def stop(self) -> None:
@@ -197,7 +198,7 @@ class Service:
     async def compute(
         self,
         model: ModelInfo,
-        kind: Kind,
+        kind: ResultKind,
         records: Sequence[Mapping[str, Any]],
         *,
         options: Mapping[str, Any] | None = None,
@@ -229,24 +230,25 @@ class Service:
                 f"{self.limits.max_characters:,} in one request. Divide the request.",
                 status=413,
             )
-        self.places.take(len(records), num_characters)
-        number = next(self._numbers)
-        self._held[number] = len(records), num_characters
+        self.admission.admit(len(records), num_characters)
+        request_id = next(self._request_ids)
+        self._held[request_id] = len(records), num_characters
         answer: asyncio.Future[Answers | Refusal] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
-        num_tokens = likely_tokens(num_characters, self.max_batch_tokens)
-        self.places.waiting_time.add(number, num_tokens)
+        self._futures[request_id] = answer
+        num_tokens = estimate_tokens(num_characters, self.max_batch_tokens)
+        self.admission.waiting_time.add(request_id, num_tokens)
         try:
+            option_items = tuple((options or {}).items())
             self._engine.send(
-                Work(number, model.name, kind, records, tuple((options or {}).items()), may_cut)
+                ComputeRequest(request_id, model.name, kind, records, option_items, may_cut)
             )
             result = await self._wait(answer, wait_for_hang_up)
         finally:
-            del self._waiting[number]
+            del self._futures[request_id]
             if not answer.done() or answer.cancelled():
-                self._engine.send(Cancel(number))
+                self._engine.send(Cancel(request_id))
         if isinstance(result, Refusal):
-            raise of_refusal(result, field)
+            raise problem_of_refusal(result, field)
         self.metrics.observe_request(result)
         return result
 
@@ -255,15 +257,15 @@ class Service:
         answer: "asyncio.Future[Answers | Refusal]",
         wait_for_hang_up: Callable[[], Awaitable[Any]] | None,
     ) -> Answers | Refusal:
-        watched: set[asyncio.Future[Any]] = {answer}
+        """Wait for the answer, the client's hang-up or the time-out, whichever comes first."""
+        awaited: set[asyncio.Future[Any]] = {answer}
         watcher = None
         if wait_for_hang_up is not None:
             watcher = asyncio.ensure_future(wait_for_hang_up())
-        if watcher is not None:
-            watched.add(watcher)
+            awaited.add(watcher)
         try:
             await asyncio.wait(
-                watched,
+                awaited,
                 timeout=self.limits.timeout_seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
@@ -284,37 +286,37 @@ class Service:
         )
 
     def _receive(self, message: Message) -> None:
-        if isinstance(message, Waiting):
-            self.places.waiting_time.update(message)
+        if isinstance(message, QueueState):
+            self.admission.waiting_time.update(message)
         if isinstance(message, ComputedBatch):
             self.metrics.observe_batch(message)
         if isinstance(message, Answers | Refusal | Cancelled):
-            self._give_places_back(message.number)
+            self._release(message.request_id)
         if isinstance(message, Answers | Refusal):
-            answer = self._waiting.get(message.number)
+            answer = self._futures.get(message.request_id)
             if answer is not None and not answer.done():
                 answer.set_result(message)
 
-    def _give_places_back(self, number: int) -> None:
-        """Give back the places of a request that has left the engine."""
-        self.places.waiting_time.remove(number)
-        places = self._held.pop(number, None)
-        if places is not None:
-            self.places.give_back(*places)
+    def _release(self, request_id: int) -> None:
+        """Count a request that has left the engine as held no longer."""
+        self.admission.waiting_time.remove(request_id)
+        held = self._held.pop(request_id, None)
+        if held is not None:
+            self.admission.release(*held)
 
-    def _engine_died(self) -> None:
+    def _restart_engine(self) -> None:
         """Answer all waiting requests with an error, and start the engine again."""
         self.is_ready = False
         self.why_not_ready = (
             "the process that computes has ended and is started again. Send the request again in a "
             "moment."
         )
-        for answer in self._waiting.values():
+        for answer in self._futures.values():
             if not answer.done():
                 answer.set_exception(unhealthy(self.why_not_ready))
-        for number in list(self._held):
-            self._give_places_back(number)
-        self.places.waiting_time = WaitingTime()
+        for request_id in list(self._held):
+            self._release(request_id)
+        self.admission.waiting_time = WaitingTime()
         self._restart = asyncio.ensure_future(self._start_again())
 
     async def _start_again(self) -> None:
@@ -335,7 +337,7 @@ class Service:
             pause = RESTART_PAUSES[len(self._ended_at)]
             self._ended_at.append(now)
             when = f" in {pause:.0f} seconds" if pause else ""
-            self.tell(f"{reason}; it is started again{when}.")
+            self.log(f"{reason}; it is started again{when}.")
             await asyncio.sleep(pause)
             self._engine = self._new_engine()
             try:

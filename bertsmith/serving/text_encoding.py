@@ -13,15 +13,15 @@ from typing import Any
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.errors import BertsmithError, InputError, option
 from bertsmith.serving.characters import count_characters
-from bertsmith.serving.messages import Refusal, Work
+from bertsmith.serving.messages import ComputeRequest, Refusal
 from bertsmith.serving.served_model import Definition, ServedModel
 
 MAX_ANSWER_NUMBERS = 2**24
-"""Number of numbers that the token vectors of one request may have: 64 MiB as fp32, and 180 MB as
-JSON. A large model (1,024 numbers for each token) can send 32 texts of 512 tokens."""
+"""Largest number of entries that the token vectors of one request may have: 64 MiB as fp32, and 180
+MB as JSON. A model with vectors of 1,024 numbers can answer for 32 texts of 512 tokens."""
 
 
-class RefusedWork(Exception):  # noqa: N818 - a request, not this program, is wrong
+class RefusedRequest(Exception):  # noqa: N818 - a request, not this program, is wrong
     """Raised for a request that cannot be computed as it is."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -33,34 +33,35 @@ class RefusedWork(Exception):  # noqa: N818 - a request, not this program, is wr
 class TextEncoding:
     """A request whose texts are encoded one slice after another."""
 
-    work: Work
+    request: ComputeRequest
     model: ServedModel
     max_text_tokens: int
     definition: Definition | None = None
     examples: list[Any] = field(default_factory=list)
     slices: list[EncodedExamples] = field(default_factory=list)
     slice_stop: int = 0
-    """Index behind the last text of the chosen slice."""
+    """One more than the index of the last text of the chosen slice."""
     num_tokens: int = 0
     seconds: float = 0.0
 
     @property
     def is_complete(self) -> bool:
-        return len(self.examples) == len(self.work.records)
+        return len(self.examples) == len(self.request.records)
 
     @cached_property
     def num_characters(self) -> int:
         """Number of characters of all texts."""
-        return count_characters(self.work.records)
+        return count_characters(self.request.records)
 
     def choose_slice(self, max_characters: int) -> int:
-        """Choose the next texts, of about `max_characters` and at least one.
+        """Choose the texts to encode next: at least one, and until they have `max_characters`.
 
-        Return their number of characters, which counts even if the texts are refused.
+        Returns:
+            Their number of characters.
         """
         self.slice_stop = len(self.examples)
         num_characters = 0
-        for record in self.work.records[self.slice_stop :]:
+        for record in self.request.records[self.slice_stop :]:
             if num_characters >= max_characters:
                 break
             num_characters += count_characters([record])
@@ -71,14 +72,14 @@ class TextEncoding:
         """Encode the chosen texts.
 
         Raises:
-            RefusedWork: a text is wrong or too long, or the answer would be too large.
+            RefusedRequest: a text is wrong or too long, or the answer would be too large.
         """
         started_at = time.perf_counter()
-        records = self.work.records
+        records = self.request.records
         start, stop = len(self.examples), self.slice_stop
         try:
             if self.definition is None:
-                self.definition = self.model.definition(self.work.kind, self.work.options)
+                self.definition = self.model.definition(self.request.kind, self.request.options)
             examples = [
                 self._call_for(index, self.definition.example, records[index])
                 for index in range(start, stop)
@@ -92,7 +93,7 @@ class TextEncoding:
         self.seconds += time.perf_counter() - started_at
 
     def joined(self) -> EncodedExamples:
-        """Return all texts; only for a complete request."""
+        """Return all texts of a complete request."""
         return EncodedExamples.concat(self.slices)
 
     def _encode(self, start: int, examples: Sequence[Any]) -> EncodedExamples:
@@ -113,7 +114,7 @@ class TextEncoding:
         for index, (length, num_cut) in enumerate(
             zip(encoded.lengths, encoded.num_cut, strict=True), start
         ):
-            if num_cut and not self.work.may_cut:
+            if num_cut and not self.request.may_cut:
                 raise self._refused(
                     f"the text has {length + num_cut:,} tokens, and the model reads at most "
                     f"{self.model.info.max_length:,}. Shorten it, or send "
@@ -128,13 +129,13 @@ class TextEncoding:
                 )
         self.num_tokens += sum(encoded.lengths)
         hidden_size = self.model.info.hidden_size
-        most = MAX_ANSWER_NUMBERS // hidden_size
-        if self.work.kind == "token_vectors" and self.num_tokens > most:
-            raise RefusedWork(
+        max_tokens = MAX_ANSWER_NUMBERS // hidden_size
+        if self.request.kind == "token_vectors" and self.num_tokens > max_tokens:
+            raise RefusedRequest(
                 Refusal(
-                    self.work.number,
-                    f"the texts have more than {most:,} tokens, each of which gets a vector of "
-                    f"{hidden_size:,} numbers; that is the largest answer. Divide the request.",
+                    self.request.request_id,
+                    f"the texts have more than {max_tokens:,} tokens, each of which gets a vector "
+                    f"of {hidden_size:,} numbers; that is the largest answer. Divide the request.",
                     is_too_large=True,
                 )
             )
@@ -146,5 +147,5 @@ class TextEncoding:
         except InputError as error:
             raise self._refused(error.message, index) from None
 
-    def _refused(self, message: str, index: int | None = None) -> RefusedWork:
-        return RefusedWork(Refusal(self.work.number, message, index))
+    def _refused(self, message: str, index: int | None = None) -> RefusedRequest:
+        return RefusedRequest(Refusal(self.request.request_id, message, index))

@@ -1,21 +1,21 @@
 """The time that a new request waits for its turn, as the HTTP process estimates it."""
 
-from bertsmith.serving.messages import Waiting
+from bertsmith.serving.messages import QueueState
 
 
 class WaitingTime:
-    """Seconds that a new request waits for its turn.
+    """Estimate of the seconds that a new request waits for its turn.
 
-    After each batch the engine says how many tokens come first, and how long a token takes.
-    Requests that were sent since are added here: a batch may take seconds on a busy computer, and
-    the requests that arrive meanwhile would all be accepted otherwise.
+    After each batch the engine sends a `QueueState`: how many tokens come first, and how long a
+    token takes. Requests that were sent to it since are added here, because a batch may take
+    seconds on a busy computer, and all requests that arrive meanwhile would be admitted otherwise.
     """
 
     def __init__(self) -> None:
-        self.latest = Waiting(last_number=0, num_tokens=0, seconds_per_token=0.0)
+        self.latest = QueueState(last_request_id=0, num_tokens=0, seconds_per_token=0.0)
         """The latest message of the engine."""
         self._sent: dict[int, int] = {}
-        """Numbers of tokens of the requests that the engine has not counted yet, in their order."""
+        """Numbers of tokens, by request id, of requests that the engine has not counted yet."""
         self._num_sent_tokens = 0
 
     @property
@@ -23,18 +23,18 @@ class WaitingTime:
         num_tokens = self.latest.num_tokens + self._num_sent_tokens
         return num_tokens * self.latest.seconds_per_token
 
-    def add(self, number: int, num_tokens: int) -> None:
-        """Add a request that is sent to the engine; its number is above all earlier ones."""
-        self._sent[number] = num_tokens
+    def add(self, request_id: int, num_tokens: int) -> None:
+        """Add a request that is sent to the engine; its id is above all earlier ones."""
+        self._sent[request_id] = num_tokens
         self._num_sent_tokens += num_tokens
 
-    def remove(self, number: int) -> None:
+    def remove(self, request_id: int) -> None:
         """Remove a request that has left the engine, if it is still counted here."""
-        self._num_sent_tokens -= self._sent.pop(number, 0)
+        self._num_sent_tokens -= self._sent.pop(request_id, 0)
 
-    def update(self, message: Waiting) -> None:
-        """Take the engine's latest count in place of the requests that it includes."""
+    def update(self, message: QueueState) -> None:
+        """Replace the estimate of the requests that the engine has counted by its own count."""
         self.latest = message
-        counted = [number for number in self._sent if number <= message.last_number]
-        for number in counted:
-            self.remove(number)
+        counted = [request_id for request_id in self._sent if request_id <= message.last_request_id]
+        for request_id in counted:
+            self.remove(request_id)

@@ -2,7 +2,7 @@
 
 from tiny_models import tiny_model
 
-from bertsmith.comparison.budget import ComparisonBudget, count_tokens, length_of_job
+from bertsmith.comparison.budget import ComparisonBudget, bert_training_length, count_tokens
 from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.build import build_objective
@@ -44,4 +44,4 @@ def test_operations_become_steps_of_either_length(corpus_dir):
         for step in range(1, 12)
     )
     budget = ComparisonBudget(amount, "flops")
-    assert length_of_job(budget, job) == {"minutes": None, "steps": 11}
+    assert bert_training_length(budget, job) == {"minutes": None, "steps": 11}

@@ -64,7 +64,7 @@ def test_a_stopped_comparison_goes_on_with_a_seed_more(finished, tmp_path):
     journals = [lost / "journal.jsonl", lost / "words" / "journal.jsonl"]
     shutil.rmtree(lost)
     told = []
-    compare(replace(settings, seeds=1), tell=told.append)
+    compare(replace(settings, seeds=1), log=told.append)
     assert sum("already" in line for line in told) == 3 + 3
     (settings.out / "comparison.json").unlink()
     before = {path: path.stat().st_mtime_ns for path in settings.out.rglob("journal.jsonl")}
@@ -72,7 +72,7 @@ def test_a_stopped_comparison_goes_on_with_a_seed_more(finished, tmp_path):
         compare(settings, [StopAt(2)], "typed again")
     assert not (settings.out / "comparison.json").exists()
     told.clear()
-    compare(settings, tell=told.append)
+    compare(settings, log=told.append)
     assert sum("already" in line for line in told) == 5 + 5
     after = {path: path.stat().st_mtime_ns for path in settings.out.rglob("journal.jsonl")}
     assert {path for path in after if after[path] != before.get(path)} == {*journals}

@@ -32,7 +32,7 @@ def test_recipes_are_what_they_share_and_what_they_change(settings):
     assert set(differing) == {f"pretraining.{name}" for name in ("pairs", *shares)}
     assert differing["pretraining.mask_share"] == dict(zip(names, (0.8, 0.8, 1.0), strict=True))
     (task,) = comparison.tasks
-    run = task.of_run(Path("runs/x"), 7)
+    run = task.settings_of_run(Path("runs/x"), 7)
     assert (run.model, run.out, run.seed) == (Path("runs/x"), Path("runs/x/words"), 7)
     assert (run.steps, run.batch_size, run.device) == (2, 5, "cpu")
     assert run.train == settings.data / "train.csv"

@@ -150,7 +150,7 @@ def test_a_finished_comparison_gets_the_peak_memory_that_it_lacks(lineage, tmp_p
     path.write_text(start + t5)
     settings = replace(settings, files=(path,), measure_memory=True)
     told = []
-    compare(settings, tell=told.append)
+    compare(settings, log=told.append)
     assert [line for line in told if "memory" in line] == [
         "bert: measuring peak memory",
         "t5: measuring peak memory",
@@ -162,11 +162,11 @@ def test_a_finished_comparison_gets_the_peak_memory_that_it_lacks(lineage, tmp_p
         # More than torch alone takes.
         assert 50e6 < costs[0]["memory_bytes"] < 16e9
         assert report["recipes"][name]["cost"]["memory_bytes"] == costs[0]["memory_bytes"]
-    table = str(compare(replace(settings, measure_memory=False), tell=told.append))
+    table = str(compare(replace(settings, measure_memory=False), log=told.append))
     (row,) = (line for line in table.splitlines() if line.startswith("peak memory (MB)"))
     costs = [report["recipes"][name]["cost"]["memory_bytes"] for name in ("bert", "t5")]
     assert row.split()[3:] == [f"{cost / 1e6:,.0f}" for cost in costs]
-    compare(settings, tell=told.append)
+    compare(settings, log=told.append)
     assert sum("memory" in line for line in told) == 2
     page = (settings.out / "comparison.html").read_text()
     assert "peak memory (MB)" in page and "a process of its own" in page
@@ -225,7 +225,7 @@ def test_a_stopped_run_of_a_system_goes_on(lineage, tmp_path):
     with refuses(Interrupted, "step 2,", "step-00000002", ": typed again"):
         compare(settings, [StopAt(2)], "typed again")
     told = []
-    compare(settings, tell=told.append)
+    compare(settings, log=told.append)
     assert sum("already" in line for line in told) == 9 + 11
     assert report_of(settings)["figures"] == report_of(lineage)["figures"]
 

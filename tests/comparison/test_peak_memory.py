@@ -9,7 +9,7 @@ from limits import file_size_limit
 
 from bertsmith.comparison.peak_memory import add_peak_memory, measure_peak_memory
 from bertsmith.comparison.recipes import read_comparison
-from bertsmith.comparison.runs import ComparisonRun, run_all
+from bertsmith.comparison.runs import ComparisonContext, run_all
 from bertsmith.system.memory import peak_bytes
 from bertsmith.training.run_folder import RunFolder
 
@@ -39,7 +39,7 @@ def test_a_larger_model_needs_more_and_what_this_process_holds_does_not_count(fi
 def test_a_failed_measurement_is_told_and_loses_nothing(finished, tmp_path):
     settings = replace(finished, out=shutil.copytree(finished.out, tmp_path / "out"))
     told = []
-    work = ComparisonRun(
+    work = ComparisonContext(
         read_comparison(replace(settings, measure_memory=True)), (), "", told.append
     )
     results = run_all(work)

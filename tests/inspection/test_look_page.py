@@ -269,7 +269,7 @@ def test_every_sentence_of_the_page_has_a_chinese_one():
     rest += (Path(__file__).parents[2] / JS).with_name("neurons.js").read_text(encoding="utf-8")
     chinese = set(re.findall(r'^  "(.*?)": ".*[一-鿿]', table, re.MULTILINE))
     assert len(chinese) == table.strip().count("\n") + 1
-    said = set(re.findall(r'\bsay\("([^"]+)"', rest))
+    said = set(re.findall(r'\btranslate\("([^"]+)"', rest))
     said |= set(re.findall(r'(?:\?|:) "([a-z]+)"\)', rest))
     said |= set(re.findall(r'nothing = "([^"]+)"', rest))
     said |= set(re.findall(r'\bnote\("([^"]+)"', rest))

@@ -19,10 +19,10 @@ from bertsmith.serving.messages import (
     Cancel,
     Cancelled,
     ComputedBatch,
+    ComputeRequest,
+    QueueState,
     Refusal,
     Stop,
-    Waiting,
-    Work,
 )
 from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.served_model import ServedModel
@@ -73,14 +73,14 @@ def answers_of(models, *messages, **limits):
         inbox.put(message)
     engine.run(inbox)
     return {
-        message.number: message
+        message.request_id: message
         for message in sent
-        if not isinstance(message, Waiting | ComputedBatch)
+        if not isinstance(message, QueueState | ComputedBatch)
     }
 
 
 def work(number, texts, kind="vectors", model="m", **options):
-    return Work(number, model, kind, [{"text": text} for text in texts], **options)
+    return ComputeRequest(number, model, kind, [{"text": text} for text in texts], **options)
 
 
 @pytest.mark.parametrize("max_batch_tokens", [1, 40, 1000])
@@ -181,13 +181,15 @@ def test_a_request_that_cannot_be_computed_fails_alone(folder):
 
 
 def test_the_input_that_is_wrong_is_named(folder):
-    refusal = answers_of(served(m=folder), Work(1, "m", "vectors", [{"text": "a"}, {"text": 3}]))[1]
+    refusal = answers_of(
+        served(m=folder), ComputeRequest(1, "m", "vectors", [{"text": "a"}, {"text": 3}])
+    )[1]
     assert refusal.index == 1
     assert not refusal.is_backend
 
 
 def test_a_request_whose_client_has_hung_up_is_not_even_encoded(folder):
-    never_read = Work(1, "m", "vectors", [{"text": None}])  # a refusal, if it were read
+    never_read = ComputeRequest(1, "m", "vectors", [{"text": None}])  # a refusal, if it were read
     answers = answers_of(served(m=folder), never_read, work(2, TEXTS[:1]), Cancel(1))
     assert answers[1] == Cancelled(1)
     assert isinstance(answers[2], Answers)
@@ -219,10 +221,10 @@ def test_a_long_request_is_encoded_in_slices_between_batches(folder):
     for _ in range(slices + 1):
         engine.encode_some()
         engine.compute_batch()
-    assert next(message.number for message in sent if isinstance(message, Answers)) == 2
+    assert next(message.request_id for message in sent if isinstance(message, Answers)) == 2
     while not engine.is_idle:
         engine.compute_batch()
-    (long,) = [m for m in sent if isinstance(m, Answers) and m.number == 1]
+    (long,) = [m for m in sent if isinstance(m, Answers) and m.request_id == 1]
     vectors = np.stack([prediction.vector for prediction in long.predictions])
     (expected,) = load(folder, task="vectors", device="cpu", precision="fp32").encode([text])
     np.testing.assert_allclose(vectors, np.tile(expected, (len(vectors), 1)), atol=1e-6)
@@ -233,13 +235,13 @@ def test_long_texts_that_are_refused_hold_up_no_batch(folder):
     for number in (1, 2, 3):
         engine.accept(work(number, ["a " * SLICE_CHARACTERS], may_cut=False))
     engine.encode_some()
-    assert [message.number for message in sent] == [1]  # the others wait until after a batch
+    assert [message.request_id for message in sent] == [1]  # the others wait until after a batch
 
 
 def test_a_text_in_a_later_slice_is_named_by_its_index(folder):
     long = "a " * SLICE_CHARACTERS
     refusal = answers_of(
-        served(m=folder), Work(1, "m", "vectors", [{"text": long}] * 2 + [{"text": 3}])
+        served(m=folder), ComputeRequest(1, "m", "vectors", [{"text": long}] * 2 + [{"text": 3}])
     )[1]
     assert refusal.index == 2
 
@@ -309,9 +311,9 @@ def test_the_engine_says_how_long_a_new_request_waits(folder):
     engine.compute_batch()
     speed = engine.speed.seconds_per_token
     assert speed > 0
-    assert sent[1:] == [Waiting(1, 40, speed)]  # though many batches are left
+    assert sent[1:] == [QueueState(1, 40, speed)]  # though many batches are left
     engine.cancel(1)
-    assert sent[2:] == [Cancelled(1), Waiting(1, 0, speed)]
+    assert sent[2:] == [Cancelled(1), QueueState(1, 0, speed)]
 
 
 def test_texts_that_are_not_encoded_yet_count_in_the_waiting_time(folder):
@@ -322,7 +324,7 @@ def test_texts_that_are_not_encoded_yet_count_in_the_waiting_time(folder):
     engine.accept(work(3, ["good film"] * 3000))
     engine.compute_batch()
     num_tokens = 27 // CHARACTERS_PER_TOKEN + 40
-    assert sent[-1] == Waiting(3, num_tokens, engine.speed.seconds_per_token)
+    assert sent[-1] == QueueState(3, num_tokens, engine.speed.seconds_per_token)
 
 
 def test_the_speed_is_known_after_warming_up_and_counts_all_that_a_batch_took(folder):

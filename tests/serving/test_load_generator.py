@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bertsmith.serving import load
 from bertsmith.serving.http_client import HttpClient
-from bertsmith.serving.load import (
+from bertsmith.serving.load_generator import (
     BROKEN,
     OK,
     UNANSWERED,

@@ -7,7 +7,7 @@ from test_engine import answers_of, served
 from tiny_models import save_tiny
 
 from bertsmith import load
-from bertsmith.serving.messages import Work
+from bertsmith.serving.messages import ComputeRequest
 
 TEXT = "the [MASK] was [MASK]"
 
@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
 
 
 def outputs_of(folder, *options):
-    work = Work(1, "m", "predict", [{"text": TEXT}], options)
+    work = ComputeRequest(1, "m", "predict", [{"text": TEXT}], options)
     return answers_of(served(m=folder), work)[1]
 
 

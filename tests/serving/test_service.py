@@ -1,4 +1,4 @@
-"""The service beside its engine: places, and an engine that cannot go on."""
+"""The service beside its engine: limits on texts, and an engine that cannot go on."""
 
 import asyncio
 import multiprocessing
@@ -9,7 +9,7 @@ import pytest
 from model_server import TIMEOUT
 from tiny_models import reviews, save_tiny
 
-from bertsmith.serving.characters import likely_tokens
+from bertsmith.serving.characters import estimate_tokens
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Limits, Service
@@ -32,7 +32,7 @@ async def until(is_true):
 
 def test_places_are_given_back_when_the_engine_has_forgotten_the_request(settings):
     async def run():
-        service = Service(settings, Limits(max_places=len(TEXTS)))
+        service = Service(settings, Limits(max_held_texts=len(TEXTS)))
         await service.start()
         try:
             records = [{"text": text} for text in TEXTS]
@@ -41,12 +41,12 @@ def test_places_are_given_back_when_the_engine_has_forgotten_the_request(setting
                     service.model(), "vectors", records, wait_for_hang_up=lambda: asyncio.sleep(0)
                 )
             assert caught.value.status == 499
-            assert service.places.num_taken == len(TEXTS)
-            await until(lambda: service.places.num_taken == 0)
+            assert service.admission.num_texts == len(TEXTS)
+            await until(lambda: service.admission.num_texts == 0)
             answers = await service.compute(service.model(), "vectors", records)
             assert len(answers.predictions) == len(TEXTS)
-            assert (service.places.num_taken, service.places.num_characters) == (0, 0)
-            assert service.places.waiting_time.seconds == 0
+            assert (service.admission.num_texts, service.admission.num_characters) == (0, 0)
+            assert service.admission.waiting_time.seconds == 0
         finally:
             service.kill()
 
@@ -61,10 +61,10 @@ def test_requests_that_arrive_during_a_batch_count_in_the_waiting_time(settings)
         service = Service(settings)
         await service.start()
         try:
-            waiting = service.places.waiting_time
+            waiting = service.admission.waiting_time
             await until(lambda: waiting.latest.seconds_per_token > 0)
-            num_tokens = likely_tokens(len(TEXTS[0]), service.max_batch_tokens)
-            service.places.max_seconds = 3 * num_tokens * waiting.latest.seconds_per_token
+            num_tokens = estimate_tokens(len(TEXTS[0]), service.max_batch_tokens)
+            service.admission.max_seconds = 3 * num_tokens * waiting.latest.seconds_per_token
             (engine,) = multiprocessing.active_children()
             os.kill(engine.pid, signal.SIGSTOP)
             requests = [
@@ -115,7 +115,7 @@ def test_a_message_that_gets_lost_is_the_end_of_the_engine(settings, capfd, valu
     lines = []
 
     async def run():
-        service = Service(settings, tell=lines.append)
+        service = Service(settings, log=lines.append)
         await service.start()
         try:
             answer = asyncio.ensure_future(
@@ -124,7 +124,7 @@ def test_a_message_that_gets_lost_is_the_end_of_the_engine(settings, capfd, valu
             with pytest.raises(Problem) as caught:
                 await answer
             assert caught.value.status == 503
-            assert service.places.num_taken == 0
+            assert service.admission.num_texts == 0
             await until(lambda: service.is_ready)
             await service.compute(service.model(), "vectors", [{"text": "a"}])
         finally:

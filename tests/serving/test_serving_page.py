@@ -102,7 +102,7 @@ def test_each_head_answers_and_looks_right(head, open_page, server):
     elif head == "answer":
         best = answer[0]
         context = FIELDS[head]["context"]
-        assert page.locator(".said").text_content() == best["answer"]
+        assert page.locator(".headline").text_content() == best["answer"]
         assert page.locator("mark").text_content() == context[best["start"] : best["end"]]
         assert page.locator(".passage").text_content() == context
         assert bars(page) == [(row["answer"], percent(row["score"])) for row in answer]
@@ -209,7 +209,7 @@ def test_every_sentence_of_the_page_has_a_chinese_one():
     html = page_html()
     chinese = set(re.findall(r'^  "(.*?)": ".*[一-鿿]', html, re.MULTILINE))
     code = html.split("const CHINESE = {")[1].split("\n};", 1)[1]
-    said = set(re.findall(r'\b(?:say\(|(?:text|lines)\("\w+", )"([^"]+)"', code))
+    said = set(re.findall(r'\b(?:translate\(|(?:text|lines)\("\w+", )"([^"]+)"', code))
     said |= set(re.findall(r'(?:title|true|null): "([^"]+)"', code))
     said |= set(re.findall(r"data-text>([^<]+)<", html))
     said |= set(re.findall(r'"([A-Z][^"]+\.)"', code))

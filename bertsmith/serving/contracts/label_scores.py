@@ -12,12 +12,12 @@ def label_scores(
 
     A score is a probability, or with `raw` a logit. A model of numbers has one score, the number.
     """
-    names = model.labels if not model.is_number else model.labels[:1] or ("LABEL_0",)
+    names = model.labels if not model.is_regression else model.labels[:1] or ("LABEL_0",)
     rows = []
     for prediction, logits in zip(answers.predictions, answers.raw, strict=True):
         if raw:
             scores = np.asarray(logits, dtype=np.float64)
-        elif model.is_number:
+        elif model.is_regression:
             scores = np.array([prediction.value])
         else:
             scores = np.array(list(prediction.probabilities.values()))

@@ -31,7 +31,7 @@ class EmbeddingsBody(Struct, forbid_unknown_fields=True):
 
 def openai_routes(service: Service) -> list[Route]:
     """Return the routes."""
-    respond = endpoint(service, embeddings, method="openai", problem_format=problem_json)
+    respond = endpoint(service, embeddings, metric_label="openai", problem_format=problem_json)
     return [Route(path, respond, methods=["POST"]) for path in ("/v1/embeddings", "/embeddings")]
 
 
@@ -55,7 +55,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 async def embeddings(call: Call) -> Response:
     body = await call.body(EmbeddingsBody)
-    model = call.named_model(body.model)
+    model = call.model_for_vectors(body.model)
     call.check_kind(model, "vectors", "/v1/embeddings")
     texts = check_texts(body.input, "input")
     options = VectorOptions(dimensions=body.dimensions)

@@ -7,7 +7,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from bertsmith.serving.beside_loop import run_beside_loop
 from bertsmith.serving.call import Call
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK
@@ -16,6 +15,7 @@ from bertsmith.serving.json_body import convert
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
 from bertsmith.serving.text_field import TextField
+from bertsmith.serving.worker_thread import run_in_worker_thread
 from bertsmith.tasks.mask_prediction import normalize_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -54,7 +54,7 @@ async def fill_masks(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
     )
     options: dict[str, Any] = {}
     if body.parameters.targets is not None:
-        ids = await run_beside_loop(_target_ids, tokenizer, body.parameters.targets)
+        ids = await run_in_worker_thread(_target_ids, tokenizer, body.parameters.targets)
         top = min(top, len(ids))
         options["target_ids"] = ids
     _check_response_size(texts, tokenizer.mask_token, top)
@@ -65,7 +65,7 @@ async def fill_masks(call: Call, model: ModelInfo, content: Mapping[str, Any]) -
         options={"top": top, **options},
         field=TextField.of("inputs", body.inputs),
     )
-    rows = await run_beside_loop(_decode_all, tokenizer, texts, answers.raw, model.max_length)
+    rows = await run_in_worker_thread(_decode_all, tokenizer, texts, answers.raw, model.max_length)
     return rows[0] if isinstance(body.inputs, str) else rows
 
 

@@ -12,7 +12,7 @@ from bertsmith.serving.service import Service
 
 def hugging_face_routes(service: Service) -> list[Route]:
     """Return the routes."""
-    respond = endpoint(service, answer, method="task", problem_format=Problem.to_json)
+    respond = endpoint(service, answer, metric_label="task", problem_format=Problem.to_json)
     paths = ("/", "/models/{model}", "/invocations", "/predictions")
     return [Route(path, respond, methods=["POST"]) for path in paths]
 

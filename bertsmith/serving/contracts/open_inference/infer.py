@@ -11,7 +11,7 @@ from starlette.responses import Response
 from bertsmith.serving.call import Call
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.contracts.hugging_face.dispatch import answer_task
-from bertsmith.serving.contracts.open_inference.metadata import VERSION, named_model
+from bertsmith.serving.contracts.open_inference.metadata import VERSION, model_of_version
 from bertsmith.serving.contracts.open_inference.tensor_names import (
     check_inputs,
     describe_output_tensors,
@@ -27,7 +27,7 @@ from bertsmith.serving.contracts.open_inference.tensors import (
 from bertsmith.serving.contracts.vectors import VectorOptions, embed_texts
 from bertsmith.serving.json_body import convert, parse
 from bertsmith.serving.messages import ModelInfo
-from bertsmith.serving.problems import invalid, with_inputs_called
+from bertsmith.serving.problems import invalid, renaming_inputs
 
 CLIENT_PARAMETERS = frozenset(
     {
@@ -75,7 +75,7 @@ class TextParameters(Struct, forbid_unknown_fields=True):
 
 
 async def infer(call: Call) -> Response:
-    model = named_model(call)
+    model = model_of_version(call)
     json, binary = split_body(await call.read(), call.request.headers.get(HEADER))
     body = parse(json, InferBody)
     if body.model_name is not None and body.model_name != model.name:
@@ -150,7 +150,7 @@ async def _infer_classes(
         model, "predict", records, may_cut=parameters.truncate, field="text"
     )
     predictions, count = answers.predictions, len(records)
-    if model.is_number:
+    if model.is_regression:
         scores = np.array([prediction.value for prediction in predictions], dtype=np.float64)
         return [OutputTensor("score", "FP64", (count,), scores)]
     probabilities = np.array([list(one.probabilities.values()) for one in predictions])
@@ -170,7 +170,7 @@ async def _infer_others(
     content: dict[str, Any] = {"inputs": texts["text"] if len(texts) == 1 else _rows_of(texts)}
     if parameters:
         content["parameters"] = dict(parameters)
-    with with_inputs_called(next(iter(texts))):
+    with renaming_inputs(next(iter(texts))):
         rows = await answer_task(call, model, content)
     answers = [orjson.dumps(row).decode() for row in rows]
     return [OutputTensor("result", "BYTES", (len(rows),), answers)]

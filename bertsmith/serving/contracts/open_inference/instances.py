@@ -9,7 +9,7 @@ from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.hugging_face.dispatch import answer_task
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.json_body import parse
-from bertsmith.serving.problems import empty, with_inputs_called
+from bertsmith.serving.problems import empty, renaming_inputs
 
 
 class InstancesBody(Struct, forbid_unknown_fields=True):
@@ -45,6 +45,6 @@ async def predict_instances(call: Call) -> Response:
     content: dict[str, Any] = {"inputs": body.instances}
     if body.parameters:
         content["parameters"] = body.parameters
-    with with_inputs_called("instances"):
+    with renaming_inputs("instances"):
         predictions = await answer_task(call, model, content)
     return answer_json({"predictions": predictions})

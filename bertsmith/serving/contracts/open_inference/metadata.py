@@ -16,7 +16,7 @@ VERSION = "1"
 """The version of every model; there is no other."""
 
 
-def named_model(call: Call) -> ModelInfo:
+def model_of_version(call: Call) -> ModelInfo:
     """Return the model that the path names.
 
     Raises:
@@ -40,7 +40,7 @@ async def answer_server(call: Call) -> Response:
 
 
 async def answer_metadata(call: Call) -> Response:
-    model = named_model(call)
+    model = model_of_version(call)
     return answer_json(
         {
             "name": model.name,
@@ -53,7 +53,7 @@ async def answer_metadata(call: Call) -> Response:
 
 
 async def answer_ready(call: Call) -> Response:
-    model = named_model(call)
+    model = model_of_version(call)
     response = answer_json({"name": model.name, "ready": call.service.is_ready})
     response.status_code = 200 if call.service.is_ready else 503
     return response

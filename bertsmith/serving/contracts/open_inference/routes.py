@@ -26,7 +26,7 @@ def open_inference_routes(service: Service) -> list[Route]:
     """Return the routes of both protocols."""
 
     def route(path: str, handler: Handler, method: str = "GET") -> Route:
-        respond = endpoint(service, handler, method="infer", problem_format=error_json)
+        respond = endpoint(service, handler, metric_label="infer", problem_format=error_json)
         return Route(path, respond, methods=[method])
 
     async def live(request: Request) -> Response:
@@ -52,7 +52,9 @@ def open_inference_routes(service: Service) -> list[Route]:
         route("/v1/models/{model}:predict", predict_instances, "POST"),
         Route(
             "/v1/models/{model}",
-            endpoint(service, answer_description, method="infer", problem_format=problem_json),
+            endpoint(
+                service, answer_description, metric_label="infer", problem_format=problem_json
+            ),
         ),
     ]
 

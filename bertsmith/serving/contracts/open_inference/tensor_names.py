@@ -85,7 +85,7 @@ def describe_output_tensors(model: ModelInfo) -> list[dict[str, Any]]:
     """Describe the tensors of an answer."""
     if "predict" not in model.kinds:
         return [{"name": "vectors", "datatype": "FP32", "shape": [-1, model.hidden_size]}]
-    if model.is_number:
+    if model.is_regression:
         return [{"name": "score", "datatype": "FP64", "shape": [-1]}]
     if model.task != "text-classification":
         return [{"name": "result", "datatype": "BYTES", "shape": [-1]}]

@@ -28,14 +28,14 @@ class EmbedAllBody(Struct, forbid_unknown_fields=True):
 
 
 async def answer_embed(call: Call) -> Response:
-    model = call.need("vectors", "/embed")
+    model = call.require("vectors", "/embed")
     body = await call.body(EmbedBody)
     field = TextField.of("inputs", body.inputs)
     return answer_json(await embed_texts(call, model, check_texts(body.inputs), body, field))
 
 
 async def answer_embed_all(call: Call) -> Response:
-    model = call.need("token_vectors", "/embed_all")
+    model = call.require("token_vectors", "/embed_all")
     body = await call.body(EmbedAllBody)
     texts = with_prompt(model, check_texts(body.inputs), body.prompt_name)
     answers = await call.compute(
@@ -50,6 +50,6 @@ async def answer_embed_all(call: Call) -> Response:
 
 
 async def answer_similarity(call: Call) -> Response:
-    model = call.need("vectors", "/similarity")
+    model = call.require("vectors", "/similarity")
     body = await call.body(SimilarityBody)
     return answer_json(await compute_similarities(call, model, body))

@@ -29,7 +29,7 @@ def text_embeddings_inference_routes(service: Service) -> list[Route]:
     return [
         Route(
             f"{prefix}/{name}",
-            endpoint(service, handler, method=name, problem_format=Problem.to_json),
+            endpoint(service, handler, metric_label=name, problem_format=Problem.to_json),
             methods=["POST"],
         )
         for prefix in ("", "/models/{model}")

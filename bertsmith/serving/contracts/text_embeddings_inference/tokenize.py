@@ -34,7 +34,7 @@ async def tokenize(call: Call) -> Response:
     body = await call.body(TokenizeBody)
     texts = with_prompt(model, check_texts(body.inputs), body.prompt_name)
     tokenizer = call.service.tokenizer(model.name)
-    tokens = await call.work_on_texts(
+    tokens = await call.run_on_texts(
         _tokens_of_all, texts, tokenizer, body.add_special_tokens, field="inputs"
     )
     return answer_json(tokens)
@@ -49,7 +49,7 @@ async def decode(call: Call) -> Response:
     if lists and len(lists) < len(body.ids):
         raise invalid("ids: found numbers beside lists. Send a list of ids for each text.")
     tokenizer = call.service.tokenizer(model.name)
-    texts = await call.work_on_texts(
+    texts = await call.run_on_texts(
         _texts_of_all, lists or [body.ids], tokenizer, body.skip_special_tokens, field="ids"
     )
     return answer_json(texts)

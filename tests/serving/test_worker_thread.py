@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from bertsmith.serving.beside_loop import run_beside_loop
+from bertsmith.serving.worker_thread import run_in_worker_thread
 
 
 def test_the_loop_runs_on_and_work_waits_for_its_turn():
@@ -18,7 +18,7 @@ def test_the_loop_runs_on_and_work_waits_for_its_turn():
         return threading.current_thread().name, number
 
     async def loop():
-        tasks = [asyncio.ensure_future(run_beside_loop(work, number)) for number in range(3)]
+        tasks = [asyncio.ensure_future(run_in_worker_thread(work, number)) for number in range(3)]
         await asyncio.sleep(0)
         may_end.set()  # only a loop that runs on gets here
         return await asyncio.gather(*tasks)
@@ -32,7 +32,7 @@ def test_the_loop_runs_on_and_work_waits_for_its_turn():
 def test_errors_reach_the_one_who_waits():
     async def loop():
         try:
-            await run_beside_loop(int, "x")
+            await run_in_worker_thread(int, "x")
         except ValueError:
             return "told"
 

@@ -1,4 +1,4 @@
-"""Places in the queue: limits on the texts that the server holds, and on their waiting time."""
+"""Admission control: limits on the texts that the server holds, and on their waiting time."""
 
 import math
 
@@ -10,46 +10,48 @@ BYTES_PER_CHARACTER = 16
 """Bytes that a waiting character may take: in the body, as a string, and as token ids."""
 
 
-def characters_to_hold(most: int) -> int:
-    """Return the number of characters that may wait at a time, by the memory that is free now."""
+def fit_into_free_memory(max_characters: int) -> int:
+    """Return `max_characters`, or as many as the memory that is free now can hold, if fewer."""
     free = available_bytes()
-    return most if free is None else max(1, min(most, free // BYTES_PER_CHARACTER))
+    if free is None:
+        return max_characters
+    return max(1, min(max_characters, free // BYTES_PER_CHARACTER))
 
 
-class Places:
-    """Places for texts; a request takes all that it needs at once, or none.
+class AdmissionControl:
+    """Counts of the texts that wait or are computed; all texts of a request are admitted, or none.
 
     Args:
-        limit: number of texts, 1 or more.
+        max_texts: number of texts that may be held at a time, 1 or more.
         max_characters: number of characters of all these texts.
         max_seconds: seconds that a request may wait for its turn.
     """
 
-    def __init__(self, limit: int, max_characters: int, max_seconds: float) -> None:
-        self.limit = limit
+    def __init__(self, max_texts: int, max_characters: int, max_seconds: float) -> None:
+        self.max_texts = max_texts
         self.max_characters = max_characters
         self.max_seconds = max_seconds
-        self.num_taken = 0
+        self.num_texts = 0
         self.num_characters = 0
         self.waiting_time = WaitingTime()
 
-    def take(self, count: int, num_characters: int) -> None:
-        """Take places for the texts of a request.
+    def admit(self, count: int, num_characters: int) -> None:
+        """Count the texts of a request as held.
 
         Raises:
-            Problem: 413 if the server has fewer places in all; 429 if too few are free now, or if
-                the request would wait for more than `max_seconds`.
+            Problem: 413 if the request alone is above a limit; 429 if it is so together with the
+                texts that are held now, or if it would wait for more than `max_seconds`.
         """
-        if count > self.limit or num_characters > self.max_characters:
+        if count > self.max_texts or num_characters > self.max_characters:
             raise invalid(
                 f"the request has {count:,} texts with {num_characters:,} characters, and this "
-                f"server holds at most {self.limit:,} texts with {self.max_characters:,} "
+                f"server holds at most {self.max_texts:,} texts with {self.max_characters:,} "
                 "characters at a time. Divide the request.",
                 status=413,
             )
-        if self.num_taken + count > self.limit:
+        if self.num_texts + count > self.max_texts:
             raise overloaded(
-                f"the server is busy: {self.num_taken:,} of its {self.limit:,} places are taken. "
+                f"the server is busy with {self.num_texts:,} texts, of at most {self.max_texts:,}. "
                 "Send the request again in a moment.",
                 self._seconds_until_room(),
             )
@@ -66,14 +68,14 @@ class Places:
                 f"wait for {self.max_seconds:g}. Send it again later.",
                 self._seconds_until_room(),
             )
-        self.num_taken += count
+        self.num_texts += count
         self.num_characters += num_characters
 
     def _seconds_until_room(self) -> int:
         """Return the whole seconds until every request that waits now has had its turn."""
         return max(1, math.ceil(self.waiting_time.seconds))
 
-    def give_back(self, count: int, num_characters: int) -> None:
-        """Give places back, once their texts are computed or nobody waits for them any more."""
-        self.num_taken -= count
+    def release(self, count: int, num_characters: int) -> None:
+        """Count texts as held no longer: they are computed, or their request was cancelled."""
+        self.num_texts -= count
         self.num_characters -= num_characters

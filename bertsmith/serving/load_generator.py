@@ -1,4 +1,4 @@
-"""Load on a server: requests at random times, or from callers that wait for each answer.
+"""Load on a server for measurements: requests at random times, or callers that await each answer.
 
 In an open loop, requests are due at the times of a Poisson process, like those of many independent
 people, whether or not the server has answered earlier ones. Latency counts from the time at which
