@@ -45,7 +45,7 @@ from benchmarks.common import (
     table,
 )
 from bertsmith.metrics.regression import spearman
-from bertsmith.pages.charts import Chart, Point, Series, short, write_svg
+from bertsmith.pages.charts import Chart, Point, Series, format_tick, write_svg
 from bertsmith.pages.colors import COLORS
 from bertsmith.tasks.tfidf import build_tfidf
 
@@ -437,7 +437,7 @@ def draw_worth(found: dict[str, Any], target: Path) -> None:
                "dots", color)
         for (name, text), color in zip(rows.items(), COLORS, strict=False)
     ]  # fmt: skip
-    names = [short(each) for each in LABELS]
+    names = [format_tick(each) for each in LABELS]
     title = "Accuracy on SST-2 by number of labels"
     by_labels = Chart(title, "labels", "", series, is_share=True, low=0.5, high=0.9, x_names=names)
     write_svg(target, [by_minutes, by_labels])

@@ -9,7 +9,7 @@ from bertsmith.commands.settings.fill import Settings
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.system.counts import percent
 from bertsmith.tasks.fill_mask import FillMask
-from bertsmith.tasks.mask_prediction import Word
+from bertsmith.tasks.mask_prediction import ScoredToken
 from bertsmith.tasks.predictor import Predictor
 
 
@@ -33,7 +33,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         )
 
 
-def format_word(word: Word) -> str:
+def format_word(word: ScoredToken) -> str:
     """Format a word and its probability; punctuation is quoted, since commas separate the words."""
     token = word.token.strip()
     shown = token if any(map(str.isalnum, token)) else f"'{token}'"

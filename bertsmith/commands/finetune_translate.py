@@ -8,7 +8,7 @@ from bertsmith.commands.flags import print_note
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.finetune_translate import Settings
 from bertsmith.data.tables import check_delimiter
-from bertsmith.lineage.translation_run import learn_to_translate
+from bertsmith.lineage.translation_run import finetune_translation
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.paths import shell_path
 from bertsmith.training.display import Display
@@ -19,7 +19,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.resume:
         print_resume_state(settings.out)
     with Display() as display:
-        result = learn_to_translate(
+        result = finetune_translation(
             settings,
             settings.out,
             resume=settings.resume,

@@ -20,8 +20,8 @@ from bertsmith.data.text_files import name_source
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError
-from bertsmith.lineage.sentence_scores import SCORED_BY_PAIRS, load_sentence_scorer
-from bertsmith.lineage.text_writing import TextWriter
+from bertsmith.lineage.sentence_scores import SCORABLE_MODEL_TYPES, load_sentence_scorer
+from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.translation_run import score_pairs
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.files import hold_outputs
@@ -34,7 +34,7 @@ def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
         model_type: one of `SYSTEM_KINDS`.
         words: the words of the command line after `prog`, the name of the command.
     """
-    columns: type[Any] = Columns if model_type in SCORED_BY_PAIRS else TranslationColumns
+    columns: type[Any] = Columns if model_type in SCORABLE_MODEL_TYPES else TranslationColumns
     settings = parse_with_columns(Settings, columns, words, prog)
     if settings.precision not in ("auto", "fp32"):
         raise ConfigError(
@@ -42,10 +42,10 @@ def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
             "other models are scored in fp32 only. Leave it out."
         )
     check_flags(settings)
-    if model_type in SCORED_BY_PAIRS:
+    if model_type in SCORABLE_MODEL_TYPES:
         _score_by_pairs(settings)
     else:
-        _score_writer(settings)
+        _score_text_to_text(settings)
 
 
 def _score_by_pairs(settings: Settings) -> None:
@@ -66,7 +66,7 @@ def _score_by_pairs(settings: Settings) -> None:
     print(json.dumps(report) if settings.json else result)
 
 
-def _score_writer(settings: Settings) -> None:
+def _score_text_to_text(settings: Settings) -> None:
     """Score a model that writes one text from another on pairs of both."""
     unfit = used_flags(settings, LABEL_FLAGS)
     if settings.data is None or unfit:
@@ -76,10 +76,10 @@ def _score_writer(settings: Settings) -> None:
             f"sources and targets. Leave out {flags}."
         )
     check_delimiter(settings.columns, settings.data)
-    writer = TextWriter.load(settings.model, settings.device)
+    generator = TextToTextGenerator.load(settings.model, settings.device)
     reader = TranslationReader(settings.data, settings.columns)
     scores = score_pairs(
-        writer.model, reader, writer.tokenizer, settings.max_length, settings.limit
+        generator.model, reader, generator.tokenizer, settings.max_length, settings.limit
     )
     if reader.num_skipped:
         rows = count_noun(reader.num_skipped, "incomplete row was", "incomplete rows were")

@@ -7,7 +7,7 @@ from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.translate import Settings
 from bertsmith.data.text_files import iter_lines
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.text_writing import TextWriter
+from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -18,8 +18,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         texts = list(map(decode_argument, settings.texts))
     else:
         texts = [text.rstrip("\r\n") for text in iter_lines(settings.file)]
-    writer = TextWriter.load(settings.model, settings.device)
-    targets = writer(texts, settings.max_new_tokens, beam_search)
+    generator = TextToTextGenerator.load(settings.model, settings.device)
+    targets = generator(texts, settings.max_new_tokens, beam_search)
     for text, target in zip(texts, targets, strict=True):
         if settings.json:
             print(json.dumps({"source": text, "target": target}, ensure_ascii=False))

@@ -36,7 +36,7 @@ from bertsmith.errors import (
     as_arguments,
 )
 from bertsmith.estimators.not_fitted import not_fitted
-from bertsmith.estimators.rows import as_source, peek, prediction_items
+from bertsmith.estimators.rows import as_source, prediction_items, wrap_dicts
 from bertsmith.estimators.trained_settings import read_trained_settings
 from bertsmith.estimators.training_views import default_verbosity, training_view
 from bertsmith.finetuning.heads import training_function_for
@@ -75,7 +75,7 @@ class Estimator(ABC):
     labels_name: ClassVar[str] = "label"
     """Name of the column for y if X is a table or rows, unless `label_column` is passed."""
     needs_labels: ClassVar[bool] = True
-    names: ClassVar[Mapping[str, str]] = {}
+    column_options: ClassVar[Mapping[str, str]] = {}
     """The reading option, such as `text_column`, that names the column of each key of `_row`."""
 
     model: str | os.PathLike[str]
@@ -96,7 +96,7 @@ class Estimator(ABC):
         for name, default in self._defaults().items():
             setattr(self, name, settings.pop(name, default))
         if settings:
-            raise TypeError(self._unknown(next(iter(settings))))
+            raise TypeError(self._describe_unknown(next(iter(settings))))
 
     def __init_subclass__(cls) -> None:
         if not hasattr(cls, "task"):  # an abstract base, such as TextEstimator
@@ -110,13 +110,16 @@ class Estimator(ABC):
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
-        fields = {field.name: field for field in dataclasses.fields(cls.task.settings)}
+        """Return the defaults of the keyword parameters, by name."""
         defaults = {
-            name: field.default for name, field in fields.items() if name not in NOT_PARAMETERS
+            field.name: field.default
+            for field in dataclasses.fields(cls.task.settings)
+            if field.name not in NOT_PARAMETERS
         }
         return {**defaults, **OWN_PARAMETERS}
 
-    def _unknown(self, name: str) -> str:
+    def _describe_unknown(self, name: str) -> str:
+        """Return the message about a parameter that the estimator lacks."""
         names = ["model", *self._defaults()]
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(names)}."
@@ -135,16 +138,16 @@ class Estimator(ABC):
         parameters = self.get_params()
         for name in changes:
             if name not in parameters:
-                raise ConfigError(self._unknown(name))
+                raise ConfigError(self._describe_unknown(name))
         for name, value in changes.items():
             setattr(self, name, value)
         return self
 
     def __sklearn_clone__(self) -> Self:
         """Return an estimator with the same parameters that is not fitted, for scikit-learn."""
-        twin = type(self)(**copy.deepcopy(self.get_params()))
-        twin._is_clone = True
-        return twin
+        clone = type(self)(**copy.deepcopy(self.get_params()))
+        clone._is_clone = True
+        return clone
 
     @classmethod
     def load(
@@ -186,22 +189,22 @@ class Estimator(ABC):
                 "task."
             )
         folder = predictor.loaded.folder.path
-        trained = read_trained_settings(folder)
-        columns = trained.pop("columns", None) or {}
-        base = trained.pop("model", None)
-        base = base if isinstance(base, str) and Path(base).is_dir() else path
+        trained_settings = read_trained_settings(folder)
+        columns = trained_settings.pop("columns", None) or {}
+        base_model = trained_settings.pop("model", None)
+        has_base_model = isinstance(base_model, str) and Path(base_model).is_dir()
         settings = {
-            name: trained[name]
+            name: trained_settings[name]
             for name, default in cls._defaults().items()
-            if name not in NOT_RESTORED and name in trained
-            if trained[name] != to_jsonable(default)
+            if name not in NOT_RESTORED and name in trained_settings
+            if trained_settings[name] != to_jsonable(default)
         }
         settings |= {"device": device, **cls._parameters_of(predictor.definition)}
         if precision != "int8":  # int8 is only for predictions; `fit` cannot train with it
             settings |= {"precision": precision}
         if max_length is not None:
             settings |= {"max_length": max_length}
-        estimator = cls(base, **settings)
+        estimator = cls(base_model if has_base_model else path, **settings)
         estimator.predictor_ = predictor
         estimator._is_loaded = True
         # Leave out defaults, and options of a recipe that `fit` does not take.
@@ -362,7 +365,7 @@ class Estimator(ABC):
             NotFittedError: the estimator is not fitted.
             InputError: an example cannot be read, or the model does not know its label.
         """
-        figures = self._accumulate(X, y, columns)[0].figures()
+        figures = self._accumulate(X, y, columns)[0].compute_metrics()
         return figures[self._settings(columns).score_key]
 
     def evaluate(self, X: Any, y: Any = None, **columns: Any) -> Evaluation:  # noqa: N803
@@ -443,12 +446,13 @@ class Estimator(ABC):
         return load_predictor(folder, device=settings.device, precision=settings.precision)
 
     def _settings(self, columns: Mapping[str, Any], **replaced: Any) -> Any:
+        """Build the task's settings from the parameters, the reading options and `replaced`."""
         if "sample_weight" in columns:
             raise ConfigError(
                 "sample_weight: examples have no weights of their own. Leave it out; "
                 "TextClassifier(…, class_weights=…) gives weights to labels."
             )
-        parameters = {name: _plain(value) for name, value in self.get_params().items()}
+        parameters = {name: _as_in_recipe(value) for name, value in self.get_params().items()}
         if not isinstance(parameters.pop("verbose"), int | np.integer | None):
             raise ConfigError(
                 f"verbose: found {name_type(self.verbose)}. Give 0 to show nothing, 1 to show the "
@@ -464,17 +468,21 @@ class Estimator(ABC):
         return from_mapping(self.task.settings, values, type(self).__name__)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
+        """Convert X and y to a source of examples: a path, a table or rows."""
         label_name = str(columns.get("label_column") or self.labels_name)
 
-        def build(item: Any, label: Any) -> Row:
+        def column_name(key: str) -> Any:
+            return columns.get(self.column_options.get(key, "")) or key
+
+        def build_row(item: Any, label: Any) -> Row:
             if isinstance(item, Mapping):
                 return {**item, **self._label_cells(item, label, label_name)}
-            row = self._row(item, label)
-            return {columns.get(self.names.get(name, "")) or name: row[name] for name in row}
+            return {column_name(key): cell for key, cell in self._row(item, label).items()}
 
-        return as_source(X, y, build, unlabelled=not self.needs_labels, label_name=label_name)
+        return as_source(X, y, build_row, unlabelled=not self.needs_labels, label_name=label_name)
 
     def _held_out(self, eval_data: Any, columns: Mapping[str, Any]) -> Any:
+        """Convert the argument `eval` of `fit`, if it is data, to a source of examples."""
         if isinstance(eval_data, bool):
             raise ConfigError(
                 f"eval: found {eval_data}. Give a share such as 0.1, a file or table, or a tuple "
@@ -522,7 +530,7 @@ class Estimator(ABC):
         if isinstance(data, str):
             check_names_file(data)
             data = Path(data)
-        data = peek(data)
+        data = wrap_dicts(data)
         named = as_named(data, "X")
         if named is None:
             examples: Iterable[Any] = prediction_items(data)
@@ -537,6 +545,7 @@ class Estimator(ABC):
     def _accumulate(
         self, data: Any, labels: Any, columns: Mapping[str, Any]
     ) -> tuple[MetricAccumulator, int]:
+        """Accumulate the metrics of labelled examples; return also the number of skipped rows."""
         predictor = self._fitted
         all_columns = {**self._columns, **columns}
         source = self._source(data, labels, all_columns)
@@ -557,7 +566,7 @@ def _remove(path: Path, process: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _plain(value: Any) -> Any:
+def _as_in_recipe(value: Any) -> Any:
     """Convert a parameter to its form in recipes, where labels are strings."""
     if isinstance(value, Mapping):
         return {label_name(label): weight for label, weight in value.items()}

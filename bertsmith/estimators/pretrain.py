@@ -36,7 +36,7 @@ from bertsmith.vocabulary.train import write_tokenizer
 
 AnyPath = str | os.PathLike[str]
 CORPUS_OPTIONS = [field.name for field in dataclasses.fields(CorpusSettings)]
-PARTS = ("model", "pretraining", "training", "optim")
+RECIPE_TABLES = ("model", "pretraining", "training", "optim")
 """Tables of a recipe; their keys are arguments of `pretrain`."""
 
 
@@ -135,19 +135,20 @@ def pretrain(
         source_texts = () if texts is None else as_texts(texts, reading.text_column)
         files = (str(IN_MEMORY),) if isinstance(source_texts, TextsInMemory) else source_texts
         first = "my" if files != source_texts else corpus or files[0]
-        model, learned, built = _name_folders(first, out, corpus)
+        model_folder, new_tokenizer_folder, corpus_folder = _name_folders(first, out, corpus)
         if recipe is None:
             recipe = "quarter-hour" if settings.get("from_") is None else "continue"
-        job = _build_job(built, recipe, settings)
-        run = RunFolder(model)
+        job = _build_job(corpus_folder, recipe, settings)
+        run = RunFolder(model_folder)
         run.check(resume=resume, overwrite=overwrite)
-        inputs = PretrainInputs(model.with_name(f".{model.name}.inputs.json"))
-        described = None
+        inputs_file = PretrainInputs(model_folder.with_name(f".{model_folder.name}.inputs.json"))
+        inputs = None
         if texts is not None and not isinstance(texts, Iterator):
-            described = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)
-        parts = [] if described is None or overwrite else inputs.read_built(described)
-        is_built = built.exists() and (resume or "corpus" in parts)
-        if texts is not None and not is_built:
+            inputs = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)
+        # The parts, tokenizer and corpus, that an earlier call with the same inputs built.
+        parts = [] if inputs is None or overwrite else inputs_file.read_built(inputs)
+        has_corpus = corpus_folder.exists() and (resume or "corpus" in parts)
+        if texts is not None and not has_corpus:
             tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
             if tokenizer_folder is None and isinstance(texts, Iterator):
                 raise InputError(
@@ -155,32 +156,34 @@ def pretrain(
                     "and the corpus each read all texts. Give a list, or the tokenizer to use."
                 )
             if tokenizer_folder is None:
-                learning = TokenizerSettings(
+                tokenizer_settings = TokenizerSettings(
                     files=files,
                     vocab_size=vocab_size,
                     compare=False,
                     text_column=reading.text_column,
                     errors=reading.errors,
                 )
-                tokenizer_folder = learned
-                if not ("tokenizer" in parts and learned.exists()):
-                    inputs.remove()  # the tokenizer that it describes is about to be replaced
-                    write_tokenizer(learning, tokenizer_folder, source_texts, overwrite=overwrite)
-                    inputs.write(described, ["tokenizer"])
+                tokenizer_folder = new_tokenizer_folder
+                if not ("tokenizer" in parts and tokenizer_folder.exists()):
+                    inputs_file.remove()  # the tokenizer that it describes is about to be replaced
+                    write_tokenizer(
+                        tokenizer_settings, tokenizer_folder, source_texts, overwrite=overwrite
+                    )
+                    inputs_file.write(inputs, ["tokenizer"])
             build_corpus(
                 source_texts,
                 load_tokenizer(tokenizer_folder),
-                built,
+                corpus_folder,
                 reading,
                 executor=LocalProcesses(),
                 overwrite=overwrite,
             )
-            if described is not None:
-                inputs.write(described, ["tokenizer", "corpus"])
+            if inputs is not None:
+                inputs_file.write(inputs, ["tokenizer", "corpus"])
         try:
             figures = run_pretraining(
                 job,
-                model,
+                model_folder,
                 resume=resume,
                 overwrite=overwrite,
                 callbacks=[*view.callbacks, *callbacks],
@@ -188,9 +191,9 @@ def pretrain(
             )
         finally:
             if run.has_run:  # to continue it needs resume=True, which does not read the inputs
-                inputs.remove()
+                inputs_file.remove()
         view.show_report(as_arguments("\n".join(describe_pretraining(figures))))
-    return Pretrained(model, built, figures)
+    return Pretrained(model_folder, corpus_folder, figures)
 
 
 def _name_folders(
@@ -204,8 +207,8 @@ def _name_folders(
     stem = Path(first).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
     model = Path("runs", f"{stem}-bert") if out is None else Path(out)
     stem = model.name.removesuffix("-bert")
-    built = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
-    return model, model.with_name(f"{stem}-tokenizer"), built
+    corpus_folder = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
+    return model, model.with_name(f"{stem}-tokenizer"), corpus_folder
 
 
 def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> PretrainJob:
@@ -217,16 +220,19 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
         if key not in ignored
     }
     base = from_mapping(PretrainJob, table, os.fspath(recipe), PretrainJob(corpus))
-    hints = {name: type(getattr(base, name)) for name in PARTS}
-    owners = {field.name: part for part, cls in hints.items() for field in dataclasses.fields(cls)}
-    tables: dict[str, Any] = {part: {} for part in PARTS}
+    table_of_argument = {
+        field.name: table_name
+        for table_name in RECIPE_TABLES
+        for field in dataclasses.fields(getattr(base, table_name))
+    }
+    tables: dict[str, Any] = {table_name: {} for table_name in RECIPE_TABLES}
     for name, value in settings.items():
-        if name in owners:
-            tables[owners[name]][spelling(name)] = value
+        if name in table_of_argument:
+            tables[table_of_argument[name]][spelling(name)] = value
         elif name == "from_":
             tables["from"] = None if value is None else os.fspath(value)
         else:
-            argument_names = [*owners, "from_", *CORPUS_OPTIONS, "resume", "overwrite"]
+            argument_names = [*table_of_argument, "from_", *CORPUS_OPTIONS, "resume", "overwrite"]
             near = difflib.get_close_matches(name, argument_names, n=1)
             hint = (
                 f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(argument_names)}."

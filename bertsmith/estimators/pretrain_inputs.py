@@ -56,6 +56,7 @@ def describe_inputs(
 
 
 def _digest(texts: TextsInMemory) -> str:
+    """Compute the SHA-256 of texts, in hexadecimal."""
     digest = hashlib.sha256()
     for text in texts.iter_texts():
         digest.update(str(text).encode("utf-8", "surrogatepass") + b"\0")
@@ -63,6 +64,7 @@ def _digest(texts: TextsInMemory) -> str:
 
 
 def _list_files(paths: Iterable[str | Path]) -> list[list[Any]]:
+    """List each file with its size in bytes and its time of change in nanoseconds."""
     sources, _ = find_sources(paths)
     stats = [(source.path, source.path.stat()) for source in sources]
     return [[str(path.resolve()), stat.st_size, stat.st_mtime_ns] for path, stat in stats]

@@ -86,7 +86,7 @@ class MultipleChoice(Estimator):
     """
 
     task = Choose
-    names: ClassVar[Mapping[str, str]] = {
+    column_options: ClassVar[Mapping[str, str]] = {
         "prompt": "text_column", "choices": "choice_columns", "label": "label_column"
     }  # fmt: skip
 

@@ -19,7 +19,7 @@ class BuiltRows:
     """Rows that are built from items and labels when they are read.
 
     `build` makes a row from an item (a text, or a row without a label) and its label. To items that
-    are rows it adds the column `added`, which messages do not list.
+    are rows it adds the column `added`; messages that list the user's columns leave it out.
     """
 
     items: Iterable[Any]
@@ -142,7 +142,7 @@ def as_values(item: Any) -> tuple[Any, ...]:
     return tuple(item) if isinstance(item, tuple | list | np.ndarray) else (item,)
 
 
-def peek(data: Any) -> Any:
+def wrap_dicts(data: Any) -> Any:
     """Wrap an iterator of dicts as `TableRows`; return anything else with the same items."""
     if not isinstance(data, Iterator):
         return data

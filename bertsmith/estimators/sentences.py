@@ -54,7 +54,7 @@ class SentenceEncoder(Estimator):
 
     task = Embed
     labels_name: ClassVar[str] = "score"
-    names: ClassVar[Mapping[str, str]] = {
+    column_options: ClassVar[Mapping[str, str]] = {
         "anchor": "text_column", "positive": "pair_column", "negatives": "negative_columns",
         "score": "label_column",
     }  # fmt: skip
@@ -86,22 +86,22 @@ class SentenceEncoder(Estimator):
         if not _are_single_texts(X):
             return super().fit(X, y, **options)
         self._settings({})  # raises an error if a parameter is not allowed
-        self._warn_of_idle_parameters()
+        self._warn_of_unused_parameters()
         self.predictor_ = self._load_encoder()
         self._columns = {}
         return self
 
-    def _warn_of_idle_parameters(self) -> None:
+    def _warn_of_unused_parameters(self) -> None:
         """Warn of parameters for a training, which single texts do not start."""
-        idle = [
+        unused = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
             if name not in USED_WITHOUT_TRAINING and value != self._defaults()[name]
         ]
-        if idle and not self._is_loaded:
+        if unused and not self._is_loaded:
             warn_once(
                 "fit: X holds single texts, which do not train the encoder, so these parameters "
-                f"have no effect: {', '.join(idle)}. To train, give tuples of two texts that "
+                f"have no effect: {', '.join(unused)}. To train, give tuples of two texts that "
                 "belong together, such as [(question, answer), …]; otherwise leave the parameters "
                 "out."
             )
@@ -200,10 +200,10 @@ class SentenceEncoder(Estimator):
         return np.array([f"{name}{number}" for number in range(size)], dtype=object)
 
     def __sklearn_clone__(self) -> Self:
-        twin = super().__sklearn_clone__()
-        twin._is_loaded = self._is_loaded
-        twin._sklearn_output_config = dict(self._sklearn_output_config)
-        return twin
+        clone = super().__sklearn_clone__()
+        clone._is_loaded = self._is_loaded
+        clone._sklearn_output_config = dict(self._sklearn_output_config)
+        return clone
 
     def __sklearn_tags__(self) -> Any:
         # Only scikit-learn calls this method, so it is installed here; elsewhere it may be missing.

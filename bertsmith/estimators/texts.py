@@ -32,10 +32,10 @@ from bertsmith.tasks.text_classification import Classify
 class TextEstimator(Estimator):
     """The base of estimators whose items are texts, or pairs of texts as tuples."""
 
-    names: ClassVar[Mapping[str, str]] = {
+    column_options: ClassVar[Mapping[str, str]] = {
         "text": "text_column", "text_pair": "pair_column", "label": "label_column"
     }  # fmt: skip
-    for_several_columns: ClassVar[str]
+    several_columns_advice: ClassVar[str]
     """End of the error about labels in several columns: what is needed, and what to do."""
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> ExampleSource:  # noqa: N803
@@ -50,7 +50,7 @@ class TextEstimator(Estimator):
         """
         names = matrix_names(labels) or ()
         if len(names) > 1:
-            raise InputError(f"y: found {len(names):,} {self.for_several_columns}")
+            raise InputError(f"y: found {len(names):,} {self.several_columns_advice}")
         if len(names) != 1:
             return labels
         if is_table(labels):
@@ -87,7 +87,7 @@ class TextClassifier(TextEstimator):
 
     task = Classify
     kind: ClassVar[Literal["classifier"]] = "classifier"
-    for_several_columns = (
+    several_columns_advice = (
         "columns, where one label is needed for each text. For rows of 0 and 1 with one 1 "
         "(one-hot) give the numbers of the classes, such as numpy.argmax(y, axis=1); pass "
         "multi_label=True where a text has any number of labels."
@@ -174,7 +174,7 @@ class TextClassifier(TextEstimator):
         self.classes_ = label_array(columns or sorted(definition.label_values))
 
 
-_ONE_HOT = (
+_ONE_HOT_ADVICE = (
     " For rows of 0 and 1 with one 1 (one-hot) give the numbers of the classes, such as "
     "numpy.argmax(y, axis=1)."
 )
@@ -206,7 +206,7 @@ def _labels_of(
         elif isinstance(value, list | Set):
             raise InputError(
                 f"y[{index}]: found {name_type(value)}. Pass multi_label=True where a text has "
-                f"any number of labels.{_ONE_HOT if _is_one_hot(value) else ''}"
+                f"any number of labels.{_ONE_HOT_ADVICE if _is_one_hot(value) else ''}"
             )
         elif value is not None:
             yield value
@@ -222,7 +222,7 @@ class TextRegressor(TextEstimator):
 
     task = Regress
     kind: ClassVar[Literal["regressor"]] = "regressor"
-    for_several_columns = (
+    several_columns_advice = (
         "numbers for each text, where one is needed. Give one column, such as y[:, 0] of an array."
     )
 

@@ -63,7 +63,7 @@ class NotebookDisplay(Callback, TrainingView):
 
     def __init__(self) -> None:
         self._block = LiveBlock()
-        self._head: list[str] = []
+        self._head_lines: list[str] = []
         self._lines = {"step": "", "eval": "", "progress": ""}
         self._shown_at = 0.0
 
@@ -72,11 +72,11 @@ class NotebookDisplay(Callback, TrainingView):
         return (self,)
 
     def begin(self, computing: str) -> None:
-        self._head = as_arguments(computing).split("\n")
+        self._head_lines = as_arguments(computing).split("\n")
         self._show()
 
     def change(self, step: int, text: str) -> None:
-        self._head.append(f"step {step:,} · {text}")
+        self._head_lines.append(f"step {step:,} · {text}")
 
     def on_step(self, entry: Mapping[str, Any], status: Status) -> None:
         self._lines["step"] = plain_line(entry["step"], entry, status, held_out=False)
@@ -94,11 +94,11 @@ class NotebookDisplay(Callback, TrainingView):
         self._show()
 
     def show_report(self, text: str) -> None:
-        self._block.show("\n".join([*self._head, text]))
+        self._block.show("\n".join([*self._head_lines, text]))
 
     def _show(self) -> None:
         self._shown_at = time.monotonic()
-        self._block.show("\n".join([*self._head, *filter(None, self._lines.values())]))
+        self._block.show("\n".join([*self._head_lines, *filter(None, self._lines.values())]))
 
 
 @contextmanager

@@ -31,7 +31,9 @@ class TokenClassifier(Estimator):
 
     task = Tag
     labels_name: ClassVar[str] = "labels"
-    names: ClassVar[Mapping[str, str]] = {"words": "word_column", "labels": "label_column"}
+    column_options: ClassVar[Mapping[str, str]] = {
+        "words": "word_column", "labels": "label_column"
+    }  # fmt: skip
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[TagOptions]) -> None:
         super().__init__(model, **settings)

@@ -1,8 +1,8 @@
 """A file of wrong predictions, the most confident first.
 
-Predicted numbers are hardly ever exact. Of these only the `MAX_NUMBER_ERRORS` rows with the largest
-errors are written, the largest first. Rows are written to a temporary file and sorted at the end,
-so that memory holds only 16 bytes of each.
+Predicted numbers are hardly ever exact, so for a regression only the `MAX_NUMBER_ERRORS` rows with
+the largest errors are written, the largest first. Rows are written to a temporary file and sorted
+at the end, so that memory holds only 16 bytes of each.
 """
 
 import csv
@@ -36,13 +36,13 @@ class Misses:
         self._encode = _as_csv if path.suffix == ".csv" else _as_json
         self._urgency = array("d")
         self._starts = array("q", [0])
-        self._are_distances = False
+        self._are_numeric = False
 
     def __len__(self) -> int:
         return len(self._urgency)
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        self._are_distances = any(outcome.is_distance for outcome in outcomes)
+        self._are_numeric = any(outcome.is_numeric for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
                 outcome_fields = {name: getattr(outcome, name) for name in FIELDS[1:]}
@@ -54,7 +54,7 @@ class Misses:
 
     def in_order(self) -> Iterator[bytes]:
         """Yield the lines, the most urgent first; lines of equal urgency in order of arrival."""
-        at_most = MAX_NUMBER_ERRORS if self._are_distances else None
+        at_most = MAX_NUMBER_ERRORS if self._are_numeric else None
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
         for index in order[:at_most].tolist():
             self._spool.seek(self._starts[index])

@@ -27,6 +27,7 @@ GROUPS = {"paradigm": "uid", "phenomenon": "linguistics_term", "field": "field"}
 """Kinds of groups, each with the column that names a pair's group of this kind."""
 MAX_SHOWN_GROUPS = 20
 POINTS = {"good": 1.0, "tie": 0.5, "bad": 0.0}
+"""Points of a pair, by the sentence that the model finds likelier."""
 
 PairCallback = Callable[[Sequence[MinimalPair], Sequence[PairScores]], object]
 """Function that receives pairs with their scores, chunk by chunk."""
@@ -139,7 +140,7 @@ def evaluate_minimal_pairs(
     num_identical = num_truncated = 0
     points: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
     start = time.perf_counter()
-    for chunk in in_chunks(first_of_each(reader, limit)):
+    for chunk in in_chunks(limit_paradigms(reader, limit)):
         try:
             scores = scorer.predict(chunk)
         except InputError as error:
@@ -171,6 +172,7 @@ def evaluate_minimal_pairs(
 
 
 def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalPair]:
+    """Build the reader of a file of pairs, or of rows in memory."""
     specs = [
         ColumnSpec("good sentence", "text_column", columns.text_column, ("sentence_good",)),
         ColumnSpec("bad sentence", "pair_column", columns.pair_column, ("sentence_bad",)),
@@ -191,7 +193,7 @@ def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalP
     return RecordReader(source, columns, lambda column_names: specs, parse)
 
 
-def first_of_each(pairs: Iterable[MinimalPair], limit: int | None) -> Iterator[MinimalPair]:
+def limit_paradigms(pairs: Iterable[MinimalPair], limit: int | None) -> Iterator[MinimalPair]:
     """Yield the first `limit` pairs of each paradigm, and of those without one."""
     counts: Counter[str | None] = Counter()
     for pair in pairs:

@@ -116,7 +116,7 @@ class ErrorSurvey:
     calibration: Calibration = field(default_factory=Calibration)
     num_examples: int = 0
     num_misses: int = 0
-    is_distance: bool = False
+    is_numeric: bool = False
     """Whether the answers are numbers."""
     confidences: dict[tuple[str, str], NDArray[np.int64]] = field(default_factory=dict)
     """For tasks with two labels: counts of confidences, in `NUM_THRESHOLDS` steps, by gold and
@@ -134,9 +134,9 @@ class ErrorSurvey:
             np.array([outcome.confidence for outcome in with_confidence], dtype=np.float64),
             np.array([outcome.is_right for outcome in with_confidence], dtype=np.float64),
         )
-        self.is_distance = any(outcome.is_distance for outcome in outcomes)
+        self.is_numeric = any(outcome.is_numeric for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
-            if outcome.is_distance and self.num_examples % self._stride == 0:
+            if outcome.is_numeric and self.num_examples % self._stride == 0:
                 self._add_point(outcome)
             self.num_examples += 1
             if not outcome.is_right:
@@ -228,9 +228,9 @@ def write_evaluation_page(
         reliability=draw_reliability(survey.calibration),
         thresholds=draw_thresholds(survey, evaluation),
         lengths=survey.lengths(),
-        is_distance=survey.is_distance,
+        is_numeric=survey.is_numeric,
         share=Scale(0, 1),
-        scale=Scale(0, longest if survey.is_distance else 1.0),
+        scale=Scale(0, longest if survey.is_numeric else 1.0),
         confusion=_confusion_of(evaluation),
     )
 

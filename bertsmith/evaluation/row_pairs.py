@@ -58,6 +58,12 @@ def pair_rows(
 
 @dataclass
 class _Pairing(Generic[Gold]):
+    """Pairs the rows of two files, and checks that they belong together.
+
+    `text_column` is the column of the texts, which both files may have. `id_column` is that of the
+    ids; None if the files have no such column in common.
+    """
+
     gold: Path
     predictions: Path
     reader: RecordReader[Gold]

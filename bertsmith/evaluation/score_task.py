@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
 from bertsmith.data.examples import Example, ExampleReader
@@ -27,6 +27,7 @@ from bertsmith.evaluation.score import (
 from bertsmith.evaluation.settings import AnswerScoring, ClassColumns, ScoredTask, ScoreOptions
 
 T = TypeVar("T")
+LabelKind = Literal["whole number", "fraction", "name"]
 
 SCORED_TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
     "answer": (AnswerScoring, score_answer_files),
@@ -121,34 +122,34 @@ def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:
 
 def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[ScoredTask]:
     """Return the tasks of a table's labels: classify, regress, or either."""
-    right = _kinds_of_labels(ExampleReader(gold, columns, needs_text=False))
-    if None in right:
+    right = _label_kinds(ExampleReader(gold, columns, needs_text=False))
+    if "name" in right:
         return ["classify"]
     is_table = table_format(predictions) != "txt"
     delimiter = columns.delimiter
     names = ["predicted_value", "value"]
     if is_table and _can_read(lambda: read_labels(predictions, columns=names, delimiter=delimiter)):
         return ["regress"]  # `predict` writes columns of these names only for numbers
-    has_fractions = False in right
-    predicted = _kinds_of_labels(read_labels(predictions, delimiter=delimiter))
-    if has_fractions != (False in predicted):
+    has_fractions = "fraction" in right
+    predicted = _label_kinds(read_labels(predictions, delimiter=delimiter))
+    if has_fractions != ("fraction" in predicted):
         return ["classify", "regress"]
     return ["regress"] if has_fractions else ["classify"]
 
 
-def _kinds_of_labels(examples: Iterable[Example | PredictedLabel]) -> set[bool | None]:
-    """Return the kinds of labels: True for whole numbers, False for fractions, None for names."""
-    return {_is_whole(str(example.label)) for example in islice(examples, LABELS_SEEN)}
+def _label_kinds(examples: Iterable[Example | PredictedLabel]) -> set[LabelKind]:
+    """Return the kinds of the first `LABELS_SEEN` labels."""
+    return {_label_kind(str(example.label)) for example in islice(examples, LABELS_SEEN)}
 
 
-def _is_whole(label: str) -> bool | None:
-    """Return whether a label is a whole number; None for a name.
+def _label_kind(label: str) -> LabelKind:
+    """Return whether a label is a number, and which, or a name.
 
-    >>> [_is_whole(label) for label in ("3", "3.0", "3.8", "sports", "1_000")]
-    [True, True, False, None, None]
+    >>> [_label_kind(label) for label in ("3", "3.0", "3.8", "sports", "1_000")]
+    ['whole number', 'whole number', 'fraction', 'name', 'name']
     """
     try:
         value = number(label, "")
     except InputError:
-        return None
-    return value.is_integer()
+        return "name"
+    return "whole number" if value.is_integer() else "fraction"

@@ -65,7 +65,7 @@ class ComparisonInput(InferenceCompute):
 
 
 @dataclass(frozen=True)
-class Figures:
+class ModelFigures:
     """Cost and scores of one model."""
 
     parameters: Mapping[str, int]
@@ -82,8 +82,8 @@ class Figures:
 class ModelComparison:
     """Two models side by side, and the conditions of timing."""
 
-    before: Figures
-    after: Figures
+    before: ModelFigures
+    after: ModelFigures
     precision: str
     num_timed: int
     num_rounds: int
@@ -109,9 +109,11 @@ class ModelComparison:
         before, after = self.before, self.after
         for name, number in before.parameters.items():
             label = "parameters" if name == "total" else "  " + name.replace("_", " ")
-            yield row(label, number, after.parameters[name], "{:,}")
-        yield row("weights", before.weight_bytes / 1e6, after.weight_bytes / 1e6, "{:,.1f} MB")
-        yield row("texts per second", before.texts_per_second, after.texts_per_second, "{:,.1f}")
+            yield format_row(label, number, after.parameters[name], "{:,}")
+        megabytes = before.weight_bytes / 1e6, after.weight_bytes / 1e6
+        yield format_row("weights", *megabytes, "{:,.1f} MB")
+        speeds = before.texts_per_second, after.texts_per_second
+        yield format_row("texts per second", *speeds, "{:,.1f}")
         for name, score in before.scores.items():
             other = after.scores[name]
             sign = "+" if other >= score else ""
@@ -119,14 +121,14 @@ class ModelComparison:
             yield score_name(name), format_score(name, score), format_score(name, other), change
 
 
-def row(label: str, before: float, after: float, form: str) -> tuple[str, str, str, str]:
+def format_row(label: str, before: float, after: float, pattern: str) -> tuple[str, str, str, str]:
     """Format a row of the table: two numbers and the relative change.
 
-    >>> row("weights", 200, 150, "{} MB")
+    >>> format_row("weights", 200, 150, "{} MB")
     ('weights', '200 MB', '150 MB', '-25.0 %')
     """
     change = f"{100 * (after / before - 1):+.1f} %" if before else ""
-    return label, form.format(before), form.format(after), change
+    return label, pattern.format(before), pattern.format(after), change
 
 
 def compare_side_by_side(
@@ -141,7 +143,7 @@ def compare_side_by_side(
     first, second = (_load(folder, inputs) for folder in (before, after))
     timed = choose_timed_inputs(first, inputs)
     runs = [partial(_run, predictor, timed) for predictor in (first, second)]
-    seconds, num_rounds = alternate(runs)
+    seconds, num_rounds = time_in_turn(runs)
     scores, num_skipped = _score(first, inputs)
     other_scores, _ = _score(second, inputs)
     return ModelComparison(
@@ -183,18 +185,19 @@ def _score(predictor: Predictor[Any], inputs: ComparisonInput) -> tuple[dict[str
     accumulator, num_skipped = accumulate_rows(
         predictor, inputs.data, inputs.columns, limit=inputs.limit
     )
-    return accumulator.figures(), num_skipped
+    return accumulator.compute_metrics(), num_skipped
 
 
 def _figures(
     predictor: Predictor[Any], texts_per_second: float, scores: Mapping[str, float]
-) -> Figures:
+) -> ModelFigures:
     folder = predictor.loaded.folder
     size = sum(file.stat().st_size for file in weight_files(folder.path))
-    return Figures(parameters_of(build(folder)), size, texts_per_second, scores)
+    return ModelFigures(parameters_of(build(folder)), size, texts_per_second, scores)
 
 
 def choose_timed_inputs(predictor: Predictor[Any], inputs: ComparisonInput) -> list[Any]:
+    """Choose the examples of the data, or the texts, on which the models are timed."""
     if inputs.data is not None:
         reader = predictor.definition.reader(inputs.data, inputs.columns, labelled=True)
         return first_of(reader.first(inputs.limit), lambda example: count_chars(example.content))
@@ -223,7 +226,7 @@ def random_texts(tokenizer: Tokenizer) -> list[str]:
     return [tokenizer.decode(row) for row in rows]
 
 
-def alternate(runs: Sequence[Callable[[], object]]) -> tuple[list[float], int]:
+def time_in_turn(runs: Sequence[Callable[[], object]]) -> tuple[list[float], int]:
     """Time functions in turn; return the median seconds of each, and the number of rounds.
 
     Since the functions take turns, a slow moment of the machine affects all of them.
@@ -235,9 +238,9 @@ def alternate(runs: Sequence[Callable[[], object]]) -> tuple[list[float], int]:
     with progress_bar("timing both models", TIMED_SECONDS) as bar:
         while len(times[0]) < MIN_ROUNDS or time.perf_counter() < started + TIMED_SECONDS:
             for run, spent in zip(runs, times, strict=True):
-                before = time.perf_counter()
+                run_started = time.perf_counter()
                 run()
-                spent.append(time.perf_counter() - before)
+                spent.append(time.perf_counter() - run_started)
             bar.move(time.perf_counter() - started)
     return [statistics.median(spent) for spent in times], len(times[0])
 

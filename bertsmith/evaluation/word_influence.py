@@ -23,8 +23,8 @@ NUM_MARKED = 3
 MAX_ODDS_LEFT = 0.75
 """A word is marked if masking it leaves at most this fraction of the answer's odds. Odds are used
 because a single word hardly changes a probability of 99 %."""
-AROUND = 100
-"""Characters shown beside each marked word."""
+CONTEXT_CHARS = 100
+"""Number of characters shown beside each marked word."""
 
 
 def mark_influential(
@@ -37,17 +37,19 @@ def mark_influential(
     marked_texts = []
     with progress_bar("looking for the words that decide", len(examples)) as advance:
         for example in examples:
-            parts = _marked(predictor, example, "text", example.text)
+            parts = _mark_text(predictor, example, "text", example.text)
             if example.pair is not None:
-                parts += [MarkedPart(" | "), *_marked(predictor, example, "pair", example.pair)]
+                parts.append(MarkedPart(" | "))
+                parts += _mark_text(predictor, example, "pair", example.pair)
             marked_texts.append(parts)
             advance(1)
     return marked_texts
 
 
-def _marked(
+def _mark_text(
     predictor: Predictor[Classify], example: Example, name: str, text: str
 ) -> list[MarkedPart]:
+    """Mark the words of one text of an example; `name` is its field, "text" or "pair"."""
     tokenizer = predictor.loaded.tokenizer
     spans = word_spans(tokenizer, text)[:MAX_WORDS]
     masked = [
@@ -63,7 +65,7 @@ def _marked(
         for probability, span in lowest
         if _odds(probability) <= max_odds
     ]
-    return mark_spans(text, marks, AROUND)
+    return mark_spans(text, marks, CONTEXT_CHARS)
 
 
 def _odds(probability: float) -> float:

@@ -37,9 +37,8 @@ from bertsmith.system.notebook import html_lines
 from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
 from bertsmith.system.torch_modes import drawing_from
-from bertsmith.tasks.as_written import as_written
 from bertsmith.tasks.baseline import Baseline
-from bertsmith.tasks.catalog import WRITTEN
+from bertsmith.tasks.catalog import TEXT_TO_TEXT
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
     FineTuning,
@@ -50,6 +49,7 @@ from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
+from bertsmith.tasks.text_to_text_form import in_form_of_model
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal
 from bertsmith.training.layerwise import freeze
@@ -242,11 +242,11 @@ class FinetuningRun(Run[PreparedRun, Any]):
         else:
             to_classify = dataset.task.head in CLASS_HEADS
             folder = read_folder(settings.model, to_classify=True)
-            can_write = dataset.task.head in WRITTEN and folder.family.config.writes_labels
+            can_write = dataset.task.head in TEXT_TO_TEXT and folder.family.config.writes_labels
             if not (to_classify or can_write):
                 folder.check_encoder()
             set_pooling(folder, settings)
-            task = as_written(dataset.task, folder, settings, dataset.train)
+            task = in_form_of_model(dataset.task, folder, settings, dataset.train)
             task = task.with_model(folder, settings, dataset.train)
             dataset = replace(dataset, task=task)
             model = build_for_task(folder, settings, dataset)

@@ -29,7 +29,7 @@ MAX_DECISIONS = 20
 """Largest number of decisions that are listed, such as the labels of a classifier."""
 MAX_AT_LAYERS = 3
 """Largest number of decisions that are listed for each layer."""
-LIKELY = 0.5
+MIN_REPLACED_PROBABILITY = 0.5
 """Probability from which a token of an ELECTRA counts as replaced."""
 
 Kind = Literal["labels", "number", "tags", "answers", "masks", "choices", "replaced", "none"]
@@ -46,9 +46,11 @@ class Decision:
         part: the text that these words are in, 0 or 1.
         start: their first character in that text.
         end: one past their last character.
-        color: the number of its color; entities of one type have the same.
+        color: the index of its color; entities of one type have the same.
         target: the logit that it comes from; None if there is no such logit.
         row: the row of tokens whose logits it comes from; only choices have several.
+        label_id: the id of its label, which is its column in the outputs of the head; 0 if the
+            decision is not a label.
     """
 
     label: str
@@ -60,6 +62,7 @@ class Decision:
     color: int = 0
     target: Target | None = None
     row: int = 0
+    label_id: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +79,7 @@ class TextDecisions:
     layers: LayerOutputs
 
 
-def head_of(loaded: LoadedDefinition[Any]) -> str | None:
+def head_name(loaded: LoadedDefinition[Any]) -> str | None:
     """Return the name of a model's head.
 
     It is None for an encoder, and for a logistic regression on frozen vectors.
@@ -99,7 +102,7 @@ def decide(
         rows: as `read_text` returns them.
         reference: earlier decisions; labels are in the same order, and the same choice is shown.
     """
-    model, head = loaded.model, head_of(loaded)
+    model, head = loaded.model, head_name(loaded)
     computed: list[LayerOutputs] = []
     logits: list[NDArray[np.float32]] = []
     for row in rows:
@@ -152,7 +155,7 @@ def decide_at_layers(
     Args:
         lens: the logits at each layer, fp32 [positions, outputs].
     """
-    shown, head = decided.shown, head_of(loaded)
+    shown, head = decided.shown, head_name(loaded)
     if decided.kind == "choices":
         name = shown.example.choices[shown.row]
         return [[Decision(name, float(logits[0, 0]))] for logits in lens]
@@ -191,8 +194,8 @@ def _decide_without_head(
     (prediction,) = definition.predict(loaded.model, row.encoded, [row.example])
     probabilities = enumerate(prediction.probabilities.items())
     named = [
-        Decision(label_name(label), probability, color=number)
-        for number, (label, probability) in probabilities
+        Decision(label_name(label), probability, color=label_id, label_id=label_id)
+        for label_id, (label, probability) in probabilities
     ]
     return "labels", sorted(named, key=lambda each: -each.value)
 
@@ -224,8 +227,14 @@ def _decide_by_head(
         ]
     else:
         named = [
-            Decision(label_name(label), probability, color=number, target=Target.of(0, number))
-            for number, (label, probability) in enumerate(prediction.probabilities.items())
+            Decision(
+                label_name(label),
+                probability,
+                color=label_id,
+                target=Target.of(0, label_id),
+                label_id=label_id,
+            )
+            for label_id, (label, probability) in enumerate(prediction.probabilities.items())
         ]
     kind: Kind = "choices" if head == "choose" else "labels"
     return kind, sorted(named, key=lambda each: -each.value)
@@ -257,7 +266,7 @@ def _find_replaced(row: ShownText, logits: NDArray[np.float32]) -> list[Decision
     probabilities = torch.from_numpy(logits).flatten().sigmoid().tolist()
     decisions = []
     for position, (piece, probability) in enumerate(zip(row.pieces, probabilities, strict=True)):
-        if piece.part is not None and probability >= LIKELY:
+        if piece.part is not None and probability >= MIN_REPLACED_PROBABILITY:
             span = piece.token, piece.part, piece.start, piece.end
             target = Target.of(position, 0)
             decisions.append(Decision("replaced", probability, *span, color=WRONG, target=target))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bertsmith.inspection.decisions import TextDecisions, head_of
+from bertsmith.inspection.decisions import TextDecisions, head_name
 from bertsmith.inspection.linear_words import split_logits
 from bertsmith.inspection.saliency import (
     MAX_INTEGRATION_POINTS,
@@ -34,7 +34,7 @@ def explain(loaded: LoadedDefinition[Any], decided: TextDecisions) -> list[Attri
     linear = loaded.definition.linear if isinstance(loaded.definition, LinearTask) else None
     if linear is not None:
         return [*split_logits(linear, decided)]
-    head = head_of(loaded)
+    head = head_name(loaded)
     shown = decided.shown
     num_weights, num_tokens = _count_weights(loaded.model), len(shown.ids)
     num_explained = count_explained(num_weights, num_tokens, MAX_EXPLAINED)

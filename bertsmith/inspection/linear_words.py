@@ -26,8 +26,8 @@ def split_logits(head: LinearHead, decided: TextDecisions) -> list[Attribution]:
     contributions += _split_counts(head, decided.shown)
     results = []
     for decision in decided.decisions:
-        label = decision.color  # the color of a label is its number
-        values, bias = contributions[:, label], float(head.bias[label])
+        label_id = decision.label_id
+        values, bias = contributions[:, label_id], float(head.bias[label_id])
         results.append(Attribution(values, bias + float(values.sum()), bias, num_points=0))
     return results
 

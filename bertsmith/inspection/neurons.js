@@ -1,11 +1,11 @@
 "use strict";
 
 // The neuron view: how a head's weights come from its queries and keys, number by number.
-// page.js, which follows, has the data and the parts of the page.
+// page.js comes after this file on the page, and defines the data, `make`, `table` and so on.
 
-const HIDING = ["gpt2", "marian", "t5", "modernbert"]; // families whose heads cannot see every word
+const MASKED_FAMILIES = ["gpt2", "marian", "t5", "modernbert"]; // families with masked attention: their heads cannot see every word
 const note = (text) => make("p", { className: "small soft" }, translate(text));
-const INDEX = new Uint8Array(128); // the number of each character of the alphabet
+const INDEX = new Uint8Array(128); // the index of each character of the alphabet, by its code
 
 // The queries or keys of a head, [tokens * size], each spelled by two characters.
 function vectorsOf(neurons, kind, head, numTokens) {
@@ -26,17 +26,17 @@ function barsOf(values, most, isShown) {
 }
 
 function strip(values, most) {
-  return make("div", { className: "strip", ariaHidden: "true" }, drawn(
+  return make("div", { className: "strip", ariaHidden: "true" }, makeSvg(
     "svg", { viewBox: `0 -1 ${values.length} 2`, preserveAspectRatio: "none" },
-    drawn("path", { class: "c0", d: barsOf(values, most, (value) => value > 0) }),
-    drawn("path", { class: "c1", d: barsOf(values, most, (value) => value < 0) }),
-    drawn("path", { class: "axis", d: `M0 0H${values.length}` }),
+    makeSvg("path", { class: "c0", d: barsOf(values, most, (value) => value > 0) }),
+    makeSvg("path", { class: "c1", d: barsOf(values, most, (value) => value < 0) }),
+    makeSvg("path", { class: "axis", d: `M0 0H${values.length}` }),
   ));
 }
 
 const largestOf = (values) => values.reduce((high, value) => Math.max(high, Math.abs(value)), 1e-9);
 
-// Fills `box` and returns a function that shows the token with this number as the one that attends.
+// Fills `box`, and returns a function that takes the index of a token and shows its query.
 function showNeurons(box) {
   if (!data.neurons) {
     box.append(make("p", { className: "soft small", id: "neurons" }, translate("Queries and keys of the heads are left out, as they would make the page larger than 3 MB. A shorter text has them (--max-length).")));
@@ -47,15 +47,15 @@ function showNeurons(box) {
   const grid = make("div", { className: "neurons", tabIndex: 0, role: "group" });
   const readout = make("p", { className: "readout", ariaLive: "polite" });
   let shown = null;
-  const at = { token: 0, dimension: -1 };
-  const details = behind(fillTable);
+  const pointed = { token: 0, dimension: -1 };
+  const details = foldedTable(fillTable);
   const redrawTable = redraws[redraws.length - 1];
   box.append(make(
     "div", { id: "neurons" },
     make("h4", {}, translate("Query and keys")),
     make("p", { className: "small" }, translate("The query of a word is multiplied by the key of each word, number by number. The sum of the products is the score of that word, and the softmax of all scores is the attention. Bars go up for positive numbers, and down for negative ones.")),
     note(data.family === "t5" ? "A T5 adds a number for the distance to each score of a text to itself." : "The query is shown as the head uses it: divided by the square root of its size."),
-    ...(HIDING.includes(data.family) ? [note("A word that the head cannot see has no attention, whatever its score.")] : []),
+    ...(MASKED_FAMILIES.includes(data.family) ? [note("A word that the head cannot see has no attention, whatever its score.")] : []),
     ...(data.frames.length > 1 ? [note("This is the model at the end of the run.")] : []),
     make("div", { className: "controls" }, make("label", {}, translate("Word that attends"), select)),
     readout, grid, details,
@@ -100,14 +100,14 @@ function showNeurons(box) {
     );
     grid.querySelectorAll(".strip").forEach((each, index) => {
       // The first strip is the query; then each token has its key and its products.
-      const read = (event) => {
+      const pointAt = (event) => {
         const area = each.getBoundingClientRect();
-        point(index ? Math.floor((index - 1) / 2) : at.token, Math.floor(((event.clientX - area.left) / area.width) * query.length));
+        point(index ? Math.floor((index - 1) / 2) : pointed.token, Math.floor(((event.clientX - area.left) / area.width) * query.length));
       };
-      each.addEventListener("pointermove", read);
-      each.addEventListener("pointerdown", read);
+      each.addEventListener("pointermove", pointAt);
+      each.addEventListener("pointerdown", pointAt);
     });
-    Object.assign(at, { token: 0, dimension: -1 });
+    Object.assign(pointed, { token: 0, dimension: -1 });
     grid.style.setProperty("--at", -1);
     readout.textContent = translate("Point at a bar, or use the arrow keys.");
     redrawTable();
@@ -115,21 +115,21 @@ function showNeurons(box) {
 
   function point(token, dimension) {
     const { query, lines } = shown;
-    Object.assign(at, { token: within(token, lines.length), dimension: within(dimension, query.length) });
-    const { key, products, token: other } = lines[at.token];
-    grid.style.setProperty("--at", (at.dimension + 0.5) / query.length);
-    grid.querySelectorAll(".name").forEach((each, index) => each.classList.toggle("chosen", index === at.token + 1));
-    const numbers = [query, key, products].map((values) => format(values[at.dimension]));
-    readout.textContent = translate("Number {dimension}, {token}: {query} × {key} = {product}", { dimension: at.dimension + 1, token: quote(other.label), query: numbers[0], key: numbers[1], product: numbers[2] });
+    Object.assign(pointed, { token: clampIndex(token, lines.length), dimension: clampIndex(dimension, query.length) });
+    const { key, products, token: other } = lines[pointed.token];
+    grid.style.setProperty("--at", (pointed.dimension + 0.5) / query.length);
+    grid.querySelectorAll(".name").forEach((each, index) => each.classList.toggle("chosen", index === pointed.token + 1));
+    const numbers = [query, key, products].map((values) => format(values[pointed.dimension]));
+    readout.textContent = translate("Number {dimension}, {token}: {query} × {key} = {product}", { dimension: pointed.dimension + 1, token: quote(other.label), query: numbers[0], key: numbers[1], product: numbers[2] });
   }
 
   grid.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    if (at.dimension < 0) point(0, 0);
-    else point(at.token + step[0], at.dimension + step[1]);
-    grid.querySelectorAll(".name")[at.token + 1].scrollIntoView({ block: "nearest" });
+    if (pointed.dimension < 0) point(0, 0);
+    else point(pointed.token + step[0], pointed.dimension + step[1]);
+    grid.querySelectorAll(".name")[pointed.token + 1].scrollIntoView({ block: "nearest" });
   });
 
   function fillTable() {
@@ -145,10 +145,10 @@ function showNeurons(box) {
 
   function fillSelect() {
     const tokens = sides[block().rows].tokens;
-    const before = Number(select.value);
+    const selected = Number(select.value);
     select.replaceChildren(...tokens.map((token, index) => make("option", { value: index }, token.label)));
     const firstWord = tokens.findIndex((token) => token.part >= 0);
-    select.value = before < tokens.length && shown ? before : Math.max(0, firstWord);
+    select.value = selected < tokens.length && shown ? selected : Math.max(0, firstWord);
   }
 
   fillSelect();

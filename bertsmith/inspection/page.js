@@ -113,7 +113,7 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-function drawn(tag, properties = {}, ...children) {
+function makeSvg(tag, properties = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(properties)) element.setAttribute(name, value);
   element.append(...children);
@@ -125,8 +125,8 @@ function percent(share) {
   return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}${SPACE}%`;
 }
 const number = (value) => String(Number(value.toPrecision(3)));
-const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }; // rows and columns
-const within = (at, count) => Math.min(count - 1, Math.max(0, at));
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }; // of rows and of columns
+const clampIndex = (index, count) => Math.min(count - 1, Math.max(0, index));
 const shownValue = (value) => (data.kind === "number" ? number(value) : percent(value));
 
 // ---- Tokens and words ---------------------------------------------------------------------------
@@ -233,8 +233,8 @@ function table(titles, rows, className = "small") {
   );
 }
 
-// A table behind a picture, which is filled when it is opened.
-function behind(fill) {
+// A picture's numbers as a table, folded away, and filled when it is opened.
+function foldedTable(fill) {
   const box = make("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: translate("As a table") });
   const details = make("details", {}, make("summary", {}, translate("As a table")), box);
   const redraw = () => { if (details.open) box.replaceChildren(fill()); };
@@ -256,9 +256,9 @@ function passage(part, all, decorate) {
   return make("p", { className: "passage", dir: "auto" }, ...nodes, text.slice(reached).join(""));
 }
 
-// ---- The beginning ------------------------------------------------------------------------------
+// ---- The header ---------------------------------------------------------------------------------
 
-function begin() {
+function showHeader() {
   document.documentElement.lang = data.language;
   const amounts = { layers: amount(data.layers, "layer"), heads: amount(data.heads, "head"), tokens: amount(data.numAll, "token") };
   const about = sides.length > 1
@@ -320,7 +320,7 @@ function bars(decisions, caption) {
 }
 
 // The text with what the model decided marked in it.
-function marked(decisions) {
+function highlightDecisions(decisions) {
   const isTop = data.kind === "answers";
   const spans = (isTop ? decisions.slice(0, 1) : decisions).filter((each) => each.span && data.kind !== "masks");
   return data.texts.flatMap((_, part) => {
@@ -338,30 +338,30 @@ function marked(decisions) {
 }
 
 function showPrediction() {
-  const place = make("div", { className: "columns" });
+  const charts = make("div", { className: "columns" });
   const text = make("div");
-  const box = section(translate("Prediction"), text, place);
+  const box = section(translate("Prediction"), text, charts);
   box.id = "prediction";
   redraws.push(() => {
     const { decisions } = data.frames[state.frame];
-    text.replaceChildren(...marked(decisions));
+    text.replaceChildren(...highlightDecisions(decisions));
     if (!decisions.length) {
-      let nothing = "This model predicts nothing by itself: it gives vectors of texts.";
-      if (data.kind === "masks") nothing = "Write {mask} in place of a word, and this page shows the words that the model puts there.";
-      else if (data.kind !== "none") nothing = "The model labels nothing in this text.";
-      place.replaceChildren(make("p", {}, translate(nothing, data)));
-    } else place.replaceChildren(bars(decisions, translate("The model")));
+      let notice = "This model predicts nothing by itself: it gives vectors of texts.";
+      if (data.kind === "masks") notice = "Write {mask} in place of a word, and this page shows the words that the model puts there.";
+      else if (data.kind !== "none") notice = "The model labels nothing in this text.";
+      charts.replaceChildren(make("p", {}, translate(notice, data)));
+    } else charts.replaceChildren(bars(decisions, translate("The model")));
     if (data.without && isLast()) {
       const caption = translate("Without head {heads}", { heads: data.without.heads.join(", ") });
       const other = data.without.decisions;
-      place.append(make("div", { id: "without" }, other.length ? bars(other, caption) : make("p", {}, `${caption}: ${translate("The model labels nothing in this text.")}`)));
+      charts.append(make("div", { id: "without" }, other.length ? bars(other, caption) : make("p", {}, `${caption}: ${translate("The model labels nothing in this text.")}`)));
     }
   });
 }
 
 const format = (value) => (value > 0 ? "+" : value < 0 ? "−" : "") + number(Math.abs(value));
 
-function method() {
+function methodText() {
   if (data.isLinear) return "Shares of its logit: the head adds numbers for each word that occurs and for the vector of each word, which depends on the other words, too.";
   return data.mask ? "Integrated gradients of its logit, compared with a text of {mask} alone." : "Integrated gradients of its logit, compared with vectors of zero in place of the words.";
 }
@@ -381,11 +381,11 @@ function showSaliency() {
     translate("The words that count"),
     make("div", { className: "controls" }, make("label", {}, translate("Decision"), select)),
     make("p", { className: "small" }, translate("A solid line means that a word speaks for the decision, a dashed line that it speaks against it; the thicker, the more.")),
-    make("p", { className: "small soft" }, translate(method(), data)),
+    make("p", { className: "small soft" }, translate(methodText(), data)),
     texts, sum,
     ...(decisions.length > explained.length && data.kind !== "choices" ? [make("p", { className: "soft small" }, translate("Only the first decisions are explained, so that the page is made quickly."))] : []),
     ...(data.frames.length > 1 ? [make("p", { className: "soft small" }, translate("This is the prediction at the end of the run."))] : []),
-    behind(() => table([translate(state.words ? "word" : "token"), "logit"], rows().map(([unit, value]) => [unit.label, format(value)]))),
+    foldedTable(() => table([translate(state.words ? "word" : "token"), "logit"], rows().map(([unit, value]) => [unit.label, format(value)]))),
   );
   box.id = "saliency";
   redraws.push(() => {
@@ -415,30 +415,30 @@ function showAttention() {
       grid.append(make("span", { ariaHidden: "true" }, layer + 1));
       for (let head = 0; head < heads; head += 1) {
         const button = make("button", { type: "button", role: "radio", ariaLabel: translate("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 }) }, make("canvas", { ariaHidden: "true" }));
-        button.addEventListener("click", () => choose(layer, head));
+        button.addEventListener("click", () => selectHead(layer, head));
         buttons.push(button);
         grid.append(button);
       }
     }
   }
   fillGrid();
-  const part = make("select", { id: "block" }, ...data.blocks.map(({ name }, index) => make("option", { value: index }, translate(name))));
-  part.value = state.block;
-  part.addEventListener("change", () => {
-    state.block = Number(part.value);
+  const blockSelect = make("select", { id: "block" }, ...data.blocks.map(({ name }, index) => make("option", { value: index }, translate(name))));
+  blockSelect.value = state.block;
+  blockSelect.addEventListener("change", () => {
+    state.block = Number(blockSelect.value);
     Object.assign(state, { layer: block().layers - 1, head: 0 });
     fillGrid();
     for (const each of onBlock) each();
     redraw();
   });
-  const parts = data.blocks.length > 1 ? [make("div", { className: "controls" }, make("label", {}, translate("Who attends to what"), part))] : [];
+  const blockControls = data.blocks.length > 1 ? [make("div", { className: "controls" }, make("label", {}, translate("Who attends to what"), blockSelect))] : [];
   grid.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const layer = within(state.layer + step[0], block().layers);
-    const head = within(state.head + step[1], block().heads);
-    choose(layer, head);
+    const layer = clampIndex(state.layer + step[0], block().layers);
+    const head = clampIndex(state.head + step[1], block().heads);
+    selectHead(layer, head);
     buttons[layer * block().heads + head].focus();
   });
   const title = make("h3", { id: "head-name", ariaLive: "polite" });
@@ -451,20 +451,20 @@ function showAttention() {
   const box = section(
     translate("Attention"),
     make("p", {}, translate("Each small square is a head. A row is a token, and the cells that stand out are the tokens that it attends to. Choose a head; the arrow keys move to its neighbours.")),
-    ...parts, grid, detail,
+    ...blockControls, grid, detail,
   );
   box.id = "attention";
   let weights = null;
   const cell = { row: -1, column: -1 };
 
-  function choose(layer, head) {
+  function selectHead(layer, head) {
     Object.assign(state, { layer, head });
-    mark();
+    markSelected();
     drawLarge();
     for (const each of onChoice) each();
   }
 
-  function mark() {
+  function markSelected() {
     buttons.forEach((button, index) => {
       const isChosen = index === state.layer * block().heads + state.head;
       button.setAttribute("aria-checked", isChosen);
@@ -563,7 +563,7 @@ function showAttention() {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    showCell(within(cell.row + step[0], geometry.rows), within(cell.column + step[1], geometry.columns));
+    showCell(clampIndex(cell.row + step[0], geometry.rows), clampIndex(cell.column + step[1], geometry.columns));
   });
 
   function drawLines() {
@@ -572,7 +572,7 @@ function showAttention() {
     const left = from.map((unit) => make("button", { type: "button", className: "from", dir: "auto" }, unit.label));
     const right = to.map((unit) => make("button", { type: "button", className: "to", dir: "auto" }, unit.label));
     const total = height * Math.max(from.length, to.length);
-    const picture = drawn("svg", { viewBox: `0 0 100 ${total}`, preserveAspectRatio: "none", "aria-hidden": "true", style: `height: ${total}px` });
+    const picture = makeSvg("svg", { viewBox: `0 0 100 ${total}`, preserveAspectRatio: "none", "aria-hidden": "true", style: `height: ${total}px` });
     function show(side, index) {
       const paths = [];
       for (let row = 0; row < from.length; row += 1) {
@@ -581,7 +581,7 @@ function showAttention() {
           const isShown = side === null || (side === "from" ? row === index : column === index);
           if (!isShown || weight < MIN_LINE_WEIGHT) continue;
           const [y, end] = [row, column].map((at) => (at + 0.5) * height);
-          paths.push(drawn("path", { d: `M0 ${y} C 40 ${y} 60 ${end} 100 ${end}`, "stroke-width": 0.4 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight, "vector-effect": "non-scaling-stroke" }));
+          paths.push(makeSvg("path", { d: `M0 ${y} C 40 ${y} 60 ${end} 100 ${end}`, "stroke-width": 0.4 + 5 * weight, "stroke-opacity": 0.25 + 0.75 * weight, "vector-effect": "non-scaling-stroke" }));
         }
       }
       picture.replaceChildren(...paths);
@@ -616,7 +616,7 @@ function showAttention() {
     show(null, 0);
   }
 
-  box.append(behind(() => {
+  box.append(foldedTable(() => {
     const [from, to] = [unitsOf(block().rows), unitsOf(block().columns)];
     return table([translate(state.words ? "word" : "token"), translate("attends most to")], from.map((unit, row) => {
       const ranked = to.map((other, column) => [weights[row * to.length + column], other.label]).sort((a, b) => b[0] - a[0]);
@@ -632,7 +632,7 @@ function showAttention() {
     readPalette();
     const { heads, rows, columns } = block();
     buttons.forEach((button, index) => paint(button.firstChild, weightsOf(Math.floor(index / heads), index % heads), unitsOf(columns).length, unitsOf(rows).length));
-    mark();
+    markSelected();
     drawLarge();
   }
   redraws.push(redrawAll);
@@ -734,7 +734,7 @@ function showStatistics() {
     if (!step) return;
     event.preventDefault();
     if (pointedHead < 0) point(state.layer * data.heads + state.head);
-    else point(within(Math.floor(pointedHead / data.heads) + step[0], data.layers) * data.heads + within((pointedHead % data.heads) + step[1], data.heads));
+    else point(clampIndex(Math.floor(pointedHead / data.heads) + step[0], data.layers) * data.heads + clampIndex((pointedHead % data.heads) + step[1], data.heads));
   });
   redraws.push(drawPicture);
   onChoice.push(drawPicture);
@@ -781,12 +781,12 @@ function showMap() {
   const titleOf = (index) => (labels.length ? `${names[labels[index]]}: ${texts[index]}` : texts[index]);
   const kind = (index) => (labels.length ? labels[index] : 0);
   const marks = points.map((_, index) => {
-    const shape = drawn("path", { d: SHAPES[kind(index) % SHAPES.length], class: `c${COLORS[kind(index) % COLORS.length]}`, transform: `translate(${scaled[0][index].toFixed(1)} ${(height - scaled[1][index]).toFixed(1)})` });
+    const shape = makeSvg("path", { d: SHAPES[kind(index) % SHAPES.length], class: `c${COLORS[kind(index) % COLORS.length]}`, transform: `translate(${scaled[0][index].toFixed(1)} ${(height - scaled[1][index]).toFixed(1)})` });
     shape.addEventListener("pointerenter", () => point(index));
     shape.addEventListener("pointerdown", () => point(index));
     return shape;
   });
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": translate("Map of the texts"), class: "map", tabindex: 0 }, ...marks);
+  const picture = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": translate("Map of the texts"), class: "map", tabindex: 0 }, ...marks);
   let pointed = -1;
   function point(index) {
     if (pointed >= 0) marks[pointed].classList.remove("pointed");
@@ -801,16 +801,16 @@ function showMap() {
     if (!step) return;
     event.preventDefault();
     const [order, move] = step[1] ? [orders[0], step[1]] : [orders[1], -step[0]];
-    point(pointed < 0 ? orders[0][0] : order[within(order.indexOf(pointed) + move, order.length)]);
+    point(pointed < 0 ? orders[0][0] : order[clampIndex(order.indexOf(pointed) + move, order.length)]);
   });
-  const legend = make("ul", { className: "legend" }, ...names.map((name, index) => make("li", {}, drawn("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, drawn("path", { d: SHAPES[index % SHAPES.length], class: `c${COLORS[index % COLORS.length]}` })), ` ${name}`)));
+  const legend = make("ul", { className: "legend" }, ...names.map((name, index) => make("li", {}, makeSvg("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, makeSvg("path", { d: SHAPES[index % SHAPES.length], class: `c${COLORS[index % COLORS.length]}` })), ` ${name}`)));
   const [first, second] = explained.map(percent);
   section(
     translate("Map of the texts"),
     make("p", {}, translate("Each mark is a text of {source}; texts whose vectors are similar are near each other (the two principal components, which hold {first} and {second} of the variance).", { source: data.statistics.source, first, second })),
     ...(names.length ? [make("p", {}, translate(data.map.arePredicted ? "Colors and shapes are the labels that the model predicts." : "Colors and shapes are the labels of the file.")), legend] : []),
     picture, readout,
-    behind(() => table([translate("text"), ...(names.length ? [translate("label")] : []), "x", "y"], points.map(([x, y], index) => [texts[index], ...(names.length ? [names[labels[index]]] : []), number(x), number(y)]))),
+    foldedTable(() => table([translate("text"), ...(names.length ? [translate("label")] : []), "x", "y"], points.map(([x, y], index) => [texts[index], ...(names.length ? [names[labels[index]]] : []), number(x), number(y)]))),
   ).id = "map";
 }
 
@@ -819,7 +819,7 @@ function redraw() {
 }
 
 readPalette();
-begin();
+showHeader();
 showPrediction();
 showSaliency();
 showAttention();

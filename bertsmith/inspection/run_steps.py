@@ -49,7 +49,7 @@ def look_at_steps(
             or other.tokenizer.fingerprint != predictor.tokenizer.fingerprint
             or other.labels != predictor.labels
         ):
-            raise other_model(path, folder)
+            raise wrong_model_error(path, folder)
         steps.append(RunStep(step_of(path), decide(other, rows, reference=decided)))
     return steps, count
 
@@ -82,8 +82,8 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 
-def other_model(checkpoint: Path, folder: str | Path) -> CheckpointError:
-    """Say that a checkpoint is not of the model in this folder."""
+def wrong_model_error(checkpoint: Path, folder: str | Path) -> CheckpointError:
+    """Make the error for a checkpoint that is not of the model in `folder`."""
     return CheckpointError(
         f"{checkpoint}: this checkpoint is of another model than {folder}. Give the folder of the "
         "run that wrote it."

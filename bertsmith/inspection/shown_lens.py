@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertsmith.inspection.decisions import TextDecisions, decide_at_layers, head_of
+from bertsmith.inspection.decisions import TextDecisions, decide_at_layers, head_name
 from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.lens import iter_lens
 from bertsmith.inspection.plain_values import MAX_LENS_WORDS, clipped, likely_words, rounded
@@ -21,7 +21,7 @@ def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, An
     with their probabilities, or None; with `decisions`, it has such a list for the text. The result
     is None for a model without a head.
     """
-    head, shown, model = head_of(predictor), decided.shown, predictor.model
+    head, shown, model = head_name(predictor), decided.shown, predictor.model
     if head is None:
         return None
     batch = pack_copies(model, shown.ids, shown.type_ids)

@@ -1,4 +1,4 @@
-"""Look inside another system than BERT: the words that it attends to, and those that decide."""
+"""Look inside GPT, Transformer and T5: what their heads attend to, and which words decide."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from bertsmith.inspection.plain_values import (
     plain_piece,
     plain_statistics,
 )
-from bertsmith.inspection.run_steps import choose_checkpoints, other_model, step_of
+from bertsmith.inspection.run_steps import choose_checkpoints, step_of, wrong_model_error
 from bertsmith.inspection.saliency import Attribution, Target, integrate_until_complete
 from bertsmith.inspection.shown_text import (
     ShownPiece,
@@ -35,13 +35,13 @@ from bertsmith.inspection.shown_text import (
     number_words,
 )
 from bertsmith.inspection.system_reader import (
+    ShownEncoderDecoder,
     ShownGpt,
     ShownSystem,
-    ShownWriter,
     SystemOutputs,
-    heads_of,
+    count_heads,
 )
-from bertsmith.lineage.encoder_decoder import write_targets
+from bertsmith.lineage.encoder_decoder import generate_targets
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.t5 import T5
@@ -61,8 +61,8 @@ NUM_NEXT = 5
 
 
 @dataclass(frozen=True, eq=False)
-class ReadSystem:
-    """A system with the texts that it reads.
+class SystemInput:
+    """A system and the texts that it is given, split into tokens.
 
     `pieces` are the tokens of each sequence. `num_all` is the number of all tokens before the
     sequences were cut.
@@ -76,7 +76,7 @@ class ReadSystem:
 
 
 class SystemLook(Look):
-    """The inside of a system while it reads a text, or writes one from another.
+    """The inside of a system while it reads a text, or a source and a target.
 
     `parts` has the attention weights by the name of each part, such as "the target to the source",
     for each layer fp32 [heads, rows, columns]; `attentions` are those of the last part.
@@ -87,19 +87,19 @@ class SystemLook(Look):
     def __init__(
         self,
         data: dict[str, Any],
-        read: ReadSystem,
+        inputs: SystemInput,
         outputs: SystemOutputs,
         decisions: Sequence[Decision],
         attributions: Sequence[Attribution | None],
     ) -> None:
-        tokens = [piece.token for pieces in read.pieces for piece in pieces]
-        super().__init__(data, tokens, read.num_all)
+        tokens = [piece.token for pieces in inputs.pieces for piece in pieces]
+        super().__init__(data, tokens, inputs.num_all)
         self.decisions = decisions
-        logits = read.reader.logits_of(outputs.hidden_states[-1])
+        logits = inputs.reader.logits_of(outputs.hidden_states[-1])
         self.logits: NDArray[np.float32] = logits.numpy()
         self.parts = {
             part.name: [weights.numpy() for weights in layers]
-            for part, layers in zip(read.reader.parts, outputs.attentions, strict=True)
+            for part, layers in zip(inputs.reader.parts, outputs.attentions, strict=True)
         }
         self._attributions = attributions
 
@@ -120,7 +120,7 @@ def read_by_system(
     *,
     max_length: int | None = None,
     device: str = "auto",
-) -> ReadSystem:
+) -> SystemInput:
     """Load a system of `READERS`, by its `model_type`, and let it read the texts.
 
     Raises:
@@ -135,7 +135,7 @@ def read_by_system(
 def look_at_system(
     path: str | Path,
     name: str,
-    read: ReadSystem,
+    inputs: SystemInput,
     *,
     checkpoints: bool = False,
     without: Sequence[str] = (),
@@ -148,7 +148,7 @@ def look_at_system(
         ConfigError: there is no such head.
         CheckpointError: its checkpoints are missing, or of another model.
     """
-    reader = read.reader
+    reader = inputs.reader
     first = reader.parts[0]
     if without and len(reader.parts) > 1:
         raise ConfigError(
@@ -157,15 +157,15 @@ def look_at_system(
         )
     heads = sorted(parse_heads(without, first.layers, first.heads))
     outputs = reader.compute()
-    decisions = _decide(read, outputs)
-    attributions = _explain(read, decisions)
+    decisions = _decide(inputs, outputs)
+    attributions = _explain(inputs, decisions)
     without_heads = None
     if heads:
         names = [f"{layer + 1}.{head + 1}" for layer, head in heads]
-        changed = _decide(read, reader.compute(heads))
+        changed = _decide(inputs, reader.compute(heads))
         without_heads = {"heads": names, "decisions": list(map(plain_decision, changed))}
     last = reader.parts[-1]
-    steps, num_steps = _look_at_steps(read, path, outputs) if checkpoints else ([], 0)
+    steps, num_steps = _look_at_steps(inputs, path, outputs) if checkpoints else ([], 0)
     folder = Path(path)
     data = {
         "folder": folder.name if folder.is_absolute() else str(folder),
@@ -174,8 +174,8 @@ def look_at_system(
         "heads": last.heads,
         "language": language,
         "words": words,
-        "texts": read.texts,
-        "sequences": [list(map(plain_piece, pieces)) for pieces in read.pieces],
+        "texts": inputs.texts,
+        "sequences": [list(map(plain_piece, pieces)) for pieces in inputs.pieces],
         "blocks": [
             {
                 "name": part.name,
@@ -186,11 +186,11 @@ def look_at_system(
             }
             for part in reader.parts
         ],
-        "numAll": read.num_all,
+        "numAll": inputs.num_all,
         "kind": "next",
         "mask": None
         if reader.baseline_id is None
-        else read.tokenizer.id_to_token(reader.baseline_id),
+        else inputs.tokenizer.id_to_token(reader.baseline_id),
         "alphabet": ALPHABET,
         "frames": [*steps, _frame(None, outputs, decisions)],
         "neurons": plain_neurons(outputs.head_vectors),
@@ -199,18 +199,18 @@ def look_at_system(
         "without": without_heads,
         "lens": {
             "tokens": [
-                likely_words(read.tokenizer, reader.logits_of(hidden).numpy())
+                likely_words(inputs.tokenizer, reader.logits_of(hidden).numpy())
                 for hidden in outputs.hidden_states
             ]
         },
-        "statistics": _statistics(read, outputs),
+        "statistics": _statistics(inputs, outputs),
         "map": None,
     }
-    return SystemLook(data, read, outputs, decisions, attributions)
+    return SystemLook(data, inputs, outputs, decisions, attributions)
 
 
 def _look_at_steps(
-    read: ReadSystem, folder: str | Path, outputs: SystemOutputs
+    inputs: SystemInput, folder: str | Path, outputs: SystemOutputs
 ) -> tuple[list[dict[str, Any]], int]:
     """Compute the frame of each shown checkpoint; also return how many checkpoints the run has.
 
@@ -223,13 +223,16 @@ def _look_at_steps(
     chosen, count = choose_checkpoints(folder, num_weights)
     frames = []
     for path in tracked(chosen, "looking at checkpoints"):
-        model = LOADERS[type(read.reader.model)](path)
+        model = LOADERS[type(inputs.reader.model)](path)
         fingerprint = load_tokenizer(path).fingerprint
-        if model.config != read.reader.model.config or fingerprint != read.tokenizer.fingerprint:
-            raise other_model(path, folder)
-        reader = read.reader.with_model(model.to(read.reader.word.weight.device))
+        if (
+            model.config != inputs.reader.model.config
+            or fingerprint != inputs.tokenizer.fingerprint
+        ):
+            raise wrong_model_error(path, folder)
+        reader = inputs.reader.with_model(model.to(inputs.reader.word.weight.device))
         other = reader.compute()
-        frames.append(_frame(step_of(path), other, _decide(replace(read, reader=reader), other)))
+        frames.append(_frame(step_of(path), other, _decide(replace(inputs, reader=reader), other)))
     return frames, count
 
 
@@ -243,7 +246,7 @@ def _frame(
 
 def _read_gpt(
     path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
-) -> ReadSystem:
+) -> SystemInput:
     if pair:
         raise InputError(f"{option('pair')}: a GPT reads one text. Leave it out.")
     model = load_gpt(path).to(select_device(device)).requires_grad_(False)
@@ -254,55 +257,55 @@ def _read_gpt(
     ids, pieces = _encode_given(tokenizer, text, 0)
     shown = (_special(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
-    return ReadSystem(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
+    return SystemInput(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
 
 
 def _read_transformer(
     path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
-) -> ReadSystem:
-    return _read_writer(load_transformer(path), path, text, pair, max_length, device)
+) -> SystemInput:
+    return _read_encoder_decoder(load_transformer(path), path, text, pair, max_length, device)
 
 
 def _read_t5(
     path: Path, text: str, pair: Sequence[str], max_length: int | None, device: str
-) -> ReadSystem:
-    return _read_writer(load_t5(path), path, text, pair, max_length, device)
+) -> SystemInput:
+    return _read_encoder_decoder(load_t5(path), path, text, pair, max_length, device)
 
 
-def _read_writer(
+def _read_encoder_decoder(
     model: Transformer | T5,
     path: Path,
     text: str,
     pair: Sequence[str],
     max_length: int | None,
     device: str,
-) -> ReadSystem:
+) -> SystemInput:
     if len(pair) > 1:
         raise InputError(f"{option('pair')}: found {len(pair)} texts. Give one, the target.")
     model = model.to(select_device(device)).requires_grad_(False)
     tokenizer = load_tokenizer(path)
-    encoder, decoder = heads_of(model)
+    encoder, decoder = count_heads(model)
     num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
     limit = _limit_length(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
     ids, pieces = _encode_given(tokenizer, text, 0)
     source = [*ids[: limit - 1], model.end_id]
     if pair:
-        written, target_pieces = _encode_given(tokenizer, pair[0], 1)
+        target_ids, target_pieces = _encode_given(tokenizer, pair[0], 1)
         target_text = pair[0]
     else:
-        (answer,) = write_targets(model, [source], limit - 1)
-        written = [id_ for id_ in answer if id_ != model.end_id]
-        target_text, target_pieces = _decode(tokenizer, written, 1)
-    num_all = 2 + len(ids) + len(written)
-    written, target_pieces = written[: limit - 1], target_pieces[: limit - 1]
+        (answer,) = generate_targets(model, [source], limit - 1)
+        target_ids = [id_ for id_ in answer if id_ != model.end_id]
+        target_text, target_pieces = _decode(tokenizer, target_ids, 1)
+    num_all = 2 + len(ids) + len(target_ids)
+    target_ids, target_pieces = target_ids[: limit - 1], target_pieces[: limit - 1]
     # A T5 normalizes the vectors that it reads, so all points of a path from zero look alike to it.
     baseline_id = tokenizer.unk_id if isinstance(model, T5) else None
-    reader = ShownWriter(model, source, [model.start_id, *written], baseline_id)
+    reader = ShownEncoderDecoder(model, source, [model.start_id, *target_ids], baseline_id)
     shown = (
         number_words((*pieces[: limit - 1], _special(tokenizer, model.end_id))),
         number_words((_special(tokenizer, model.start_id), *target_pieces)),
     )
-    return ReadSystem(reader, (text, target_text), shown, num_all, tokenizer)
+    return SystemInput(reader, (text, target_text), shown, num_all, tokenizer)
 
 
 LOADERS: Mapping[type, Callable[[Path], Any]] = {
@@ -310,8 +313,8 @@ LOADERS: Mapping[type, Callable[[Path], Any]] = {
     Transformer: load_transformer,
     T5: load_t5,
 }
-Read = Callable[[Path, str, Sequence[str], int | None, str], ReadSystem]
-READERS: dict[str, Read] = {"gpt2": _read_gpt, "marian": _read_transformer, "t5": _read_t5}
+SystemReading = Callable[[Path, str, Sequence[str], int | None, str], SystemInput]
+READERS: dict[str, SystemReading] = {"gpt2": _read_gpt, "marian": _read_transformer, "t5": _read_t5}
 """The systems that can be looked into, by the `model_type` of their folders."""
 
 
@@ -375,7 +378,7 @@ def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, l
     ids_of_text, pieces = _encode(tokenizer, text, part)
     if ids_of_text == list(ids):
         return text, pieces
-    # The text has other tokens than the model wrote: join the tokens with spaces instead.
+    # The text has other tokens than the model generated: join the tokens with spaces instead.
     labels = [format_token(tokenizer, id_, "") for id_ in ids]
     pieces = []
     start = 0
@@ -385,12 +388,12 @@ def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, l
     return " ".join(labels), pieces
 
 
-def _decide(read: ReadSystem, outputs: SystemOutputs) -> list[Decision]:
+def _decide(inputs: SystemInput, outputs: SystemOutputs) -> list[Decision]:
     """List the likeliest next tokens of a text, or each token of a target with its probability."""
-    tokenizer = read.tokenizer
-    probabilities = read.reader.logits_of(outputs.hidden_states[-1]).softmax(-1)
-    if isinstance(read.reader, ShownWriter):
-        target = [*read.reader.sequences[1][1:], read.reader.model.end_id]
+    tokenizer = inputs.tokenizer
+    probabilities = inputs.reader.logits_of(outputs.hidden_states[-1]).softmax(-1)
+    if isinstance(inputs.reader, ShownEncoderDecoder):
+        target = [*inputs.reader.sequences[1][1:], inputs.reader.model.end_id]
         cells = list(enumerate(target))
     else:
         last = len(probabilities) - 1
@@ -406,8 +409,8 @@ def _decide(read: ReadSystem, outputs: SystemOutputs) -> list[Decision]:
     ]
 
 
-def _explain(read: ReadSystem, decisions: Sequence[Decision]) -> list[Attribution | None]:
-    reader = read.reader
+def _explain(inputs: SystemInput, decisions: Sequence[Decision]) -> list[Attribution | None]:
+    reader = inputs.reader
     num_tokens = sum(map(len, reader.sequences))
     num_weights = sum(part.numel() for layer in reader.layers() for part in layer.parameters())
     count = count_explained(num_weights, num_tokens, MAX_EXPLAINED)
@@ -418,16 +421,16 @@ def _explain(read: ReadSystem, decisions: Sequence[Decision]) -> list[Attributio
     return [*results, *[None] * (len(decisions) - len(results))]
 
 
-def _statistics(read: ReadSystem, outputs: SystemOutputs) -> dict[str, Any] | None:
+def _statistics(inputs: SystemInput, outputs: SystemOutputs) -> dict[str, Any] | None:
     """Compute the statistics of the heads; None if there are several kinds of heads."""
-    reader = read.reader
+    reader = inputs.reader
     if len(reader.parts) > 1:
         return None
     part = reader.parts[0]
     total = StatisticsSum(part.layers, part.heads)
     (ids,) = reader.sequences
     total.add_lengths([len(ids)])
-    is_separator = torch.tensor(ids) == read.tokenizer.sep_id
+    is_separator = torch.tensor(ids) == inputs.tokenizer.sep_id
     for layer, weights in enumerate(outputs.attentions[0]):
         total.add_weights(layer, weights, is_separator)
     return plain_statistics(total.result(), None)

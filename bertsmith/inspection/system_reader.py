@@ -206,7 +206,7 @@ class ShownGpt(ShownSystem):
         return self.model.final_norm(hidden)
 
 
-class ShownWriter(ShownSystem):
+class ShownEncoderDecoder(ShownSystem):
     """A Transformer or T5, which writes a target while it sees a source.
 
     The sequences are the source, and the target with the start token before it, as the decoder
@@ -222,7 +222,7 @@ class ShownWriter(ShownSystem):
     ) -> None:
         super().__init__([source, target], (model.start_id, model.end_id), baseline_id)
         self.model = model
-        encoder, decoder = heads_of(model)
+        encoder, decoder = count_heads(model)
         self.parts = (
             AttentionPart("the source to itself", len(model.encoder), encoder),
             AttentionPart("the target to itself", len(model.decoder), decoder, 1, 1),
@@ -235,8 +235,8 @@ class ShownWriter(ShownSystem):
 
     def encode(self, copies: int = 1) -> Tensor:
         source, target = self.sequences
-        written = [*target[1:], self.model.end_id]
-        batch = SourceTarget.of([source] * copies, [written] * copies, target[0])
+        target_ids = [*target[1:], self.model.end_id]
+        batch = SourceTarget.of([source] * copies, [target_ids] * copies, target[0])
         return self.model.decode(batch.to(self.model.device))
 
     def compute_logits(self, hidden: Tensor) -> Tensor:
@@ -255,7 +255,7 @@ class ShownWriter(ShownSystem):
         return self.model.decoder_norm(hidden) if isinstance(self.model, T5) else hidden
 
 
-def heads_of(model: Transformer | T5) -> tuple[int, int]:
+def count_heads(model: Transformer | T5) -> tuple[int, int]:
     """Return the numbers of heads in a layer of the encoder and of the decoder."""
     config = model.config
     if isinstance(config, T5Config):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.inspection.corpus_view import CorpusView, view_corpus
-from bertsmith.inspection.decisions import TextDecisions, decide, head_of
+from bertsmith.inspection.decisions import TextDecisions, decide, head_name
 from bertsmith.inspection.explanations import explain
 from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
@@ -182,7 +182,7 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
             f"{option('without')}: the prediction of a linear head is not computed without a head "
             "of its encoder. Leave it out, or look at a model fine-tuned as a whole."
         )
-    if head_of(predictor) is None:
+    if head_name(predictor) is None:
         raise ConfigError(
             f"{option('without')}: this model has no prediction that could change without a head. "
             "Leave it out."

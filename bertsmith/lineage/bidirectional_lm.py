@@ -89,23 +89,23 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
         return terms
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
-        """Compute the figures of each direction and of their mean loss on the eval rows.
+        """Compute the metrics of each direction and of their mean loss on the eval rows.
 
         Each direction has loss (nats), accuracy, perplexity, and bits per byte.
         `held_out_perplexity` is that of the mean loss.
         """
-        figures = super().combine(results)
+        metrics = super().combine(results)
         if self.held_out is None:
-            return figures
+            return metrics
         rows = self.held_out_rows()
         for direction, end_id in zip(DIRECTIONS, (self._last_id, self._first_id), strict=True):
             name = f"held_out_{direction.name}"
-            loss = figures[f"{name}_loss"]
+            loss = metrics[f"{name}_loss"]
             per_token = predictions_per_token([_labels(row, direction) for row in rows], end_id)
-            figures[f"{name}_perplexity"] = math.exp(loss)
-            figures[f"{name}_bits_per_byte"] = bits_per_byte(loss * per_token, self.held_out.corpus)
-        figures["held_out_perplexity"] = math.exp(figures["held_out_loss"])
-        return figures
+            metrics[f"{name}_perplexity"] = math.exp(loss)
+            metrics[f"{name}_bits_per_byte"] = bits_per_byte(loss * per_token, self.held_out.corpus)
+        metrics["held_out_perplexity"] = math.exp(metrics["held_out_loss"])
+        return metrics
 
 
 def predicting_positions(

@@ -76,11 +76,11 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute loss (nats), accuracy and bits per byte on the eval rows."""
-        figures = super().combine(results)
+        metrics = super().combine(results)
         if self.held_out is not None:
             labels = [batch.targets["labels"] for batch in self.held_out_rows()]
             per_token = predictions_per_token(labels, self._last_id)
-            figures["held_out_lm_bits_per_byte"] = bits_per_byte(
-                figures["held_out_lm_loss"] * per_token, self.held_out.corpus
+            metrics["held_out_lm_bits_per_byte"] = bits_per_byte(
+                metrics["held_out_lm_loss"] * per_token, self.held_out.corpus
             )
-        return figures
+        return metrics

@@ -5,7 +5,7 @@ read these vectors from left to right and predict the next word; others read fro
 predict the word before. They share the vectors and the softmax. A task reads a learned mix of all
 layers (Peters et al. 2018, sections 3.1 and 3.2). Here a word is a piece of the vocabulary, so that
 all systems predict the same tokens. The CNN reads each different piece of a batch once. The
-released code clips cells and outputs; we do not, since torch's LSTM cannot.
+released code clips cells and outputs; torch's LSTM cannot, so this is left out.
 """
 
 import math
@@ -204,7 +204,7 @@ class Elmo(TrainableModel):
         Both tensors are [tokens, hidden].
         """
         _, forward, backward = self._read(batch)
-        return self._drop(forward[-1]), self._drop(backward[-1])
+        return self._apply_dropout(forward[-1]), self._apply_dropout(backward[-1])
 
     def encode_layers(self, batch: Batch) -> list[Tensor]:
         """Encode a packed batch to all layers' vectors, each [tokens, 2 x hidden].
@@ -251,7 +251,7 @@ class Elmo(TrainableModel):
         num_columns = math.ceil((longest + widest) / COLUMN_MULTIPLE) * COLUMN_MULTIPLE
         return characters[:, :num_columns]
 
-    def _drop(self, hidden: Tensor) -> Tensor:
+    def _apply_dropout(self, hidden: Tensor) -> Tensor:
         return dropout(hidden, self.config.dropout, self.training)
 
 
@@ -265,7 +265,8 @@ class LayerMix(nn.Module):
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(num_layers))
         self.scale = nn.Parameter(torch.ones(1))
-        """Gamma of the paper, by a name that old folders do not have for the weight of a norm."""
+        """Gamma of the paper. In old folders `gamma` is the name of LayerNorm's weights, which is
+        replaced on loading, so this parameter has another name."""
 
     @property
     def shares(self) -> Tensor:

@@ -15,8 +15,8 @@ ELMO_FOLDER = FolderMap(
     config=ElmoConfig,
     build=Elmo,
     fixed={"model_type": "elmo"},
-    their_names=lambda name: (name,),
-    read=lambda directory, tensors: tensors,
+    names_in_folder=lambda name: (name,),
+    clean_weights=lambda directory, tensors: tensors,
     advice="Load a model that 'bertsmith pretrain elmo' trained.",
 )
 

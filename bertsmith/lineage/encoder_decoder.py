@@ -1,4 +1,4 @@
-"""The interface that the Transformer and T5 share, and code to write a target token by token."""
+"""The interface that the Transformer and T5 share, and the generation of their targets."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
@@ -13,8 +13,8 @@ from bertsmith.lineage.source_target import SourceTarget, TokenRow
 from bertsmith.model.cached_view import KeyValueCache, SourceCache
 from bertsmith.model.trainable import TrainableModel
 
-WRITTEN_AT_ONCE = 64
-"""Number of sources that callers should pass to `write_targets` at once."""
+SOURCES_AT_ONCE = 64
+"""Number of sources that callers should pass to `generate_targets` at once, to bound memory."""
 
 KeysAndValues = tuple[Tensor, Tensor]
 """Keys and values of encoded sources, each [source tokens, heads, head_size]."""
@@ -31,12 +31,13 @@ class _LayerOfDecoder(Protocol):
 
 
 class EncoderDecoder(TrainableModel):
-    """A model that encodes a source, and writes a target that sees it."""
+    """A model that encodes a source and decodes a target, whose tokens attend to the source."""
 
     vocab_size: int
     start_id: int
     """The token that the decoder reads first."""
     end_id: int
+    """The token that ends sources and targets."""
     longest: int | None
     """Maximum number of tokens of a source or target; None if there is no limit."""
 
@@ -105,17 +106,17 @@ class TargetReader:
         self.target.keep(rows)
 
 
-def write_targets(
+def generate_targets(
     model: EncoderDecoder,
     sources: Sequence[Sequence[int]],
     max_new_tokens: int,
     decoding: Sampling | BeamSearch | None = None,
 ) -> list[list[int]]:
-    """Write the target of each source, at most `max_new_tokens` tokens, up to the end token.
+    """Generate the target of each source, at most `max_new_tokens` tokens, up to the end token.
 
     Args:
         sources: ids of each source, with the special tokens that the model expects.
-        decoding: as `continue_sequences` takes it.
+        decoding: None for greedy decoding; see `continue_sequences`.
 
     Returns:
         The ids of each target, with the end token if it was reached.

@@ -1,11 +1,11 @@
-"""Predictions of all kinds of systems for a gap, where one token of a text is missing.
+"""Predictions of a missing token, the gap of a text, by all kinds of models.
 
 A GPT or LSTM sees only the tokens before the gap. BERT and T5 see those on both sides: BERT reads
-`[MASK]` in place of the token, and T5 its first sentinel. An ELMo has one reader for each side, and
-the mean of their log-probabilities is its prediction. `gap_log_probs` lets all systems be compared
-at the same gaps. The mean log-probability of the missing tokens is a log-likelihood of the text for
-systems that read from left to right, and a pseudo-log-likelihood for the others (Salazar et al.
-2020, section 2).
+`[MASK]` in place of the token, and T5 its first sentinel. An ELMo has a language model for each
+side, and its prediction is the mean of their log-probabilities. By `gap_log_probs` all models can
+be compared at the same gaps. The mean log-probability of the missing tokens is a log-likelihood of
+the text for models that read from left to right, and a pseudo-log-likelihood for the others
+(Salazar et al. 2020, section 2).
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Text token by token: each time the likeliest token or a drawn one; or a beam search."""
+"""Generation of token ids by a GPT, LSTM or GRU: greedy decoding, sampling or beam search."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from bertsmith.model.trainable import TrainableModel
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings for drawing tokens; the first three apply in this order, as in transformers.
+    """Settings of sampling; the first three apply in this order, as in transformers.
 
     Raises:
         SettingError: a value is out of range.
@@ -45,7 +45,7 @@ class Sampling:
 
 
 class GptReader:
-    """A `TokenReader` of a GPT, for `num_sequences` sequences of which nothing is read yet."""
+    """A `TokenReader` of a GPT, for `num_sequences` sequences."""
 
     def __init__(self, model: Gpt, num_sequences: int) -> None:
         self.model = model
@@ -91,7 +91,7 @@ def generate(
 
     Args:
         prompts: ids of each prompt, at least one.
-        decoding: as `continue_sequences` takes it.
+        decoding: None for greedy decoding; see `continue_sequences`.
 
     Returns:
         The new ids of each prompt, with the end token if it was reached.
@@ -133,10 +133,9 @@ def continue_sequences(
 
     Args:
         reader: has read nothing yet; it reads the prompts first.
-        decoding: None takes the likeliest token each time. `Sampling` draws tokens. Each prompt has
-            random numbers of its own, by the seed and the prompt's number, so its tokens do not
-            depend on the other prompts, except by rounding. `BeamSearch` looks for a likely
-            sequence.
+        decoding: None for greedy decoding. With `Sampling`, each prompt has a random generator of
+            its own, by the seed and the prompt's index, so its tokens do not depend on the other
+            prompts, except by rounding.
 
     Returns:
         The new ids of each prompt, with `end` if it was reached.
@@ -154,7 +153,8 @@ def continue_sequences(
         if decoding is None:
             tokens = logits.argmax(-1).tolist()
         else:
-            tokens = draw(limit(logits, decoding), [generators[i] for i in open_prompts])
+            logits = filter_logits(logits, decoding)
+            tokens = sample_next_tokens(logits, [generators[i] for i in open_prompts])
         for i, token in zip(open_prompts, tokens, strict=True):
             answers[i].append(token)
         open_rows = [row for row, token in enumerate(tokens) if token != end]
@@ -167,7 +167,7 @@ def continue_sequences(
     return answers
 
 
-def limit(logits: Tensor, sampling: Sampling) -> Tensor:
+def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
     """Apply temperature, top-k and top-p to logits [prompts, vocabulary].
 
     Tokens that must not be drawn get -inf; at least one token keeps its logit.
@@ -185,7 +185,7 @@ def limit(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits
 
 
-def draw(logits: Tensor, generators: Sequence[np.random.Generator]) -> list[int]:
+def sample_next_tokens(logits: Tensor, generators: Sequence[np.random.Generator]) -> list[int]:
     """Draw a token from each row of logits [prompts, vocabulary]; each prompt has a generator."""
     totals = logits.double().softmax(-1).cumsum(-1).cpu().numpy()
     return [

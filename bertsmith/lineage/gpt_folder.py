@@ -51,7 +51,7 @@ def save_gpt(model: Gpt, directory: str | Path, tokenizer: Tokenizer | None = No
     save_system(GPT_FOLDER, model, Path(directory), tokenizer)
 
 
-def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
     tensors = {
         name if name == "lm_head.weight" else PREFIX + name.removeprefix(PREFIX): tensor
         for name, tensor in stored.items()
@@ -65,10 +65,10 @@ def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Ten
     return tensors
 
 
-def _their_names(name: str) -> tuple[str, ...]:
+def _names_in_folder(name: str) -> tuple[str, ...]:
     """Return transformers' name of a weight.
 
-    >>> _their_names("layers.3.attention.qkv.weight"), _their_names("word.weight")
+    >>> _names_in_folder("layers.3.attention.qkv.weight"), _names_in_folder("word.weight")
     (('transformer.h.3.attn.c_attn.weight',), ('transformer.wte.weight',))
     """
     module, kind = name.rsplit(".", 1)
@@ -90,8 +90,8 @@ GPT_FOLDER = FolderMap(
         "add_cross_attention": False,
         "tie_word_embeddings": True,
     },
-    their_names=_their_names,
-    read=_without_copies,
+    names_in_folder=_names_in_folder,
+    clean_weights=_clean_weights,
     is_transposed=lambda name: name.endswith(TRANSPOSED),
     advice="Load a language model, such as a GPT2LMHeadModel.",
 )

@@ -1,8 +1,8 @@
 """Pieces of a vocabulary as sequences of characters, which are the bytes of their UTF-8.
 
-The numbers of the characters are those of the released ELMo (Peters et al. 2018): 0 is for rows
-without a piece, and 1 to 256 are the bytes. A piece has a mark before it and one after it. Each of
-the two tokens around a text is one character of its own.
+The ids of the characters are those of the released ELMo (Peters et al. 2018): 0 is for rows without
+a piece, 1 to 256 are the bytes. 257 and 258 stand for [CLS] and [SEP], the tokens around a text;
+259 and 260 are the marks before and after a piece.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Training of another system than BERT: a corpus goes in, a model folder comes out."""
+"""Pre-training of a model beside BERT, such as a GPT, on a corpus."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -111,7 +111,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
     def build_model(self, config: SystemConfig, data: SplitCorpus) -> TrainableModel:
         with drawing_from(config.seed):
             model = self.system.build(config.model)
-        self.system.take_tokenizer(model, data.train.tokenizer())
+        self.system.set_tokenizer(model, data.train.tokenizer())
         return model
 
     def build_run(
@@ -156,13 +156,13 @@ def pretrain_system(
 ) -> dict[str, Any]:
     """Run a job, and return its summary with the facts about its data.
 
-    `measure` adds figures to evaluations; only runs of a series have it.
+    `measure` computes further metrics at each evaluation; only runs of a comparison have it.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
             run had to stop.
         Interrupted: the user asked to stop; with `measure` also if this run is complete, so that
-            the series stops.
+            the comparison stops.
     """
     return SystemPretraining(
         job,

@@ -64,9 +64,8 @@ class RecurrentConfig:
 class TimeOrder:
     """The tokens of a packed row by time step, as recurrent layers read them.
 
-    Layers read padded sequences; padding at their ends changes no earlier output. torch computes a
-    PackedSequence of different lengths far slower, so it is used only where most cells would be
-    padding.
+    Layers read padded sequences, in which padding at the end changes no earlier output. torch
+    computes a PackedSequence far slower, so one is used only where most cells would be padding.
 
     Args:
         is_backward: each sequence is read from its last token to its first.
@@ -90,7 +89,7 @@ class TimeOrder:
         """
         assert not layer.bidirectional, "its other direction would begin at padding"
         vectors = hidden.float()
-        # Of a plain tensor torch warns that oneDNN has no projections.
+        # With a padded tensor, torch warns that oneDNN does not compute LSTMs with projections.
         if self._is_padded and not layer.proj_size:
             num_steps, num_sequences = self._shape
             padded = vectors.new_zeros(num_steps * num_sequences, vectors.shape[1])
@@ -126,7 +125,7 @@ class RecurrentLanguageModel(TrainableModel):
         order = TimeOrder(batch.lengths, batch.input_ids.device)
         hidden = self._embed(batch.input_ids)
         for layer in self.layers:
-            hidden = self._drop(order.read(layer, hidden))
+            hidden = self._apply_dropout(order.read(layer, hidden))
         return hidden
 
     def encode_new(
@@ -159,9 +158,9 @@ class RecurrentLanguageModel(TrainableModel):
         return F.linear(hidden, self.word.weight)
 
     def _embed(self, input_ids: Tensor) -> Tensor:
-        return self._drop(self.word(input_ids))
+        return self._apply_dropout(self.word(input_ids))
 
-    def _drop(self, hidden: Tensor) -> Tensor:
+    def _apply_dropout(self, hidden: Tensor) -> Tensor:
         return dropout(hidden, self.config.dropout, self.training)
 
 

@@ -12,8 +12,8 @@ RECURRENT_FOLDER = FolderMap(
     config=RecurrentConfig,
     build=RecurrentLanguageModel,
     fixed={"model_type": "recurrent"},
-    their_names=lambda name: (name,),
-    read=lambda directory, tensors: tensors,
+    names_in_folder=lambda name: (name,),
+    clean_weights=lambda directory, tensors: tensors,
     advice="Load a model that 'bertsmith pretrain lstm' trained.",
 )
 

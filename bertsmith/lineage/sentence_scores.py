@@ -25,8 +25,8 @@ from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-SCORED_BY_PAIRS = ("gpt2", "recurrent", "elmo")
-"""The `model_type` of the models that can score sentences in this way."""
+SCORABLE_MODEL_TYPES = ("gpt2", "recurrent", "elmo")
+"""The `model_type` of the models that `load_sentence_scorer` loads."""
 TOKENS_AT_ONCE = 4096
 
 
@@ -120,10 +120,10 @@ class LeftToRightScorer(SentenceScorer):
         return batch, _sum_log_probs(batch, hidden, weight, bias, positions, 1)
 
 
-class BothSidesScorer(SentenceScorer):
-    """Scorer by an ELMo: the mean of the sums of both directions.
+class BidirectionalScorer(SentenceScorer):
+    """Scorer by an ELMo, whose two directions predict a token from those before or after it.
 
-    One direction predicts each token from those before it, the other from those after it.
+    The log-likelihood of a sentence is the mean of those of the two directions.
     """
 
     def __init__(self, model: Elmo, tokenizer: Tokenizer, max_length: int | None = None) -> None:
@@ -135,8 +135,8 @@ class BothSidesScorer(SentenceScorer):
 
     def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
         batch = pack([np.append(row, self.tokenizer.sep_id) for row in rows]).to(self.model.device)
-        is_predicted = np.zeros(batch.num_sequences, dtype=bool)
-        positions = predicting_positions(batch.lengths, is_predicted, is_predicted)
+        not_predicted = np.zeros(batch.num_sequences, dtype=bool)  # neither [CLS] nor [SEP]
+        positions = predicting_positions(batch.lengths, not_predicted, not_predicted)
         softmax = self.model.softmax
         both = [
             _sum_log_probs(batch, hidden, softmax.weight, softmax.bias, predicting, direction.step)
@@ -168,7 +168,9 @@ def load_sentence_scorer(
     if not is_elmo:
         return LeftToRightScorer(TextGenerator.load(directory, device), max_length)
     target = select_device(device)
-    return BothSidesScorer(load_elmo(directory).to(target), load_tokenizer(directory), max_length)
+    return BidirectionalScorer(
+        load_elmo(directory).to(target), load_tokenizer(directory), max_length
+    )
 
 
 def _sum_log_probs(

@@ -1,4 +1,4 @@
-"""Span corruption: T5 reads a text with gaps, and writes what is missing.
+"""Span corruption: T5 reads a text with gaps, and writes the missing tokens.
 
 Source: Raffel et al. 2020, section 3.1.4. In the source, a *sentinel* stands for each gap: a token
 that marks this gap only. The target has each sentinel, followed by the tokens of its gap. `restore`
@@ -108,7 +108,7 @@ class SpanCorruption(CorpusObjective[T5, SourceTarget]):
         return SourceTarget.of(sources, targets, self._start_id, step_indices)
 
     def counts(self, batch: SourceTarget) -> dict[str, int]:
-        """Count the tokens to write."""
+        """Count the tokens of the targets."""
         return {self.term: len(batch.labels)}
 
     def losses(self, model: T5, batch: SourceTarget) -> dict[str, LossTerm]:

@@ -1,4 +1,4 @@
-"""The systems, other than BERT, that learn from a corpus, with all that a training run needs."""
+"""The registry of the models beside BERT that are pre-trained on a corpus."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,22 +32,20 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class System:
-    """A kind of model with its objective and its folder.
-
-    A model's `config` is a dataclass that `build` takes.
-    """
+    """A kind of model, with all that a training run needs of it."""
 
     name: str
     settings: type[SystemSettings]
     new_config: Callable[[Any, Tokenizer], Any]
     """Builds the config of a new model from its settings and the tokenizer of its corpus."""
     build: Callable[[Any], TrainableModel]
+    """Builds a new model from its config."""
     load: Callable[[Path], TrainableModel]
     """Loads a checkpoint."""
     save: Callable[[Any, Path, Tokenizer], None]
     objective: type[CorpusObjective[Any, Any]]
-    take_tokenizer: Callable[[Any, Tokenizer], None] = lambda model, tokenizer: None
-    """Gives a new model what it needs of the tokenizer; `load` has given it to a loaded one."""
+    set_tokenizer: Callable[[Any, Tokenizer], None] = lambda model, tokenizer: None
+    """Sets what a new model needs of the tokenizer; `load` does so itself."""
 
     @property
     def command(self) -> str:

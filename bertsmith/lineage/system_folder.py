@@ -1,4 +1,7 @@
-"""Loading and saving a system as a folder of transformers: the part that all systems share."""
+"""Loading and saving the models of lineage/ as folders that transformers opens.
+
+Each model has a `FolderMap`, which describes what is different in its folder.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -29,7 +32,7 @@ ModelT = TypeVar("ModelT", bound=TrainableModel)
 
 @dataclass(frozen=True)
 class FolderMap(Generic[ModelT]):
-    """The form of a system's folder."""
+    """A description of the folder of one kind of model."""
 
     noun: str
     """Name of the system in messages, such as "a GPT"."""
@@ -40,24 +43,26 @@ class FolderMap(Generic[ModelT]):
     build: Callable[[Any], ModelT]
     fixed: Mapping[str, Any]
     """Entries of config.json that change the computation, with the only values that we support."""
-    their_names: Callable[[str], tuple[str, ...]]
-    """Returns the names in the folder for one of our weights. If there are several, our weight is
-    the concatenation of theirs along the first axis."""
-    read: Callable[[Path, dict[str, Tensor]], dict[str, Tensor]]
-    """Removes copies of weights, and gives the others the names that `save_system` writes."""
+    names_in_folder: Callable[[str], tuple[str, ...]]
+    """Returns the names in the folder for the name of one of our weights. If there are several, our
+    weight is the concatenation of these weights along the first axis."""
+    clean_weights: Callable[[Path, dict[str, Tensor]], dict[str, Tensor]]
+    """Removes copies of weights from those of a folder (its path comes first), and gives the others
+    the names that `save_system` writes."""
     is_transposed: Callable[[str], bool] = lambda name: False
     """Returns whether the folder stores the matrix of this name as [inputs, outputs]."""
     factor: Callable[[str, Any], float] = lambda name, config: 1.0
     """Returns our weight divided by the folder's weight of this name: a power of two, so that
     nothing is rounded."""
-    written: Mapping[str, Any] | None = None
-    """Further entries to write into config.json."""
-    shape_of: Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]] = (
+    extra_entries: Mapping[str, Any] | None = None
+    """Entries to write into config.json that `config` does not have."""
+    convert_entries: Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]] = (
         lambda settings, names: settings
     )
-    """Translates entries of config.json, beside the names of the weights, to those of `config`."""
+    """Converts the entries of config.json to the fields of `config`; the second argument has the
+    names of the weights."""
     advice: str = ""
-    """Advice in the error about weights that have no place: a folder to load instead."""
+    """Advice for an error about weights that the model does not have: which folder to load."""
 
 
 def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
@@ -73,12 +78,12 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     settings = _read_settings(files)
     file = files.path(CONFIG_FILE)
     _check_kind(folder_map, file, settings)
-    tensors = folder_map.read(directory, dict(read_weights(directory)))
-    config = _build_config(folder_map, file, folder_map.shape_of(settings, tensors.keys()))
+    tensors = folder_map.clean_weights(directory, dict(read_weights(directory)))
+    config = _build_config(folder_map, file, folder_map.convert_entries(settings, tensors.keys()))
     with on_meta_device():
         model = folder_map.build(config)
     state = model.state_dict()
-    expected = {theirs for name in state for theirs in folder_map.their_names(name)}
+    expected = {stored_name for name in state for stored_name in folder_map.names_in_folder(name)}
     if missing := sorted(expected - tensors.keys()):
         raise CheckpointError(
             f"{directory}: the weights {list_weights(missing)} are missing. Copy the folder again."
@@ -90,13 +95,14 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
         )
     values = {}
     for name, tensor in state.items():
-        names = folder_map.their_names(name)
-        parts = [_transpose(folder_map, theirs, tensors[theirs]) for theirs in names]
-        factors = [folder_map.factor(theirs, config) for theirs in names]
-        for theirs, part in zip(names, parts, strict=True):
+        names = folder_map.names_in_folder(name)
+        parts = [_transpose(folder_map, stored_name, tensors[stored_name]) for stored_name in names]
+        factors = [folder_map.factor(stored_name, config) for stored_name in names]
+        for stored_name, part in zip(names, parts, strict=True):
             if part.shape != (tensor.shape[0] // len(names), *tensor.shape[1:]):
                 raise CheckpointError(
-                    f"{directory}: {theirs} has the shape {list(tensors[theirs].shape)}, which "
+                    f"{directory}: {stored_name} has the shape "
+                    f"{list(tensors[stored_name].shape)}, which "
                     "does not fit config.json. Copy both again from one model."
                 )
         scaled = [part.float() * factor for part, factor in zip(parts, factors, strict=True)]
@@ -130,10 +136,10 @@ def save_system(
         )
     tensors = {}
     for name, tensor in model.state_dict().items():
-        names = folder_map.their_names(name)
-        for theirs, part in zip(names, tensor.float().chunk(len(names)), strict=True):
-            tensors[theirs] = _transpose(
-                folder_map, theirs, part / folder_map.factor(theirs, config)
+        names = folder_map.names_in_folder(name)
+        for stored_name, part in zip(names, tensor.float().chunk(len(names)), strict=True):
+            tensors[stored_name] = _transpose(
+                folder_map, stored_name, part / folder_map.factor(stored_name, config)
             )
     write_safetensors(directory / "model.safetensors", tensors)
     with recording_sums(directory, CONFIG_FILE):
@@ -143,7 +149,7 @@ def save_system(
             "torch_dtype": "float32",
             **folder_map.fixed,
             **asdict(config),
-            **(folder_map.written or {}),
+            **(folder_map.extra_entries or {}),
             **(entries or {}),
         }
         write_json(directory / CONFIG_FILE, settings)

@@ -1,4 +1,4 @@
-"""The part that training runs on a corpus and on pairs of texts share, for systems beside BERT."""
+"""The common base of the training runs of models beside BERT, on a corpus or on pairs of texts."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -35,12 +35,12 @@ class SystemConfig(LoopConfig):
 
 
 def loop_settings(
-    training: TrainingSettings, optim: OptimSettings, rate: float, machine: Machine
+    training: TrainingSettings, optim: OptimSettings, default_rate: float, machine: Machine
 ) -> dict[str, Any]:
     """Return the fields of a `SystemConfig` that follow from these settings.
 
     Args:
-        rate: the learning rate to use if the user has set none.
+        default_rate: the learning rate to use if the user has set none.
     """
     machine.check_batch_size(training.batch_size)
     return {
@@ -48,7 +48,7 @@ def loop_settings(
         "minutes": training.minutes,
         "batch_size": training.batch_size,
         "seed": training.seed,
-        "optim": replace(optim, learning_rate=optim.learning_rate or rate),
+        "optim": replace(optim, learning_rate=optim.learning_rate or default_rate),
         "precision": machine.precision,
         "evaluations": EvaluationPlan(
             training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
@@ -183,6 +183,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
 
     def build_result(self, resolved: ResolvedSystem[DataT], trained: Trained) -> dict[str, Any]:
         """Return the summary with the facts about the data and the findings from the journal."""
-        entries, run = read_journal(self.folder.journal_path), self.folder.read_run()
+        journal = read_journal(self.folder.journal_path)
+        findings = diagnose(journal, self.folder.read_run())
         result = {"out": str(self.folder.path), **flat_summary(trained.summary), **resolved.facts}
-        return {**result, "findings": list(map(asdict, diagnose(entries, run)))}
+        return {**result, "findings": list(map(asdict, findings))}

@@ -126,7 +126,10 @@ class T5Config:
 
     @property
     def query_scale(self) -> float:
-        """The factor of queries before the view, which divides scores by the root of `d_kv`."""
+        """The factor of the queries before the view is computed, so that scores are not scaled.
+
+        The view divides scores by the square root of `d_kv`, and `query_factor` is in the weights.
+        """
         return math.sqrt(self.d_kv) / self.query_factor
 
 
@@ -150,7 +153,8 @@ class T5SelfAttention(nn.Module):
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
-        self.num_heads, self.dropout_prob = config.num_heads, config.dropout_rate
+        self.num_heads = config.num_heads
+        self.dropout_prob = config.dropout_rate
         self.scale = config.query_scale
         self.qkv = nn.Linear(config.d_model, 3 * config.inner_size, bias=False)
         self.output = nn.Linear(config.inner_size, config.d_model, bias=False)
@@ -168,7 +172,8 @@ class T5SourceAttention(nn.Module):
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
-        self.num_heads, self.dropout_prob = config.num_heads, config.dropout_rate
+        self.num_heads = config.num_heads
+        self.dropout_prob = config.dropout_rate
         self.scale = config.query_scale
         self.query = nn.Linear(config.d_model, config.inner_size, bias=False)
         self.key_value = nn.Linear(config.d_model, 2 * config.inner_size, bias=False)
@@ -272,7 +277,8 @@ class T5(EncoderDecoder):
         super().__init__()
         self.config = config
         self.vocab_size = config.vocab_size
-        self.start_id, self.end_id = config.decoder_start_token_id, config.eos_token_id
+        self.start_id = config.decoder_start_token_id
+        self.end_id = config.eos_token_id
         self.longest = None
         self.word = nn.Embedding(config.vocab_size, config.d_model)
         buckets = config.relative_attention_num_buckets

@@ -1,7 +1,7 @@
-"""A T5 that sorts texts into classes by writing the name of the class (Raffel et al. 2020).
+"""A T5 as a classifier, which writes the name of the class (Raffel et al. 2020, section 2.4).
 
-It learns as it learns to translate (section 2.4): the source is the text, the target the name, and
-nothing is added to the network of t5.py. A text's classes have the probabilities of their names.
+The source is the text and the target is the name, as in translation, so nothing is added to the
+network of t5.py. The probability of a class is that of its name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,15 +28,15 @@ from bertsmith.model.shape_buckets import fill_up
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
-WRITTEN_HEADS = ("classify", "regress")
-"""Heads whose labels, or numbers, a T5 writes."""
+TEXT_TO_TEXT_HEADS = ("classify", "regress")
+"""Heads of BERT in whose place a T5 writes the label, or the number, as text."""
 TOKENS_AT_ONCE = 512
 """Number of tokens whose logits over the whole vocabulary are in memory at once."""
 
 
 @dataclass(unsafe_hash=True)
 class T5ClassifierConfig(BertConfig):
-    """The sizes of a T5 that fine-tuning asks for; `T5Config` has all."""
+    """The part of a T5's shape that fine-tuning reads; `T5Config` has all of it."""
 
     num_attention_heads: int = 1
     intermediate_size: int = 1
@@ -56,8 +56,8 @@ class T5ClassifierConfig(BertConfig):
     writes_labels: ClassVar[bool] = True
 
 
-class WrittenLabels(ClassificationHead):
-    """The number of labels; there are no weights beside those that write."""
+class TextToTextHead(ClassificationHead):
+    """A head without weights, since the decoder writes the labels; it holds their number."""
 
     def __init__(self, config: T5ClassifierConfig, num_labels: int) -> None:
         nn.Module.__init__(self)
@@ -74,8 +74,8 @@ class WordEmbedding(nn.Module):
 class T5Classifier(BertModel):
     """A T5 that fine-tuning and prediction treat as an encoder with a head.
 
-    Fine-tuning freezes parts of an encoder by their names. So the embedding of the T5 and the
-    layers of its encoder also have these names.
+    Fine-tuning freezes parts of an encoder by the names `embeddings` and `layers`. So the embedding
+    of the T5 and the layers of its encoder are also reached by these names.
     """
 
     def __init__(self, config: T5ClassifierConfig, t5: T5, heads: Mapping[str, nn.Module]) -> None:
@@ -180,11 +180,11 @@ KEYS: dict[str, str | None] = {
 
 FAMILY = Family(
     config=T5ClassifierConfig,
-    heads=dict.fromkeys(WRITTEN_HEADS, WrittenLabels),
+    heads=dict.fromkeys(TEXT_TO_TEXT_HEADS, TextToTextHead),
     names={},
     architectures={
         **own_architectures("T5"),
-        **{frozenset({head}): "T5ForConditionalGeneration" for head in WRITTEN_HEADS},
+        **{frozenset({head}): "T5ForConditionalGeneration" for head in TEXT_TO_TEXT_HEADS},
     },
     tied={},
     absent={"vocab_size": 32128, "hidden_size": 512, "num_hidden_layers": 6},

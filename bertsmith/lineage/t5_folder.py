@@ -83,10 +83,10 @@ def save_t5(
 
 def list_weight_names(model: T5) -> tuple[str, ...]:
     """Return transformers' names of all weights, sorted."""
-    return tuple(sorted(theirs for name in model.state_dict() for theirs in _their_names(name)))
+    return tuple(sorted(theirs for name in model.state_dict() for theirs in _names_in_folder(name)))
 
 
-def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
     tensors = {name: tensor for name, tensor in stored.items() if name != UNUSED}
     problem = (
         "bertsmith reads a T5 whose source and target share one embedding. Choose such a model."
@@ -100,7 +100,7 @@ def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Ten
     return tensors
 
 
-def _shape_of(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+def _convert_entries(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
     """Translate entries of config.json; the module's docstring says how versions differ."""
     is_scaled = settings.get("tie_word_embeddings") is not False
     return {
@@ -111,10 +111,10 @@ def _shape_of(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[st
     }
 
 
-def _their_names(name: str) -> tuple[str, ...]:
+def _names_in_folder(name: str) -> tuple[str, ...]:
     """Return transformers' names of a weight.
 
-    >>> _their_names("decoder.3.feed_forward.up_gate.weight")[0]
+    >>> _names_in_folder("decoder.3.feed_forward.up_gate.weight")[0]
     'decoder.block.3.layer.2.DenseReluDense.wi_0.weight'
     """
     path = name.removesuffix(".weight")
@@ -139,10 +139,10 @@ T5_FOLDER = FolderMap(
     config=T5Config,
     build=T5,
     fixed={"model_type": "t5"},
-    their_names=_their_names,
-    read=_without_copies,
-    shape_of=_shape_of,
+    names_in_folder=_names_in_folder,
+    clean_weights=_clean_weights,
+    convert_entries=_convert_entries,
     factor=_factor,
-    written={"is_encoder_decoder": True},
+    extra_entries={"is_encoder_decoder": True},
     advice="Load a model that writes, such as a T5ForConditionalGeneration.",
 )

@@ -1,4 +1,4 @@
-"""Continuing texts with a GPT or LSTM and its tokenizer, read from a folder."""
+"""Text generation: a GPT or LSTM and its tokenizer continue texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

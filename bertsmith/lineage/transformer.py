@@ -176,7 +176,8 @@ class Transformer(EncoderDecoder):
         super().__init__()
         self.config = config
         self.vocab_size = config.vocab_size
-        self.start_id, self.end_id = config.decoder_start_token_id, config.eos_token_id
+        self.start_id = config.decoder_start_token_id
+        self.end_id = config.eos_token_id
         self.longest = config.max_position_embeddings
         self.word = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
@@ -247,7 +248,7 @@ class Transformer(EncoderDecoder):
 
 
 def _initialize_parts(fused: nn.Linear, number: int) -> None:
-    """Initialize each of the matrices that are stored as one by its own size."""
+    """Initialize a layer that holds several matrices, such as Q, K and V, each by its own size."""
     for part in fused.weight.chunk(number):
         nn.init.xavier_uniform_(part)
 

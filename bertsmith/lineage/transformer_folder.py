@@ -58,7 +58,7 @@ def save_transformer(
     save_system(TRANSFORMER_FOLDER, model, Path(directory), tokenizer)
 
 
-def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
     tensors = {name: tensor for name, tensor in stored.items() if name not in SINES}
     problem = (
         "bertsmith reads a Transformer whose source, target and output share one embedding. Choose "
@@ -73,10 +73,10 @@ def _without_copies(directory: Path, stored: dict[str, Tensor]) -> dict[str, Ten
     return tensors
 
 
-def _their_names(name: str) -> tuple[str, ...]:
+def _names_in_folder(name: str) -> tuple[str, ...]:
     """Return transformers' names of a weight.
 
-    >>> _their_names("decoder.1.source_attention.key_value.bias")[1]
+    >>> _names_in_folder("decoder.1.source_attention.key_value.bias")[1]
     'model.decoder.layers.1.encoder_attn.v_proj.bias'
     """
     if name == "word.weight":
@@ -103,8 +103,8 @@ TRANSFORMER_FOLDER = FolderMap(
         "normalize_before": False,
         "add_final_layer_norm": False,
     },
-    their_names=_their_names,
-    read=_without_copies,
-    written={"is_encoder_decoder": True, "forced_eos_token_id": None, "bos_token_id": None},
+    names_in_folder=_names_in_folder,
+    clean_weights=_clean_weights,
+    extra_entries={"is_encoder_decoder": True, "forced_eos_token_id": None, "bos_token_id": None},
     advice="Load a translation model, such as a MarianMTModel.",
 )

@@ -1,4 +1,4 @@
-"""The objective of an encoder–decoder: pairs of source and target go in, loss terms come out."""
+"""The objective of an encoder–decoder on pairs of source and target, such as translations."""
 
 import copy
 import hashlib
@@ -20,7 +20,9 @@ from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective
 
 TERM = "write"
+"""Name of the loss term, as in the journal's `held_out_write_loss`."""
 EVALUATION_TOKENS = 8192
+"""Largest number of tokens, sources and targets together, in a batch of the evaluation."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class EncodedPairs:
 
 
 def encode_source(tokenizer: Tokenizer, text: str, end: int) -> list[int]:
-    """Encode a text to its tokens and the end token, which is what the encoder reads."""
+    """Encode a text to its token ids and the id of the end token, as encoders read it."""
     return [*tokenizer.encode_ids(text), end]
 
 
@@ -81,8 +83,8 @@ def encode_pairs(
         max_length: maximum number of tokens of a source or target.
         skip_long: whether pairs with a longer text are left out and counted.
         limit: the number of pairs to read, from the first; None reads all.
-        advice: what to do about a pair that is too long; by default to change one of these
-            settings.
+        advice: the next step in the error about a pair that is too long; by default to change
+            `max_length` or `skip_long`.
 
     Raises:
         InputError: the table cannot be read, or a text is too long.
@@ -181,16 +183,16 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         first = index * self.micro_batch_size
         step_indices = range(first, min(first + self.micro_batch_size, self.batch_size))
         begin = (step - 1) * self.batch_size
-        numbers = [self._number(begin + step_index) for step_index in step_indices]
-        return self._collate(self.train, numbers, step_indices)
+        indices = [self._pair_index(begin + step_index) for step_index in step_indices]
+        return self._collate(self.train, indices, step_indices)
 
-    def _number(self, position: int) -> int:
+    def _pair_index(self, position: int) -> int:
         """Return the index of the pair at a position of the endless sequence of shuffled epochs."""
         epoch, index = divmod(position, len(self.train))
         order = self._orders.get(epoch)
         if order is None:
             order = np.random.default_rng([self.seed, epoch]).permutation(len(self.train))
-            # The epoch before is kept, too: another thread may need it at the same time.
+            # The order of the previous epoch is kept, too: another thread may need it now.
             orders = {epoch: order}
             if (previous := self._orders.get(epoch - 1)) is not None:
                 orders[epoch - 1] = previous
@@ -198,17 +200,17 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return int(order[index])
 
     def _collate(
-        self, pairs: EncodedPairs, numbers: Sequence[int], step_indices: Sequence[int] = ()
+        self, pairs: EncodedPairs, indices: Sequence[int], step_indices: Sequence[int] = ()
     ) -> SourceTarget:
         return SourceTarget.of(
-            [pairs.sources[number] for number in numbers],
-            [pairs.targets[number] for number in numbers],
+            [pairs.sources[index] for index in indices],
+            [pairs.targets[index] for index in indices],
             self.start,
             step_indices,
         )
 
     def counts(self, batch: SourceTarget) -> dict[str, int]:
-        """Count the tokens to write."""
+        """Count the tokens of the targets."""
         return {TERM: len(batch.labels)}
 
     def losses(self, model: EncoderDecoder, batch: SourceTarget) -> dict[str, LossTerm]:
@@ -240,14 +242,15 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
     ) -> Iterator[SourceTarget]:
         """Yield every `num_parts`-th eval batch from batch `part` on, on the model's device."""
         pairs = self.held_out.first(self.eval_rows)
-        for numbers in group_by_length(pairs.num_tokens, EVALUATION_TOKENS)[part::num_parts]:
-            yield self._collate(pairs, numbers).to(model.device)
+        for indices in group_by_length(pairs.num_tokens, EVALUATION_TOKENS)[part::num_parts]:
+            yield self._collate(pairs, indices).to(model.device)
 
     def describe(self, step: int) -> str:
         """List the rows of a step's pairs, for messages."""
         begin = (step - 1) * self.batch_size
-        numbers = [self._number(begin + index) for index in range(self.batch_size)]
-        return f"{self.train.name}, rows " + ", ".join(str(self.train.rows[n]) for n in numbers)
+        indices = [self._pair_index(begin + index) for index in range(self.batch_size)]
+        rows = ", ".join(str(self.train.rows[index]) for index in indices)
+        return f"{self.train.name}, rows {rows}"
 
     def identity(self) -> Mapping[str, Any]:
         """Return the inputs of the run that its configuration does not fix."""

@@ -11,7 +11,12 @@ from typing import Any
 from bertsmith.config import to_jsonable
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.errors import SettingError, option
-from bertsmith.lineage.encoder_decoder import WRITTEN_AT_ONCE, EncoderDecoder, write_targets
+from bertsmith.lineage.encoder_decoder import SOURCES_AT_ONCE, EncoderDecoder, generate_targets
+from bertsmith.lineage.encoder_decoder_folders import (
+    ENCODER_DECODER_FOLDERS,
+    EncoderDecoderFolder,
+    find_encoder_decoder,
+)
 from bertsmith.lineage.generation import evaluating
 from bertsmith.lineage.system_run import (
     ResolvedSystem,
@@ -23,7 +28,6 @@ from bertsmith.lineage.system_run import (
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
 from bertsmith.lineage.translation import EncodedPairs, Translation, encode_pairs
 from bertsmith.lineage.translation_settings import TranslationSettings
-from bertsmith.lineage.writers import WRITERS, Writer, find_writer
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
 from bertsmith.pretraining.resolve import LEARNING_RATES
@@ -41,7 +45,7 @@ MIN_POSITIONS = 512
 """Fewest positions of a new model. Position vectors are not learned, so more of them cost nothing.
 """
 MAX_SCORED = 1000
-"""Largest number of targets that are written at the end of a run, to count the correct ones."""
+"""Largest number of targets that are generated at the end of a run, to count the correct ones."""
 CONTINUED_RATE = 3e-4
 """Default learning rate of a continued model."""
 
@@ -58,13 +62,15 @@ class TranslationConfig(SystemConfig):
 
 @dataclass(frozen=True)
 class TranslationData:
-    """The encoded pairs, with the vocabulary and the model to begin with, if there is one."""
+    """The encoded pairs, with the tokenizer and the model to begin with."""
 
     train: EncodedPairs
     held_out: EncodedPairs
     tokenizer: Tokenizer
-    writer: Writer
+    folder: EncoderDecoderFolder
+    """The functions that load and save the model."""
     start: EncoderDecoder | None
+    """The model that the run continues; None for a new one."""
 
 
 class TranslationRun(SystemRun[TranslationData]):
@@ -93,11 +99,13 @@ class TranslationRun(SystemRun[TranslationData]):
         start = None
         if settings.model is None:
             assert settings.tokenizer is not None
-            writer, tokenizer = WRITERS["marian"], load_tokenizer(settings.tokenizer)
+            folder = ENCODER_DECODER_FOLDERS["marian"]
+            tokenizer = load_tokenizer(settings.tokenizer)
             end = tokenizer.sep_id
         else:
-            writer, directory = find_writer(settings.model)
-            start, tokenizer = writer.load(directory), load_tokenizer(directory)
+            folder, directory = find_encoder_decoder(settings.model)
+            tokenizer = load_tokenizer(directory)
+            start = folder.load(directory)
             end = start.end_id
             if start.longest is not None and settings.max_length > start.longest:
                 raise SettingError(
@@ -113,16 +121,17 @@ class TranslationRun(SystemRun[TranslationData]):
             )
             for path in (settings.train, settings.eval)
         ]
-        return TranslationData(pairs[0], pairs[1], tokenizer, writer, start)
+        return TranslationData(pairs[0], pairs[1], tokenizer, folder, start)
 
     def resolve_config(self, data: TranslationData, machine: Machine) -> TranslationConfig:
         settings = self.settings
         if data.start is None:
             preset = settings.preset or DEFAULT_PRESET
             shape: Any = new_transformer_config(settings, preset, data.tokenizer)
-            rate = LEARNING_RATES[preset]
+            default_rate = LEARNING_RATES[preset]
         else:
-            shape, rate = data.start.config, CONTINUED_RATE
+            shape = data.start.config
+            default_rate = CONTINUED_RATE
         length = round(fmean(data.train.num_tokens))
         return TranslationConfig(
             system="translate",
@@ -131,7 +140,7 @@ class TranslationRun(SystemRun[TranslationData]):
             max_length=settings.max_length,
             label_smoothing=settings.label_smoothing,
             micro_batch_size=rows_of_micro_batch(self.training, length, None, machine),
-            **loop_settings(self.training, settings.optim, rate, machine),
+            **loop_settings(self.training, settings.optim, default_rate, machine),
         )
 
     def build_objective(self, config: SystemConfig, data: TranslationData) -> SystemObjective:
@@ -160,7 +169,7 @@ class TranslationRun(SystemRun[TranslationData]):
         if checkpoint is None:
             model = self.build_model(config, data)
         else:
-            model = data.writer.load(checkpoint.path)
+            model = data.folder.load(checkpoint.path)
         if self.settings.dropout is not None:
             model.set_dropout(self.settings.dropout)
         if model.longest is not None:
@@ -169,7 +178,7 @@ class TranslationRun(SystemRun[TranslationData]):
             model.to(machine.device),
             resolved.objective,
             replace(config, notes=notes),
-            partial(_save, data.writer, model, data.tokenizer),
+            partial(_save, data.folder, model, data.tokenizer),
             facts={
                 "command": COMMAND,
                 "settings": to_jsonable(self.settings),
@@ -191,8 +200,8 @@ class TranslationRun(SystemRun[TranslationData]):
     ) -> dict[str, Any]:
         """Score the saved model, and write the card and the result."""
         data = resolved.data
-        model = data.writer.load(self.folder.path)
-        scores = score_writing(model, data.held_out)
+        model = data.folder.load(self.folder.path)
+        scores = score_generation(model, data.held_out)
         losses = trained.summary.held_out
         evaluation = {
             "loss": losses["held_out_write_loss"],
@@ -213,8 +222,10 @@ class TranslationRun(SystemRun[TranslationData]):
         return {**super().build_result(resolved, trained), "evaluation": evaluation}
 
 
-def _save(writer: Writer, model: EncoderDecoder, tokenizer: Tokenizer, directory: Path) -> None:
-    writer.save(model, directory, tokenizer)
+def _save(
+    folder: EncoderDecoderFolder, model: EncoderDecoder, tokenizer: Tokenizer, directory: Path
+) -> None:
+    folder.save(model, directory, tokenizer)
 
 
 def new_transformer_config(
@@ -274,29 +285,29 @@ def score_pairs(
     return {
         "loss": losses["held_out_write_loss"],
         "token_accuracy": losses["held_out_write_accuracy"],
-        **score_writing(model, pairs, len(pairs)),
+        **score_generation(model, pairs, len(pairs)),
     }
 
 
-def score_writing(
+def score_generation(
     model: EncoderDecoder, pairs: EncodedPairs, max_pairs: int = MAX_SCORED
 ) -> dict[str, float]:
-    """Write the targets of the first pairs by greedy decoding, and compare them with the table's.
+    """Generate the targets of the first pairs greedily, and compare them with the table's.
 
-    `exact_match` is the share of written targets that equal those of the table token for token.
+    `exact_match` is the share of generated targets that equal those of the table token for token.
     """
     longest = max(map(len, pairs.targets))
     num_right = 0
     pairs = pairs.first(max_pairs)
-    for first in range(0, len(pairs), WRITTEN_AT_ONCE):
-        batch = slice(first, first + WRITTEN_AT_ONCE)
-        written = write_targets(model, pairs.sources[batch], longest)
-        for answer, target in zip(written, pairs.targets[batch], strict=True):
+    for first in range(0, len(pairs), SOURCES_AT_ONCE):
+        batch = slice(first, first + SOURCES_AT_ONCE)
+        generated = generate_targets(model, pairs.sources[batch], longest)
+        for answer, target in zip(generated, pairs.targets[batch], strict=True):
             num_right += list(answer) == list(target)
     return {"exact_match": num_right / len(pairs), "num_examples": len(pairs)}
 
 
-def learn_to_translate(
+def finetune_translation(
     settings: TranslationSettings,
     out: Path,
     *,

@@ -17,7 +17,7 @@ from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun, line_with_count
 
-CUT: dict[LongTexts, tuple[str, str]] = {
+CUT_NOTES: dict[LongTexts, tuple[str, str]] = {
     "window": (
         "question was longer than the model reads and was cut; its passage was read",
         "questions were longer than the model reads and were cut; their passages were read",
@@ -27,11 +27,12 @@ CUT: dict[LongTexts, tuple[str, str]] = {
         "questions or their passages were longer than the model reads; their ends were cut off",
     ),
 }
-TOO_LONG = (
+TOO_LONG_NOTE = (
     "longer than {} tokens and cannot be predicted "
     "('bertsmith finetune answer --max-answer-length')"
 )
-LIMITS = {INFINITE_SCORE: "none", -INFINITE_SCORE: "below all"}
+THRESHOLD_NAMES = {INFINITE_SCORE: "none", -INFINITE_SCORE: "below all"}
+"""Names of the thresholds that keep all answers, and none."""
 COMPARING_RULES = {
     "en": "words, as SQuAD {protocol} compares them",
     "zh": "characters, as CMRC 2018 does",
@@ -111,11 +112,12 @@ class AnswerReport(Report):
         lines: list[str] = []
         for name, best in (("exact match", self.best_exact), ("F1", self.best_f1)):
             if best is not None:
-                lines.append(f"best {name} {best.score:.4f}, where {which_answers(best)} are given")
+                answers = describe_kept_answers(best)
+                lines.append(f"best {name} {best.score:.4f}, where {answers} are given")
         if self.threshold is not None and self.num_unanswered is not None:
             questions = count_noun(self.overall.total, "question")
             were = "was" if self.num_unanswered == 1 else "were"
-            limit = LIMITS.get(self.threshold, f"{self.threshold:.6g}")
+            limit = THRESHOLD_NAMES.get(self.threshold, f"{self.threshold:.6g}")
             lines.append(
                 f"{self.num_unanswered:,} of {questions} {were} given no answer (threshold {limit})"
             )
@@ -127,7 +129,7 @@ class AnswerReport(Report):
         read = "longer than the model reads and read in windows"
         return [
             *line_with_count(self.num_windowed, *(f"{passage} {read}" for passage in passages)),
-            *line_with_count(self.num_truncated, *CUT[self.long_texts]),
+            *line_with_count(self.num_truncated, *CUT_NOTES[self.long_texts]),
             *ReadingCounts(num_skipped=self.num_skipped).notes(),
             *line_with_count(
                 self.num_missing,
@@ -151,8 +153,8 @@ class AnswerReport(Report):
             ),
             *line_with_count(
                 self.num_too_long,
-                f"right answer is {TOO_LONG.format(self.max_answer_length)}",
-                f"right answers are {TOO_LONG.format(self.max_answer_length)}",
+                f"right answer is {TOO_LONG_NOTE.format(self.max_answer_length)}",
+                f"right answers are {TOO_LONG_NOTE.format(self.max_answer_length)}",
             ),
             *line_with_count(
                 self.num_inside_token,
@@ -167,7 +169,7 @@ class AnswerReport(Report):
         ]
 
 
-def which_answers(best: BestThreshold) -> str:
+def describe_kept_answers(best: BestThreshold) -> str:
     """Describe the answers that a threshold keeps."""
     if best.threshold >= INFINITE_SCORE:
         return "all answers"
@@ -211,7 +213,7 @@ def summarize_answers(
             threshold of the best F1, moved by `with_margin`.
         order: order of questions with equal probabilities; see
             `QuestionScores.find_best_threshold`.
-        lowest: a threshold that is so low that no answer is kept.
+        lowest: the threshold to report if it is best to keep no answer.
         num_unknown: predictions for questions that are not scored.
     """
     if protocol is None:

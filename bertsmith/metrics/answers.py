@@ -70,12 +70,6 @@ class BestThreshold:
 Pair = tuple[float, float]
 """Exact match and F1 of one question, each from 0 to 1."""
 ZERO: Pair = (0, 0)
-SELECTED = {
-    answered: bytes(answered in (None, bool(has)) for has in range(256))
-    for answered in (None, False, True)
-}
-"""Translation tables of `is_answered`: 1 for each selected question, else 0. The keys select the
-questions with an answer (True), without one (False), or all (None)."""
 
 
 class ScorePairs(Iterable[Pair]):
@@ -112,16 +106,16 @@ class ScorePairs(Iterable[Pair]):
 class QuestionScores:
     """Scores of questions in order of addition, 11 bytes each.
 
-    `is_answered` tells whether each question has a gold answer; `replies` holds one letter for
-    each: `m` if the prediction is missing, `e` if it is empty, `t` if it is a text. `scores` follow
-    SQuAD 2.0's protocol. `other_scores` holds, by index, the scores by protocol 1.1 of the few
-    questions for which they differ (all words of a text are articles).
+    `is_answerable` is 1 for each question with a gold answer, else 0; `replies` holds one letter
+    for each question: `m` if the prediction is missing, `e` if it is empty, `t` if it is a text.
+    `scores` follow SQuAD 2.0's protocol. `scores_1_1` holds, by index, the scores by protocol 1.1
+    of the few questions for which they differ (all words of a text are articles).
     """
 
     language: Language = "en"
     scores: ScorePairs = field(default_factory=ScorePairs)
-    other_scores: dict[int, Pair] = field(default_factory=dict)
-    is_answered: bytearray = field(default_factory=bytearray)
+    scores_1_1: dict[int, Pair] = field(default_factory=dict)
+    is_answerable: bytearray = field(default_factory=bytearray)
     replies: bytearray = field(default_factory=bytearray)
 
     def __len__(self) -> int:
@@ -135,7 +129,7 @@ class QuestionScores:
     @property
     def has_unanswerable(self) -> bool:
         """Whether there is a question without a gold answer."""
-        return not all(self.is_answered)
+        return not all(self.is_answerable)
 
     def add(self, prediction: str | None, answers: Sequence[str]) -> None:
         """Score one more question; a prediction of None is missing.
@@ -143,23 +137,24 @@ class QuestionScores:
         A missing prediction scores 0, as in SQuAD 1.1's scorer (SQuAD 2.0's scorer ends with an
         error). A question without an answer scores 0 by protocol 1.1, whose scorer rejects it.
         """
-        self.is_answered.append(bool(answers))
+        self.is_answerable.append(bool(answers))
         self.replies += b"m" if prediction is None else b"t" if prediction else b"e"
-        both = both_scores(prediction, answers, self.language)
-        if answers and both["1.1"] != both["2.0"]:
-            self.other_scores[len(self.scores)] = both["1.1"]
-        self.scores.append(both["2.0"])
+        scores = scores_by_protocol(prediction, answers, self.language)
+        if answers and scores["1.1"] != scores["2.0"]:
+            self.scores_1_1[len(self.scores)] = scores["1.1"]
+        self.scores.append(scores["2.0"])
 
     def pairs(self, protocol: Protocol) -> ScorePairs:
         """Return the scores by a protocol.
 
         By protocol 1.1, questions without an answer score 0.
         """
-        if protocol == "2.0" or not (self.other_scores or self.has_unanswerable):
+        if protocol == "2.0" or not (self.scores_1_1 or self.has_unanswerable):
             return self.scores
+        rows = zip(self.scores, self.is_answerable, strict=True)
         return ScorePairs(
-            self.other_scores.get(index, pair) if has else ZERO
-            for index, (pair, has) in enumerate(zip(self.scores, self.is_answered, strict=True))
+            self.scores_1_1.get(index, pair) if is_answerable else ZERO
+            for index, (pair, is_answerable) in enumerate(rows)
         )
 
     def with_threshold(
@@ -170,13 +165,17 @@ class QuestionScores:
         `pairs` and `no_answer_probs` have one entry per question. Missing predictions still score
         0.
         """
-        empty_scores = [(float(not has),) * 2 for has in (False, True)]
-        return ScorePairs(
-            empty_scores[has] if reply != ord("m") and prob > threshold else pair
-            for pair, prob, has, reply in zip(
-                pairs, no_answer_probs, self.is_answered, self.replies, strict=True
-            )
-        )
+        rows = zip(pairs, no_answer_probs, self.is_answerable, self.replies, strict=True)
+        scores = ScorePairs()
+        for pair, prob, is_answerable, reply in rows:
+            is_dropped = prob > threshold and reply != ord("m")
+            if not is_dropped:
+                scores.append(pair)
+            elif is_answerable:
+                scores.append((0.0, 0.0))
+            else:
+                scores.append((1.0, 1.0))
+        return scores
 
     def count_unanswered(self, no_answer_probs: Sequence[float], threshold: float) -> int:
         """Count the predictions that are empty, or taken as empty by `with_threshold`."""
@@ -192,7 +191,7 @@ class QuestionScores:
 
         `answered` None averages over all questions. The result is None if there is no question.
         """
-        is_selected = self.is_answered.translate(SELECTED[answered])
+        is_selected = bytes(answered is None or has == answered for has in self.is_answerable)
         total = sum(is_selected)
         if not total:
             return None
@@ -222,14 +221,14 @@ class QuestionScores:
             lowest: the threshold to return if it is best to keep no answer; the official script
                 returns 0, which is right for probabilities.
         """
-        current: float = self.is_answered.count(0)
+        current: float = self.is_answerable.count(0)  # with no answer kept, these score 1
         best = current
         threshold = lowest
         indices = range(len(self)) if order is None else order
         for index in sorted(indices, key=no_answer_probs.__getitem__):
             if self.replies[index] == ord("m"):
                 continue
-            if self.is_answered[index]:
+            if self.is_answerable[index]:
                 current += scores[index]
             elif self.replies[index] == ord("t"):
                 current -= 1
@@ -239,7 +238,7 @@ class QuestionScores:
         return BestThreshold(100.0 * best / len(self), threshold)
 
 
-def both_scores(
+def scores_by_protocol(
     prediction: str | None, answers: Sequence[str], language: Language
 ) -> dict[Protocol, Pair]:
     """Score one question by both protocols; see `QuestionScores.add`."""

@@ -144,12 +144,12 @@ def matthews_correlation(confusion: Counts) -> float:
     return 0.0 if variances == 0 else float(covariance / np.sqrt(variances))
 
 
-def area_under_curve(labels: Labels, scores: Scores) -> float:
+def roc_auc(labels: Labels, scores: Scores) -> float:
     """Compute ROC AUC of labels 0 and 1; ties count half.
 
     The result is 0 if all labels are the same.
 
-    >>> area_under_curve(np.array([0, 1, 0, 1]), np.array([0.1, 0.3, 0.3, 0.9]))
+    >>> roc_auc(np.array([0, 1, 0, 1]), np.array([0.1, 0.3, 0.3, 0.9]))
     0.875
     """
     num_ones = int(np.sum(labels))

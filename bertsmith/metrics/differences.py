@@ -55,29 +55,29 @@ def differences(values: np.ndarray) -> list[Difference]:
     gaps = [float(mean - means[0]) for mean in means[1:]]
     if num_seeds < 2:
         return [Difference(gap) for gap in gaps]
-    freedom = (num_recipes - 1) * (num_seeds - 1)
+    degrees = (num_recipes - 1) * (num_seeds - 1)
     residuals = values - means[:, None] - values.mean(axis=0) + values.mean()
-    error = math.sqrt(2 * float((residuals**2).sum()) / freedom / num_seeds)
+    error = math.sqrt(2 * float((residuals**2).sum()) / degrees / num_seeds)
     if error <= ROUNDING * np.abs(values).max():
         return [Difference(gap) for gap in gaps]
-    margin = error * t_quantile(1 - ERROR_RATE / len(gaps), freedom)
-    tails = (max(0.0, 1 - t_share(abs(gap) / error, freedom)) for gap in gaps)
+    margin = error * t_quantile(1 - ERROR_RATE / len(gaps), degrees)
+    tails = (max(0.0, 1 - t_share(abs(gap) / error, degrees)) for gap in gaps)
     return [
         Difference(gap, gap - margin, gap + margin, min(1.0, len(gaps) * tail))
         for gap, tail in zip(gaps, tails, strict=True)
     ]
 
 
-def t_share(t: float, freedom: int) -> float:
-    """Compute the share of Student's t distribution between -t and t.
+def t_share(t: float, degrees: int) -> float:
+    """Compute the probability of Student's t distribution between -t and t.
 
-    The share is a finite series for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and
-    26.7.4).
+    `degrees` are the degrees of freedom. For whole numbers of them, the probability is a finite
+    series (Abramowitz and Stegun, 26.7.3 and 26.7.4).
     """
-    angle = math.atan(t / math.sqrt(freedom))
-    is_odd = freedom % 2
+    angle = math.atan(t / math.sqrt(degrees))
+    is_odd = degrees % 2
     factor, total = 1.0, 0.0
-    for power in range(is_odd, freedom - 1, 2):
+    for power in range(is_odd, degrees - 1, 2):
         if power > 1:
             factor *= (power - 1) / power
         total += factor * math.cos(angle) ** power
@@ -86,16 +86,16 @@ def t_share(t: float, freedom: int) -> float:
     return math.sin(angle) * total
 
 
-def t_quantile(share: float, freedom: int) -> float:
-    """Find t from the share of Student's t distribution between -t and t.
+def t_quantile(share: float, degrees: int) -> float:
+    """Find the t at which `t_share` is `share`, by bisection.
 
     >>> round(t_quantile(0.95, 4), 4)
     2.7764
     """
     low, high = 0.0, 1.0
-    while t_share(high, freedom) < share:
+    while t_share(high, degrees) < share:
         low, high = high, 2 * high
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if t_share(middle, freedom) < share else (low, middle)
+        low, high = (middle, high) if t_share(middle, degrees) < share else (low, middle)
     return high

@@ -243,6 +243,7 @@ class TagCounts:
 
 
 def pooled(scores: Sequence[SpanScore]) -> SpanScore:
+    """Compute the score of the spans of all types together, from the counts of each (micro-F1)."""
     return span_score(
         "all",
         sum(score.num_correct for score in scores),

@@ -70,6 +70,7 @@ class MultiLabelReport(Report, ReadingCounts):
 
     @classmethod
     def of(cls, counts: LabelCounts, names: Sequence[str], **reading: int) -> Self:
+        """Compute the scores; `reading` are the fields of `ReadingCounts`."""
         columns = counts.true_positives, counts.predicted, counts.support
         classes = class_scores(names, *columns)
         right, predicted, support = (int(column.sum()) for column in columns)

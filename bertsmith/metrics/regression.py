@@ -24,7 +24,8 @@ def pearson(true: Numbers, predicted: Numbers) -> float:
     """
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
-    correlation = np.clip(np.dot(_of_length_1(true), _of_length_1(predicted)), -1.0, 1.0)
+    cosine = np.dot(_center_and_scale(true), _center_and_scale(predicted))
+    correlation = np.clip(cosine, -1.0, 1.0)
     if len(true) == 2:  # two points lie on a line
         correlation = np.round(correlation)
     return float(correlation)
@@ -35,7 +36,8 @@ def _is_constant(values: Numbers) -> bool:
     return bool((values == values[:1]).all())
 
 
-def _of_length_1(values: Numbers) -> Numbers:
+def _center_and_scale(values: Numbers) -> Numbers:
+    """Subtract the mean, and scale the vector of differences to length 1."""
     distances = values - values.mean()
     largest = np.abs(distances).max()  # keeps the squares within the range of float64
     # Only with `axis` does `norm` add the squares as scipy does.

@@ -7,6 +7,9 @@ import numpy as np
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Compute mean and sample standard deviation (by n - 1; None for a single value)."""
+    """Return `values` with their `mean` and sample standard deviation `sd`.
+
+    The standard deviation divides by n - 1; it is None for a single value.
+    """
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return {"mean": float(np.mean(values)), "sd": sd, "values": list(values)}

@@ -19,15 +19,21 @@ show them separately."""
 MIN_SPAN = 1e-9
 """Smallest range of values of an axis. With a smaller one, all ticks would have one position."""
 
-# The height of text is 14 in these units; a page scales a chart by 0.8 to 1.1.
+# The size of a chart, and the margins around its drawing. Text is 14 units high; a page scales a
+# chart by 0.8 to 1.1.
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 20, 26, 48
-LEGEND_LEFT, LEGEND_ROW, KEY_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
+LEGEND_LEFT, LEGEND_ROW_HEIGHT, LEGEND_LINE_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
 MAX_NAME = 48
 """Maximum width of a name in the legend; a letter has width 1, a Chinese character width 2."""
 
 Style = Literal["line", "dots", "points", "reference", "mark", "mean"]
-"""Style of a series: `dots` are joined by a line, `points` are not."""
+"""Style of a series.
+
+`line` and `mean` are lines through the points; `mean` has a pattern of dashes for each color, and
+may have a band around it. `dots` are points joined by a line, `points` are not joined. `reference`
+is a dashed horizontal line across the chart, `mark` a vertical line.
+"""
 Point = tuple[float, float]
 
 
@@ -35,8 +41,8 @@ Point = tuple[float, float]
 class Series:
     """A curve: its name in the legend, points, style and color.
 
-    A series of the style `reference` is a dashed horizontal line across the whole chart, at the y
-    of its first point; a series of the style `mark` is a vertical line at the x of its first point.
+    A series of the style `reference` is drawn at the y of its first point, one of the style `mark`
+    at the x of its first point.
     """
 
     name: str
@@ -65,11 +71,11 @@ class _Curve:
     series: Series
     path: str
     dots: Sequence[Point]
-    area: str = ""
+    band_path: str = ""
 
 
 @dataclass(frozen=True)
-class _Key:
+class _LegendEntry:
     """An entry of the legend: a piece of the series' line, and its name.
 
     `x` is the left end of the line, `y` the baseline of the name.
@@ -104,7 +110,7 @@ class Chart:
 
     @property
     def height(self) -> float:
-        return max((key.y for key in self.keys), default=HEIGHT) + 10
+        return max((entry.y for entry in self.legend), default=HEIGHT) + 10
 
     @cached_property
     def x_max(self) -> float:
@@ -125,7 +131,7 @@ class Chart:
     def x_ticks(self) -> list[_Tick]:
         if self.x_names:
             return [self._x_tick(number, name) for number, name in enumerate(self.x_names)]
-        return [self._x_tick(value, short(value)) for value in ticks(self.x_low, self.x_max)]
+        return [self._x_tick(value, format_tick(value)) for value in ticks(self.x_low, self.x_max)]
 
     def _x_tick(self, value: float, text: str) -> _Tick:
         """Center a text below its value, or further left if it would cross the right border."""
@@ -134,8 +140,8 @@ class Chart:
 
     @property
     def y_ticks(self) -> list[_Tick]:
-        shown = partial(percent, decimals=0) if self.is_share else short
-        return [_Tick(self._y(v), shown(v)) for v in ticks(self.low, self.y_max)]
+        format_value = partial(percent, decimals=0) if self.is_share else format_tick
+        return [_Tick(self._y(y), format_value(y)) for y in ticks(self.low, self.y_max)]
 
     @property
     def curves(self) -> list[_Curve]:
@@ -144,32 +150,32 @@ class Chart:
         return [self._curve(series) for series in in_order]
 
     @property
-    def keys(self) -> list[_Key]:
+    def legend(self) -> list[_LegendEntry]:
         """The entries of the legend, with as many in a row as fit."""
-        keys: list[_Key] = []
+        entries: list[_LegendEntry] = []
         x, y = float(LEGEND_LEFT), HEIGHT + 12.0
         for series in self.series:
             name = shorten_name(series.name)
-            width = KEY_WIDTH + CHAR_WIDTH * _text_width(name)
+            width = LEGEND_LINE_WIDTH + CHAR_WIDTH * _text_width(name)
             if x > LEGEND_LEFT and x + width > self.width:
-                x, y = float(LEGEND_LEFT), y + LEGEND_ROW
-            keys.append(_Key(series, name, x, y))
+                x, y = float(LEGEND_LEFT), y + LEGEND_ROW_HEIGHT
+            entries.append(_LegendEntry(series, name, x, y))
             x += width + 14
-        return keys
+        return entries
 
     @property
     def summary(self) -> str:
         """The chart in words, for screen readers."""
-        shown = percent if self.is_share else "{:.2f}".format
-        ends = []
+        format_value = percent if self.is_share else "{:.2f}".format
+        descriptions = []
         for series in self.series:
             if series.style == "points":
-                ends.append(f"{series.name}: {len(series.points)} points")
+                descriptions.append(f"{series.name}: {len(series.points)} points")
             elif series.style not in ("reference", "mark") and series.points:
-                first, *_, last = (shown(y) for _, y in (series.points[0], *series.points))
-                path = first if len(series.points) == 1 else f"from {first} to {last}"
-                ends.append(f"{series.name}: {path}")
-        return f"{self.title}. {'; '.join(ends)}."
+                first, last = (format_value(series.points[index][1]) for index in (0, -1))
+                course = first if len(series.points) == 1 else f"from {first} to {last}"
+                descriptions.append(f"{series.name}: {course}")
+        return f"{self.title}. {'; '.join(descriptions)}."
 
     def _curve(self, series: Series) -> _Curve:
         if not series.points:
@@ -182,20 +188,22 @@ class Chart:
         if series.style == "mark":
             x = self._x(series.points[0][0])
             return _Curve(series, f"M{x:.1f} {self.top}V{self.bottom}", ())
-        points = [(self._x(x), self._y(y)) for x, y in thin(series.points)]
+        points = [(self._x(x), self._y(y)) for x, y in average_groups(series.points)]
         dots = points if series.style == "dots" else ()
-        return _Curve(series, _outline(points), dots, self._area(series.band))
+        return _Curve(series, _line_path(points), dots, self._band_path(series.band))
 
-    def _area(self, band: Sequence[tuple[float, float, float]]) -> str:
+    def _band_path(self, band: Sequence[tuple[float, float, float]]) -> str:
         lower = [(self._x(x), self._y(low)) for x, low, _ in band]
         upper = [(self._x(x), self._y(high)) for x, _, high in reversed(band)]
-        return _outline([*lower, *upper]) + "Z" if band else ""
+        return _line_path([*lower, *upper]) + "Z" if band else ""
 
     def _x(self, value: float) -> float:
+        """Return the position of a value on the horizontal axis, in the units of `WIDTH`."""
         share = (value - self.x_low) / (self.x_max - self.x_low)
         return self.left + (self.right - self.left) * share
 
     def _y(self, value: float) -> float:
+        """Return the position of a value on the vertical axis, in the units of `HEIGHT`."""
         share = (value - self.low) / (self.y_max - self.low)
         return self.bottom - (self.bottom - self.top) * min(1.0, max(0.0, share))
 
@@ -205,7 +213,7 @@ def write_svg(path: Path, charts: Sequence[Chart]) -> None:
     write_page(path, "pages/charts.svg", charts=charts)
 
 
-def _outline(points: Sequence[Point]) -> str:
+def _line_path(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
@@ -219,6 +227,7 @@ def _text_width(text: str) -> int:
 
 
 def shorten_name(name: str) -> str:
+    """Cut a name to the width `MAX_NAME`, which includes the sign "…" at its end."""
     if _text_width(name) <= MAX_NAME:
         return name
     while _text_width(name) >= MAX_NAME:
@@ -226,10 +235,10 @@ def shorten_name(name: str) -> str:
     return f"{name}…"
 
 
-def short(value: float) -> str:
+def format_tick(value: float) -> str:
     """Format a round value in few characters.
 
-    >>> short(0.25), short(2500), short(30000), short(2e6)
+    >>> format_tick(0.25), format_tick(2500), format_tick(30000), format_tick(2e6)
     ('0.25', '2,500', '30k', '2M')
     """
     for unit, sign in ((1e6, "M"), (1e3, "k")):
@@ -238,10 +247,10 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
-def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
+def average_groups(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
     """Reduce points to at most `limit` by taking the means of groups of neighbours.
 
-    >>> thin([(1, 2), (3, 4), (5, 6), (7, 8)], limit=2)
+    >>> average_groups([(1, 2), (3, 4), (5, 6), (7, 8)], limit=2)
     [(2.0, 3.0), (6.0, 7.0)]
     """
     if len(points) <= limit:

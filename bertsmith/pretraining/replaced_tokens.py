@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.metrics.classification import Counts, Scores, area_under_curve, class_scores
+from bertsmith.metrics.classification import Counts, Scores, class_scores, roc_auc
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import ElectraPair, new_pair
@@ -126,6 +126,6 @@ def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
     return {
         "precision": scores.precision,
         "recall": scores.recall,
-        "auc": area_under_curve(is_replaced, logits),
+        "auc": roc_auc(is_replaced, logits),
         "replaced": float(is_replaced.mean()),
     }

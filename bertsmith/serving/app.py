@@ -169,7 +169,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
         "prompts": dict(model.prompts),
         "precision": model.precision,
         "threads": model.num_threads,
-        "device": model.device,
+        "device": model.device_name,
         "has_changed_on_disk": service.has_changed(model),
     }
 

@@ -34,7 +34,7 @@ class ModelInfo:
     hidden_size: int
     model_type: str
     precision: str
-    device: str
+    device_name: str
     """The device, such as cpu or cuda:0."""
     num_threads: int
     pooling: str | None = None

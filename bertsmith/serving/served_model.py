@@ -162,7 +162,7 @@ def model_info(
         hidden_size=config.hidden_size,
         model_type=str(loaded.folder.settings.get("model_type", "bert")),
         precision=loaded.precision,
-        device=str(loaded.device),
+        device_name=str(loaded.device),
         num_threads=usable_threads() if loaded.device.type == "cpu" else torch.get_num_threads(),
         pooling=vectors.pooling if isinstance(vectors, TextVectors) else None,
         similarity=vectors.similarity if isinstance(vectors, TextVectors) else "cosine",

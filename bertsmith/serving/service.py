@@ -125,7 +125,7 @@ class Service:
     def compute_type(self) -> str:
         """The device that computes: "cpu", or "gpu" for all others, as in
         text-embeddings-inference."""
-        device = next(iter(self.models.values())).device
+        device = next(iter(self.models.values())).device_name
         return "cpu" if device.startswith("cpu") else "gpu"
 
     def tokenizer(self, name: str) -> Tokenizer:

@@ -22,7 +22,7 @@ class AnswerBaselines(Baselines):
         task: Any,
         train: Sequence[Question],
         held_out: Sequence[Question],
-        before: Mapping[str, float],
+        initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
         is_chinese = task.language == "zh"
         gold = [answer.text for question in train for answer in question.answers]

@@ -78,10 +78,10 @@ def best_answers(
 
 @dataclass(frozen=True)
 class _Spans:
-    """Token spans of contexts with scores; one entry per span.
+    """Token spans of contexts with their scores, as arrays with one entry for each span.
 
-    `firsts` and `lasts` are indices of tokens of the context. `owners` are the rows that the spans
-    stand in, or after `_merge_windows` their questions.
+    `firsts` and `lasts` are the indices, in the context, of a span's first and last token. `owners`
+    are indices of rows, or after `_merge_windows` of questions.
     """
 
     owners: Indices
@@ -109,8 +109,8 @@ class _Spans:
 def _null_scores(logits: Sequence[Scores], starts: Indices) -> list[float]:
     """Compute each question's no-answer score, the lowest of its windows.
 
-    In a window without the answer, the model is sure that there is none. So the window in which it
-    is least sure decides.
+    The windows without the answer have high no-answer scores even if the question has an answer, so
+    the lowest score decides.
     """
     nulls = np.array([row[NO_ANSWER].sum() for row in logits], dtype=np.float32)
     return np.minimum.reduceat(nulls, starts[:-1]).tolist()
@@ -206,7 +206,7 @@ def _locate(spans: _Spans, offsets: NDArray[np.int32], null_score: float) -> Spa
     return SpanCandidates(starts[is_text], stops[is_text], spans.scores[is_text], null_score)
 
 
-NONE = "(no answer)"
+NO_ANSWER_TEXT = "(no answer)"
 NUM_SHOWN = 5
 """Number of candidates in a line of a file of predictions."""
 PASSAGE_CHARACTERS = 120
@@ -318,17 +318,17 @@ class AnswerPrediction:
     def line(self, example: Question) -> Any:
         from rich.text import Text as RichText  # imported only where a line is shown
 
-        answer = one_line(self.answer) or NONE
+        answer = one_line(self.answer) or NO_ANSWER_TEXT
         line = RichText(f"{answer}\t{self.probability:.4f}\t{one_line(example.question)}\t")
         for part in self.parts():
-            line.append(spaced(part.text), "" if part.color is None else "bold reverse")
+            line.append(collapse_spaces(part.text), "" if part.color is None else "bold reverse")
         return line
 
     def _repr_html_(self) -> str:
         """Show the predicted answer, and then the other candidates."""
         candidates = self.candidates()
         others = candidates[1:] if self.is_answered else candidates
-        rows = [(one_line(self.answer) or NONE, f"{self.probability:.4f}")]
+        rows = [(one_line(self.answer) or NO_ANSWER_TEXT, f"{self.probability:.4f}")]
         rows += [(one_line(candidate.text), f"{candidate.probability:.4f}") for candidate in others]
         return html_table(rows, ("answer", "probability"))
 
@@ -361,12 +361,12 @@ def _whole_character(text: str, end: int) -> int:
 
 
 def one_line(text: str) -> str:
-    """Collapse all white space to single spaces."""
+    """Collapse all white space to single spaces, with none at the ends."""
     return " ".join(text.split())
 
 
-def spaced(text: str) -> str:
-    """Collapse white space, keeping one space at either end."""
+def collapse_spaces(text: str) -> str:
+    """Collapse all white space to single spaces, also at the ends."""
     before = " " if text[:1].isspace() else ""
     after = " " if text[-1:].isspace() else ""
     return before + one_line(text) + after

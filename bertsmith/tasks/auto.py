@@ -22,9 +22,9 @@ from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.text_to_text_classification import TextToTextClassify
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.token_classification import Tag
-from bertsmith.tasks.written_classification import WrittenClassify
 
 FolderPath = str | os.PathLike[str]
 
@@ -120,7 +120,7 @@ def load(
         check_choice("task", task, kinds)
     folder = read_folder(Path(path))
     kind: type[InferenceTask[Any, Any]] | None = task_of_folder(folder)
-    is_classifier = kind in (LinearClassify, AveragedClassify, WrittenClassify)
+    is_classifier = kind in (LinearClassify, AveragedClassify, TextToTextClassify)
     if task is not None and not (is_classifier and task in ("classify", "multi_label")):
         kind = kinds[task]
     loaded = load_for_inference(

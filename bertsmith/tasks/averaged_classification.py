@@ -22,8 +22,8 @@ from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
 from bertsmith.tasks.multi_label_classification import MIN_PROBABILITY, MultiLabel
 from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.text_to_text_classification import TextToTextClassify
 from bertsmith.tasks.texts import LabelTask
-from bertsmith.tasks.written_classification import WrittenClassify
 
 SHOWN_CHARACTERS = 60
 """Characters that a message shows of a wrong setting."""
@@ -108,8 +108,8 @@ class AveragedClassify(AveragedTask[ClassPrediction], Classify):
 
 
 @dataclass(frozen=True)
-class AveragedWritten(AveragedClassify, WrittenClassify):
-    """Classification by models that write the names of classes."""
+class AveragedTextToText(AveragedClassify, TextToTextClassify):
+    """Text-to-text classification by several models."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def averaged_class(model: BertModel) -> type[AveragedTask[Any]]:
     """Return the class for models with the head, and of the family, of this one."""
     if "multi_label" in model.heads:
         return AveragedMultiLabel
-    return AveragedWritten if model.config.writes_labels else AveragedClassify
+    return AveragedTextToText if model.config.writes_labels else AveragedClassify
 
 
 def _is_name(value: object) -> bool:

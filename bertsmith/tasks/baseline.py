@@ -13,9 +13,6 @@ from typing import Any
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.system.compute import InferenceCompute
 
-EXAMPLES = Path("examples")
-"""Stands for a file in errors about examples that were read before."""
-
 
 @dataclass(frozen=True)
 class Baseline:
@@ -43,13 +40,14 @@ def most_frequent(counts: Mapping[str, int]) -> str:
 
 
 class Baselines:
-    """The baselines of a task; each method receives the task as its argument `task`.
+    """The baselines of a task.
 
-    This base class has no baseline: a subclass defines `gold_keys`, or the scores themselves.
+    This base class has no baseline: a subclass overrides `gold_keys`, or the methods that score.
+    All methods get the instance of the task as `task`.
     """
 
     def gold_keys(self, task: Any, examples: Sequence[Any]) -> list[str]:
-        """Return a string for the right answer of each example; equal answers have equal strings.
+        """Return the right answer of each example as a string that can be counted.
 
         The list is empty for a task in which nearly every example has an answer of its own, so that
         no answer is the most frequent one.
@@ -70,11 +68,11 @@ class Baselines:
         task: Any,
         train: Sequence[Any],
         held_out: Sequence[Any],
-        before: Mapping[str, float],
+        initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
         """Score the baselines that only count; by default always the most frequent answer.
 
-        `before` holds the scores of the model before training, if they were computed.
+        `initial_scores` are those of the model before training; empty if they were not computed.
         """
         gold = Counter(self.gold_keys(task, held_out))
         if not gold:

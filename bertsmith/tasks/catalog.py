@@ -19,14 +19,14 @@ TASKS = {
 }
 """Modules by the names of the tasks; each module assigns the task's class to `TASK`."""
 
+# Modules of further classes for the task `classify`, which they assign to `TASK`, too.
 AVERAGED = "bertsmith.tasks.averaged_classification"
 LINEAR = "bertsmith.tasks.linear_classification"
-"""Modules of further classes for the task `classify`, which they assign to `TASK`, too."""
-WRITTEN = {
-    "classify": "bertsmith.tasks.written_classification",
-    "regress": "bertsmith.tasks.written_regression",
+TEXT_TO_TEXT = {
+    "classify": "bertsmith.tasks.text_to_text_classification",
+    "regress": "bertsmith.tasks.text_to_text_regression",
 }
-"""Modules of the classes for models that write their answer, by head."""
+"""Modules of the text-to-text forms, by head."""
 
 
 def tasks() -> dict[str, type[Task[Any, Any]]]:
@@ -49,8 +49,9 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
     The head that config.json names decides. A folder with a linear head, or with several models,
-    classifies, and a T5 writes its answers. Any other model without a head has the task that
-    config.json names; if it names none, a folder of sentence-transformers has the task `embed`.
+    classifies, and a T5 has the text-to-text form of its task. Any other model without a head has
+    the task that config.json names; if it names none, a folder of sentence-transformers has the
+    task `embed`.
     """
     if folder.files.has(LINEAR_HEAD_FILE):
         return _task_in(LINEAR)
@@ -63,8 +64,8 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     if own.get(MEMBERS):
         return _task_in(AVERAGED)
     if folder.family.config.writes_labels:  # such a family has no other heads
-        return _task_in(WRITTEN[head])
-    # The likeliest names come first, as each task that is asked for its heads has to be imported.
+        return _task_in(TEXT_TO_TEXT[head])
+    # The likeliest names come first, since only an imported task knows its heads.
     names = [name for name in (own.get("task"), head, *TASKS) if name in TASKS]
     return next((task for task in map(task_named, names) if head in task.heads), None)
 

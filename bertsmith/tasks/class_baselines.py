@@ -10,7 +10,8 @@ from bertsmith.data.examples import Example
 from bertsmith.data.labels import class_numbers
 from bertsmith.metrics.class_report import summarize
 from bertsmith.system.compute import InferenceCompute
-from bertsmith.tasks.baseline import EXAMPLES, Baseline, Baselines
+from bertsmith.tasks.baseline import Baseline, Baselines
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.tfidf import score_tfidf
 
 
@@ -18,7 +19,9 @@ class ClassBaselines(Baselines):
     """The most frequent label, and TF-IDF."""
 
     def gold_keys(self, task: Any, examples: Sequence[Example]) -> list[str]:
-        return [task.labels[number] for number in class_numbers(examples, task.labels, EXAMPLES)]
+        return [
+            task.labels[number] for number in class_numbers(examples, task.labels, CHECKED_EXAMPLES)
+        ]
 
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
         labels = sorted({*gold, answer})

@@ -59,7 +59,7 @@ class HeldOutExamples:
 
 @dataclass(frozen=True)
 class TaskEvaluation:
-    """The eval examples of a task, and how they are scored."""
+    """The evaluation of a task's model on its eval examples, in one part or several."""
 
     task: Task[Any, Any]
     held_out: HeldOutExamples
@@ -81,9 +81,9 @@ class TaskEvaluation:
             return {}
         accumulator = self.task.accumulator(self.held_out.path)
         accumulator.add(examples, in_order(results))
-        figures = accumulator.figures()
-        named = {f"held_out_{self.task.name}_{name}": value for name, value in figures.items()}
-        return {"held_out_loss": figures["loss"], **named}
+        metrics = accumulator.compute_metrics()
+        named = {f"held_out_{self.task.name}_{name}": value for name, value in metrics.items()}
+        return {"held_out_loss": metrics["loss"], **named}
 
 
 class ExampleObjective(Objective[BertModel, Batch], Protocol):

@@ -21,7 +21,7 @@ from bertsmith.errors import InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.tasks.inference import LoadedModel, compute_groups, pack_texts
-from bertsmith.tasks.mask_prediction import FilledMasks, Word, normalize_masks
+from bertsmith.tasks.mask_prediction import FilledMasks, ScoredToken, normalize_masks
 from bertsmith.tasks.prediction import InferenceTask, single_text
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -100,18 +100,19 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         encoded: EncodedExamples,
         examples: Sequence[Example],
     ) -> list[FilledMasks]:
-        """Name the likeliest tokens of each mask.
+        """Decode the likeliest tokens of each mask.
 
         `outputs` holds an array for each text, `[masks, top, 2]`: ids of tokens and probabilities.
         """
 
-        def words_of(mask: list[list[float]]) -> tuple[Word, ...]:
+        def decode_tokens(mask: list[list[float]]) -> tuple[ScoredToken, ...]:
             return tuple(
-                Word(self.tokenizer.decode([int(id_)]), probability) for id_, probability in mask
+                ScoredToken(self.tokenizer.decode([int(id_)]), probability)
+                for id_, probability in mask
             )
 
         return [
-            FilledMasks(tuple(map(words_of, masks.tolist())), num_cut > 0)
+            FilledMasks(tuple(map(decode_tokens, masks.tolist())), num_cut > 0)
             for masks, num_cut in zip(outputs, encoded.num_cut, strict=True)
         ]
 

@@ -31,12 +31,13 @@ class LabelLoss:
     label_smoothing: float = 0.0
     focal_gamma: float = 0.0
 
-    def relabelled(self, before: Sequence[str], after: Sequence[str]) -> Self:
-        """Return the loss for the labels `after`, of which those not in `before` get weight 1."""
+    def with_labels(self, old_labels: Sequence[str], new_labels: Sequence[str]) -> Self:
+        """Return the loss for `new_labels`: a label keeps its weight, and one without gets 1."""
         if self.weights is None:
             return self
-        weight_of_label = dict(zip(before, self.weights, strict=True))
-        return replace(self, weights=tuple(weight_of_label.get(label, 1.0) for label in after))
+        weight_of_label = dict(zip(old_labels, self.weights, strict=True))
+        weights = tuple(weight_of_label.get(label, 1.0) for label in new_labels)
+        return replace(self, weights=weights)
 
 
 class ClassLoss(LabelLoss):

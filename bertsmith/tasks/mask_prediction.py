@@ -21,11 +21,11 @@ def normalize_masks(text: str, mask_token: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A vocabulary entry and its probability.
+class ScoredToken:
+    """A token of the vocabulary and its probability.
 
-    `token` is the text of the entry, as in `token_str` of transformers. In BERT's vocabulary a text
-    with `##` continues a word; in RoBERTa's a text with a space begins one.
+    `token` is its text, as `token_str` in transformers. In BERT's vocabulary a text with `##`
+    continues a word; in RoBERTa's a text with a space begins one.
     """
 
     token: str
@@ -36,17 +36,17 @@ class Word:
 class FilledMasks:
     """The likeliest tokens for each mask, best first, in the order of the text."""
 
-    masks: tuple[tuple[Word, ...], ...]
+    masks: tuple[tuple[ScoredToken, ...], ...]
     is_truncated: bool = False
     num_windows = 1
 
     @property
     def answer(self) -> tuple[str, ...]:
         """The likeliest token for each mask."""
-        return tuple(words[0].token for words in self.masks)
+        return tuple(tokens[0].token for tokens in self.masks)
 
     def to_json(self) -> dict[str, Any]:
-        masks = [[asdict(word) for word in words] for words in self.masks]
+        masks = [[asdict(token) for token in tokens] for tokens in self.masks]
         return {"masks": masks, "is_truncated": self.is_truncated}
 
     def line(self, example: Example) -> str:
@@ -54,8 +54,8 @@ class FilledMasks:
 
     def _repr_html_(self) -> str:
         rows = [
-            (str(number), word.token.strip(), percent(word.probability))
-            for number, words in enumerate(self.masks, start=1)
-            for word in words
+            (str(number), token.token.strip(), percent(token.probability))
+            for number, tokens in enumerate(self.masks, start=1)
+            for token in tokens
         ]
         return html_table(rows, ("mask", "token", "probability"))

@@ -106,15 +106,16 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 class MaskedCopies:
     """Copies of token rows, each with another token masked.
 
-    With `masked_first` the masked token is the first of each copy, with its position id unchanged,
-    so that the last layer computes only the first token. This gives the same result with full
-    attention, which reads the position ids of tokens and not their order in the row.
+    With `masked_first` the masked token changes places with the first token of its copy, while both
+    keep their position ids. So the last layer need only compute the first token of each copy. With
+    full attention the result is the same, since it depends on position ids and not on the order of
+    tokens in the row.
 
     Args:
         rows: token ids, int32 `[tokens]` for each row, special ones included.
 
     Attributes:
-        row: the row of each copy, int64 `[copies]`.
+        row: the index of the row that each copy is made of, int64 `[copies]`.
         lengths: number of tokens of each copy.
     """
 

@@ -13,7 +13,8 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.labels import label_flags
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.system.compute import InferenceCompute
-from bertsmith.tasks.baseline import EXAMPLES, Baseline, Baselines
+from bertsmith.tasks.baseline import Baseline, Baselines
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.tfidf import multi_label_scores, score_tfidf_of_several
 
 
@@ -50,4 +51,4 @@ class MultiLabelBaselines(Baselines):
 
 
 def _label_flags(task: Any, examples: Sequence[Example]) -> NDArray[np.bool_]:
-    return label_flags(examples, task.labels, task.label_separator, EXAMPLES)
+    return label_flags(examples, task.labels, task.label_separator, CHECKED_EXAMPLES)

@@ -25,6 +25,7 @@ from bertsmith.data.label_remarks import look_alike
 from bertsmith.data.labels import label_flags, label_names, label_set
 from bertsmith.errors import ExamplesError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.label_prediction import LabelsPrediction
 from bertsmith.tasks.losses import BinaryLoss, binary_loss
@@ -138,7 +139,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         """Return labels as flags, fp32 0 or 1 `[examples, labels]`."""
-        flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
+        flags = label_flags(examples, self.labels, self.label_separator, CHECKED_EXAMPLES)
         return flags.astype(np.float32)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
@@ -191,7 +192,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
         """Score the share of correct decisions; the confidence is that of the least sure one."""
-        (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))
+        (true,) = label_flags([example], self.labels, self.label_separator, CHECKED_EXAMPLES)
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         predicted = prediction.names
         right = np.mean([(name in gold) == (name in predicted) for name in self.labels])

@@ -11,7 +11,8 @@ from bertsmith.data.labels import numeric_labels
 from bertsmith.metrics.regression import rmse
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.counts import format_number
-from bertsmith.tasks.baseline import EXAMPLES, Baseline, Baselines
+from bertsmith.tasks.baseline import Baseline, Baselines
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.cosine_baseline import score_cosines
 
 
@@ -26,10 +27,10 @@ class NumberBaselines(Baselines):
         task: Any,
         train: Sequence[Example],
         held_out: Sequence[Example],
-        before: Mapping[str, float],
+        initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
-        mean = float(numeric_labels(train, EXAMPLES).mean())
-        gold = numeric_labels(held_out, EXAMPLES)
+        mean = float(numeric_labels(train, CHECKED_EXAMPLES).mean())
+        gold = numeric_labels(held_out, CHECKED_EXAMPLES)
         method = f"always {format_number(mean)}, the mean of training"
         return [Baseline("mean", method, {"rmse": rmse(gold, np.full(len(gold), mean))})]
 

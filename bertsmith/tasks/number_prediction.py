@@ -1,4 +1,4 @@
-"""Predictions of a regression: a number of a text."""
+"""Predictions of a regression: a number for each text."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

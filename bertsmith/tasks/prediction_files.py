@@ -120,14 +120,14 @@ def _values(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
 
 
 class _Keys(NamedTuple):
-    """Keys of the objects of a file of JSON lines."""
+    """The keys of the JSON object that is written for each row."""
 
     columns: list[str]
-    """Those of the table's columns."""
+    """Keys of the columns of the user's table."""
     added: dict[str, str]
-    """Those of a prediction's fields, by field."""
+    """Key of each field of a prediction, by the field's name."""
     line: str
-    """That of the line's number."""
+    """Key of the line number."""
 
 
 def _choose_keys(task: Task[Any, Any], prediction: Any, source_rows: PendingRows) -> _Keys:

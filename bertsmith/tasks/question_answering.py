@@ -48,13 +48,13 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import line_with_count
 from bertsmith.tasks.answer_baselines import AnswerBaselines
 from bertsmith.tasks.answer_prediction import (
-    NONE,
+    NO_ANSWER_TEXT,
     PASSAGE_CHARACTERS,
     AnswerPrediction,
     Scores,
     best_answers,
+    collapse_spaces,
     one_line,
-    spaced,
 )
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
@@ -110,7 +110,10 @@ class AnswerAccumulator(PredictionCounts):
         self.max_answer_length = max_answer_length
         self.no_answer_scores = array("d")
         self.losses = array("d")
-        self.num_moved = self.num_lost = self.num_empty = self.num_too_long = 0
+        self.num_moved = 0
+        self.num_lost = 0
+        self.num_empty = 0
+        self.num_too_long = 0
         self.num_inside_token = 0
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
@@ -126,7 +129,7 @@ class AnswerAccumulator(PredictionCounts):
             self.num_inside_token += prediction.is_right_inside_token
         self.count(predictions)
 
-    def figures(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         """Compute mean cross entropy, exact match and F1.
 
         Scores are from 0 to 1; `accuracy` is another name of exact match. `loss` is missing if the
@@ -416,7 +419,7 @@ class Answer(Task[Question, AnswerPrediction]):
         """Score the answer by F1; only an exact match counts as right."""
         answers = [answer.text for answer in example.answers]
         exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
-        shown = "".join(spaced(part.text) for part in prediction.parts())
+        shown = "".join(collapse_spaces(part.text) for part in prediction.parts())
         spans = [
             Mark(answer.start, answer.stop, "right answer", RIGHT)
             for answer in example.answers
@@ -427,8 +430,8 @@ class Answer(Task[Question, AnswerPrediction]):
             spans.insert(0, Mark(best.start, best.end, "model's answer", WRONG))
         return Outcome(
             text=f"{one_line(example.question)} {shown}",
-            gold=" | ".join(dict.fromkeys(answers)) or NONE,
-            predicted=prediction.answer or NONE,
+            gold=" | ".join(dict.fromkeys(answers)) or NO_ANSWER_TEXT,
+            predicted=prediction.answer or NO_ANSWER_TEXT,
             score=f1,
             confidence=prediction.probability,
             is_exact=bool(exact),

@@ -28,6 +28,7 @@ from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.system.counts import format_number
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.cross_encoder import Activation, read_activation
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.number_baselines import NumberBaselines
@@ -194,7 +195,7 @@ class Regress(TextTask[NumberPrediction]):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         """Return standardized labels, fp32 `[examples]`."""
-        labels = numeric_labels(examples, Path("examples"))
+        labels = numeric_labels(examples, CHECKED_EXAMPLES)
         return ((labels - self.mean) / self.deviation).astype(np.float32)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
@@ -240,7 +241,7 @@ class Regress(TextTask[NumberPrediction]):
             gold=str(example.label),
             predicted=format_number(prediction.value),
             score=1.0 - abs(prediction.value - gold),
-            is_distance=True,
+            is_numeric=True,
         )
 
 

@@ -9,7 +9,7 @@ from bertsmith.data.batches import Batch
 def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
     """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`.
 
-    The dtype stays. `batch` comes from `collate` (example_objective.py).
+    The result has the dtype of `values`. `batch` comes from `collate` (example_objective.py).
     """
     owners = batch.targets["example"]
     num_examples = int(batch.targets["num_examples"])

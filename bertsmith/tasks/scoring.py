@@ -27,7 +27,7 @@ class MetricAccumulator(Protocol):
         """
         ...
 
-    def figures(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         """Compute `loss`, and the scores that may choose the best weights (larger is better)."""
         ...
 
@@ -42,7 +42,7 @@ class PredictionCounts(ABC):
     metrics: ClassVar[tuple[str, ...]] = ()
     """Names of the report's scores by which the best weights may be chosen."""
     loss = 0.0
-    """Sum over the predictions; `figures` gives its mean."""
+    """Sum over the predictions; `compute_metrics` gives its mean."""
     num_predictions = 0
     num_truncated = 0
     num_windowed = 0
@@ -61,7 +61,7 @@ class PredictionCounts(ABC):
             "num_skipped": num_skipped,
         }
 
-    def figures(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         report = self.result()
         scores = {name: getattr(report, name) for name in self.metrics}
         return {"loss": self.loss / self.num_predictions, **scores}
@@ -72,20 +72,19 @@ class PredictionCounts(ABC):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A prediction beside its gold answer, as text, for reports.
-
-    `score` is 1 for a correct prediction and less otherwise; `confidence`, from 0 to 1, is None if
-    the model gives no probability. `is_exact` tells whether the prediction is correct in tasks
-    where a score of 1 does not imply it; in others it is None.
-    """
+    """A prediction beside its gold answer, as text, for reports."""
 
     text: str
     gold: str
     predicted: str
     score: float
+    """1 for a correct prediction, and less otherwise."""
     confidence: float | None = None
+    """From 0 to 1; None if the model gives no probability."""
     is_exact: bool | None = None
-    is_distance: bool = False
+    """Whether the prediction is correct, in tasks where a score of 1 does not imply it; else None.
+    """
+    is_numeric: bool = False
     """Whether answers are numbers, so that `score` is 1 minus the distance from gold."""
     parts: Sequence[MarkedPart] = ()
     """The text with wrong answers marked; empty if answers are not parts of the text."""

@@ -47,7 +47,7 @@ from bertsmith.training.objective import LossTerm
 
 
 def contrastive_loss(
-    anchors: Tensor, candidates: Tensor, right: Tensor, is_excluded: Tensor, scale: float
+    anchors: Tensor, candidates: Tensor, positives: Tensor, is_excluded: Tensor, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Compute the contrastive loss with in-batch negatives, summed, and the number correct.
 
@@ -55,13 +55,14 @@ def contrastive_loss(
     negatives (Henderson et al. 2017, section 4; van den Oord et al. 2018, "InfoNCE", where
     1 / scale is the temperature). An anchor is correct if its positive is the nearest candidate.
 
-    Shapes: `anchors` [anchors, hidden], `candidates` [candidates, hidden]; `right` int64 [anchors],
-    the index of each anchor's positive among the candidates; `is_excluded` bool [anchors,
-    candidates], true for candidates that are no negatives.
+    Shapes: `anchors` [anchors, hidden], `candidates` [candidates, hidden]; `positives` int64
+    [anchors], the index of each anchor's positive among the candidates; `is_excluded` bool
+    [anchors, candidates], true for candidates that are neither its positive nor negatives.
     """
     cosines = F.normalize(anchors, dim=-1) @ F.normalize(candidates, dim=-1).T
     logits = (cosines * scale).masked_fill(is_excluded, -torch.inf)
-    return F.cross_entropy(logits, right, reduction="sum"), (logits.argmax(-1) == right).sum()
+    loss = F.cross_entropy(logits, positives, reduction="sum")
+    return loss, (logits.argmax(-1) == positives).sum()
 
 
 # A ranking loss for scored pairs ("CoSENT") was worse: on STS-B a BERT-tiny reached a Spearman
@@ -77,11 +78,11 @@ ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 KIND_OF_LOSS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
 """The kind of data that each loss is trained on."""
 
-RANKS = (1, 5, 10)
-"""Cutoffs of recall."""
+RECALL_CUTOFFS = (1, 5, 10)
+"""The k of recall at k."""
 
-FIGURES: dict[Kind, tuple[str, ...]] = {
-    "pairs": ("mrr", *(f"recall_at_{rank}" for rank in RANKS)),
+METRICS_OF_KIND: dict[Kind, tuple[str, ...]] = {
+    "pairs": ("mrr", *(f"recall_at_{cutoff}" for cutoff in RECALL_CUTOFFS)),
     "scored": ("spearman", "pearson"),
 }
 """Metrics by which weights may be chosen; the first of each kind is `score`."""
@@ -93,7 +94,7 @@ CLOSE_COSINE = 0.1
 def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
     """Return the kind of eval data if settings and training data determine it, else None."""
     if settings.metric != "score":
-        return next(kind for kind, names in FIGURES.items() if settings.metric in names)
+        return next(kind for kind, names in METRICS_OF_KIND.items() if settings.metric in names)
     reader = RelatedReader(train, settings.columns)
     with suppress(InputError):  # such as an error about scores that are no numbers
         reader.read(1)
@@ -114,7 +115,7 @@ class ScoredAccumulator(PredictionCounts):
         self.parts.append(np.array([scores, cosines], dtype=np.float64))
         self.count(predictions)
 
-    def figures(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         report = self.result()
         scores, cosines = np.concatenate(self.parts, axis=1)
         targets = as_cosines(scores, self.score_range or range_of_file(scores))
@@ -169,10 +170,10 @@ class RetrievalAccumulator(PredictionCounts):
             self.relevant[query].add(indices[0])
         self.count(predictions)
 
-    def figures(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         """Compute recall and MRR; `loss` is 1 - MRR."""
         report = self.result()
-        scores = {name: report.to_json()[name] for name in FIGURES["pairs"]}
+        scores = {name: report.to_json()[name] for name in METRICS_OF_KIND["pairs"]}
         return {"loss": 1 - report.mrr, "score": report.mrr, **scores}
 
     def result(self, num_skipped: int = 0) -> RetrievalReport:
@@ -180,7 +181,7 @@ class RetrievalAccumulator(PredictionCounts):
             np.stack(self.query_vectors),
             np.stack(self.document_vectors),
             [sorted(indices) for indices in self.relevant],
-            RANKS,
+            RECALL_CUTOFFS,
             [self.documents.get(text, -1) for text in self.queries],
         )
         return replace(scores, **self.counts(num_skipped))
@@ -215,9 +216,9 @@ class RelatedAccumulator:
             )
         self.accumulator.add(examples, predictions)
 
-    def figures(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         assert self.accumulator is not None
-        return self.accumulator.figures()
+        return self.accumulator.compute_metrics()
 
     def result(self, num_skipped: int = 0) -> SimilarityReport | RetrievalReport:
         assert self.accumulator is not None
@@ -274,7 +275,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         with naming_limits(settings, num_read=len(read)):
             train = cls.select(read, settings)
             cls.check_train(train, settings)
-        if eval_source is None:  # train is read again, as eval may need another kind of examples
+        if eval_source is None:
+            # The file is read a second time, since evaluation may need another kind of examples.
             eval_source = train_source
         eval_reader = RelatedReader(eval_source, columns, held_out_kind(settings, train_source))
         held_out = eval_reader.read(settings.eval_limit)
@@ -305,16 +307,16 @@ class Embed(Task[RelatedTexts, Vectors]):
                 and its tokenizer keeps the case.
             ConfigError: the model has static vectors, and the pooling is not the mean.
         """
-        before = SentenceFolder.read(folder.files, pooling=settings.pooling)
+        stored = SentenceFolder.read(folder.files, pooling=settings.pooling)
         check_case(folder.files, folder.tokenizer)
-        if before.pooling not in (None, "mean") and not folder.config.num_layers:
+        if stored.pooling not in (None, "mean") and not folder.config.num_layers:
             raise ConfigError(
-                f"{option('pooling', before.pooling)}: the vector of a text is the mean over its "
+                f"{option('pooling', stored.pooling)}: the vector of a text is the mean over its "
                 "static vectors. Leave it out."
             )
-        length = settings.max_length or before.max_length
-        pooled = SentenceFolder(before.pooling or "mean", before.normalize, length)
-        return replace(self, folder=pooled)
+        length = settings.max_length or stored.max_length
+        trained = SentenceFolder(stored.pooling or "mean", stored.normalize, length)
+        return replace(self, folder=trained)
 
     @classmethod
     def restore(cls, loaded: LoadedModel, *, pooling: Pooling | None = None) -> Self:
@@ -339,7 +341,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         settings.pop("folder", None)
         trained = TrainingColumns.from_json(settings.pop("columns", None))
         score_range = settings.pop("score_range", None)
-        # A model that was trained with another loss has not learned from scores of this range.
+        # Only the cosine loss learns from scores; with another loss the range has no meaning.
         is_learned = score_range is not None and settings.get("loss") == "cosine"
         return cls(
             **settings,
@@ -438,18 +440,24 @@ class Embed(Task[RelatedTexts, Vectors]):
         texts = batch.targets["text"]
         anchors = rows_at(batch, 0)
         positives = rows_at(batch, 1)
-        others = (row_indices > 0).nonzero()[:, 0]
-        right = torch.empty_like(anchors)
-        is_own = row_indices[others] == 1
-        right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
-        # The anchor itself, and the positives of equal anchors in any row, are no negatives.
-        is_itself = texts[others] == texts[anchors][:, None]
-        is_equal = (texts[anchors] == texts[anchors][:, None]).float()
-        is_answer = (texts[others] == texts[positives][:, None]).float()
-        is_excluded = is_itself | (is_equal @ is_answer > 0)
-        is_excluded[torch.arange(len(anchors), device=right.device), right] = False
+        candidates = (row_indices > 0).nonzero()[:, 0]
+        is_positive = row_indices[candidates] == 1
+        # The index of each anchor's own positive among the candidates.
+        positive_of_anchor = torch.empty_like(anchors)
+        positive_of_anchor[owners[candidates[is_positive]]] = is_positive.nonzero()[:, 0]
+        # Neither a text that equals the anchor nor the positive of an equal anchor is a negative.
+        is_same_text = texts[candidates] == texts[anchors][:, None]
+        has_same_anchor = (texts[anchors] == texts[anchors][:, None]).float()
+        is_text_of_positive = (texts[candidates] == texts[positives][:, None]).float()
+        is_excluded = is_same_text | (has_same_anchor @ is_text_of_positive > 0)
+        anchor_index = torch.arange(len(anchors), device=anchors.device)
+        is_excluded[anchor_index, positive_of_anchor] = False
         return contrastive_loss(
-            vectors[anchors], vectors[others], right, is_excluded, 1 / self.temperature
+            vectors[anchors],
+            vectors[candidates],
+            positive_of_anchor,
+            is_excluded,
+            1 / self.temperature,
         )
 
     def distillation_loss(
@@ -494,7 +502,7 @@ class Embed(Task[RelatedTexts, Vectors]):
             gold=f"{target:.4f}",
             predicted=f"{prediction.cosine:.4f}",
             score=1 - abs(prediction.cosine - target),
-            is_distance=True,
+            is_numeric=True,
         )
 
 

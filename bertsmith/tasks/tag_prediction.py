@@ -169,7 +169,7 @@ class TagAccumulator(PredictionCounts):
             self.num_unknown += len(gold) - len(learned)
         self.count(predictions)
 
-    def figures(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         """Compute the scores of `Metric`, and the mean cross entropy.
 
         The cross entropy is that of the words whose gold label the model knows.

@@ -60,7 +60,7 @@ class TaskDataset(Generic[ExampleT]):
 def naming_limits(
     settings: FinetuneSettings, *, num_read: int, num_held_out: int | None = None
 ) -> Iterator[None]:
-    """Name, in an `ExamplesError` of the block, the settings that limited the examples.
+    """Add to an `ExamplesError` that the block raises the settings that limited the examples.
 
     Args:
         num_read: number of training examples that were read.
@@ -75,9 +75,9 @@ def naming_limits(
             ("eval_limit", settings.eval, num_held_out),
         ):
             if count is not None and count == getattr(settings, name):
-                first = "row was" if count == 1 else f"{count:,} rows were"
+                rows_were = "row was" if count == 1 else f"{count:,} rows were"
                 reasons.append(
-                    f"Of {path} only the first {first} read ({option(name, count)}); a larger "
+                    f"Of {path} only the first {rows_were} read ({option(name, count)}); a larger "
                     "number may help."
                 )
         if settings.sample is not None and settings.sample < num_read:
@@ -137,7 +137,7 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return self
 
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
-        """Return a copy with settings that depend on all gold answers of a file, as their range.
+        """Return a copy with settings that depend on all labels of a file, such as their range.
 
         The file is read once more for this.
         """
@@ -174,7 +174,7 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return []
 
     def labels_of(self, example: ExampleT) -> Collection[str]:
-        """Return the labels of an example that each fold of a cross-validation should learn."""
+        """Return the labels of an example that should occur in each fold of a cross-validation."""
         return ()
 
     group_nouns: ClassVar[str] = "different examples"
@@ -293,7 +293,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
         """Compute `outputs` of all rows, in their order and in fp32.
 
-        The result is `[rows, columns]`; if `reads_tokens`, a list of `[tokens, columns]` per row.
+        The result is `[rows, columns]`; if `reads_tokens`, a list with `[tokens, columns]` for each
+        row.
         """
         compute = compute_tokens_in_order if self.reads_tokens else compute_in_order
         return compute(model, encoded.rows, self.outputs)
@@ -363,7 +364,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Compare a labelled example's prediction with its gold answer."""
 
     def describe_target(self) -> str:
-        """Describe the labels in words that follow a number of examples, as "with 2 labels"."""
+        """Describe the labels by words to put after "100 examples", such as "with 2 labels"."""
         return self.target_phrase or f"with {count_noun(len(self.labels), 'label')}"
 
 

@@ -28,6 +28,7 @@ from bertsmith.data.labels import check_classes, class_names, class_numbers
 from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.class_baselines import ClassBaselines
 from bertsmith.tasks.cross_encoder import check_softmax
 from bertsmith.tasks.inference import LoadedModel
@@ -127,7 +128,7 @@ class Classify(LabelTask[ClassPrediction]):
         return (example.label or "",)
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.int64]:
-        return class_numbers(examples, self.labels, Path("examples"))
+        return class_numbers(examples, self.labels, CHECKED_EXAMPLES)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         logits = mean_over_rows(outputs, batch)
@@ -158,7 +159,7 @@ class Classify(LabelTask[ClassPrediction]):
         return [note for note in notes if note is not None]
 
     def outcome(self, example: Example, prediction: ClassPrediction) -> Outcome:
-        (number,) = class_numbers([example], self.labels, Path("examples"))
+        (number,) = class_numbers([example], self.labels, CHECKED_EXAMPLES)
         gold = self.labels[number]
         return Outcome(
             text=" | ".join(example.one_line()),

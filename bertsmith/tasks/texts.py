@@ -196,7 +196,7 @@ class LabelTask(TextTask[PredictionT]):
 
     def with_teacher_labels(self, teacher: Self) -> Self:
         """Return a copy with the teacher's labels; labels of the examples keep their weights."""
-        loss = self.loss.relabelled(self.labels, teacher.labels)
+        loss = self.loss.with_labels(self.labels, teacher.labels)
         task = super().with_teacher_labels(teacher)
         return replace(task, loss=loss, label_kind=teacher.label_kind)
 

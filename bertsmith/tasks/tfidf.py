@@ -15,11 +15,11 @@ from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.tasks.baseline import Baseline
 
+# Within these limits on the data, the method takes about three seconds on one core.
 MAX_TRAIN_CHARS = 1_000_000
 MAX_EVAL_CHARS = 5_000_000
 MAX_CLASSES = 100
 MAX_WEIGHTS = 2_000_000
-"""Limits on the data, within which the method takes about three seconds on one core."""
 
 
 def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
@@ -116,7 +116,7 @@ def build_tfidf(max_features: int | None = None, *, several: bool = False) -> An
 
 
 def _draw(examples: Sequence[Example]) -> NDArray[np.int64]:
-    """Draw indices of examples with at most `MAX_TRAIN_CHARS` characters in total, with seed 0."""
+    """Draw examples with at most `MAX_TRAIN_CHARS` characters in total; return their indices."""
     if _num_chars(examples) <= MAX_TRAIN_CHARS:
         return np.arange(len(examples))
     order = np.random.default_rng(0).permutation(len(examples))

@@ -41,6 +41,7 @@ from bertsmith.data.windows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, ExamplesError, InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, line_with_count
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.losses import ClassLoss, class_loss
@@ -68,13 +69,12 @@ from bertsmith.training.objective import LossTerm
 LONG_LONE_SENTENCE = 200
 """Smallest number of words of a file's only sentence at which the file seems to lack empty lines.
 """
-NUMBERS = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
 CHARACTER_SHARE = 0.99
 """Smallest share of words of one character at which a file seems to have a character on each line.
 A few characters of such a file may consist of several code points."""
 SPLIT_ADVICE = f" ({option('split', 'characters')} labels each character)"
-
-CHARACTERS = f"the words are single characters, but new text is split into words{SPLIT_ADVICE}"
+NUMBERS_NOTE = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
+CHARACTERS_NOTE = f"the words are single characters, but new text is split into words{SPLIT_ADVICE}"
 
 
 @dataclass(frozen=True)
@@ -258,9 +258,11 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         words = (example.words for example in examples)
         encoded = encode_words(tokenizer, words, max_length, self.windowing)
         if labelled:
-            named = (with_scheme(one, self.scheme, Path("examples")).labels for one in examples)
+            named = (with_scheme(one, self.scheme, CHECKED_EXAMPLES).labels for one in examples)
             labels = [label_numbers(sentence_labels, self.labels) for sentence_labels in named]
-        else:  # any label marks the first tokens of words, where a teacher's labels are learned
+        else:
+            # A student learns the teacher's labels at the first token of each word. Label 0 marks
+            # these tokens; its value is not read.
             labels = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
         return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
 
@@ -275,16 +277,20 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         alike = look_alike(self.labels)
         is_lone = len(examples) == 1 and len(examples[0].words) >= LONG_LONE_SENTENCE
         return [
-            *([NUMBERS] if are_numbers else []),
+            *([NUMBERS_NOTE] if are_numbers else []),
             *([alike] if alike else []),
             *([f"all {len(examples[0].words):,} words are one sentence"] if is_lone else []),
-            *([CHARACTERS] if self.split == "words" and _are_split_characters(examples) else []),
+            *([CHARACTERS_NOTE] if self._seems_split(examples) else []),
             *line_with_count(
                 num_within,
                 f"entity ends within a word and labels all of it{SPLIT_ADVICE}",
                 f"entities end within a word and label all of it{SPLIT_ADVICE}",
             ),
         ]
+
+    def _seems_split(self, examples: Sequence[TaggedSentence]) -> bool:
+        """Return whether new text is split into words, but the training text into characters."""
+        return self.split == "words" and _are_split_characters(examples)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum the loss over the words of the batch, each at its first token.
@@ -309,7 +315,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
                 f"the labels of the examples would follow the scheme {self.scheme}, those of the "
                 f"teacher follow {teacher.scheme}. Pass {option('learn', teacher.scheme)}."
             )
-        loss = self.loss.relabelled(self.labels, teacher.labels)
+        loss = self.loss.with_labels(self.labels, teacher.labels)
         task = super().with_teacher_labels(teacher)
         return replace(task, loss=loss, label_kind=teacher.label_kind)
 
@@ -373,7 +379,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         If all labels are right, all words are shown. The confidence is the product of the
         probabilities of all labels.
         """
-        gold = with_scheme(example, self.scheme, Path("examples")).labels
+        gold = with_scheme(example, self.scheme, CHECKED_EXAMPLES).labels
         wrong = [i for i, label in enumerate(gold) if label != prediction.label_names[i]]
         probabilities = prediction.label_probabilities
         shown = wrong or range(len(gold))
@@ -427,7 +433,7 @@ def scheme_of_names(names: Sequence[str]) -> Scheme:
 
 def scheme_note(
     file_scheme: Scheme,
-    model: Scheme,
+    model_scheme: Scheme,
     num_illegal: int,
     *,
     repaired: bool,
@@ -435,8 +441,9 @@ def scheme_note(
 ) -> str:
     """Describe the scheme of the training labels, and the repairs that were made."""
     notes: list[str] = []
-    if model != "plain":
-        notes.append(model if file_scheme == model else f"{file_scheme} converted to {model}")
+    if model_scheme != "plain":
+        is_same = file_scheme == model_scheme
+        notes.append(model_scheme if is_same else f"{file_scheme} converted to {model_scheme}")
     if num_illegal:
         treatment = "repaired" if repaired else "learned as given"
         broken = count_noun(num_illegal, "sentence breaks", "sentences break")

@@ -18,12 +18,12 @@ def mean_of_tokens(
     `vectors` are fp32 `[vocabulary, columns]`. A row of special tokens alone gets zeros.
     """
     ids = texts.ids.flat.astype(np.int64)
-    is_word = ~np.isin(ids, list(special_ids))
+    is_ordinary = ~np.isin(ids, list(special_ids))
     rows = np.repeat(np.arange(len(texts)), texts.lengths)
-    num_words = np.bincount(rows[is_word], minlength=len(texts))
-    starts = np.cumsum(num_words) - num_words
+    num_ordinary = np.bincount(rows[is_ordinary], minlength=len(texts))
+    starts = np.cumsum(num_ordinary) - num_ordinary
     means: NDArray[np.float32] = F.embedding_bag(
-        torch.from_numpy(ids[is_word]),
+        torch.from_numpy(ids[is_ordinary]),
         torch.from_numpy(vectors),
         torch.from_numpy(starts),
         mode="mean",

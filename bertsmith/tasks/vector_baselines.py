@@ -14,7 +14,8 @@ class VectorBaselines(Baselines):
         task: Any,
         train: Sequence[Any],
         held_out: Sequence[Any],
-        before: Mapping[str, float],
+        initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
-        method = "cosine of the vectors before fine-tuning"
-        return [Baseline("cosine", method, before)] if before else []
+        if not initial_scores:
+            return []
+        return [Baseline("cosine", "cosine of the vectors before fine-tuning", initial_scores)]

@@ -18,19 +18,19 @@ class WordBaselines(Baselines):
         task: Any,
         train: Sequence[TaggedSentence],
         held_out: Sequence[TaggedSentence],
-        before: Mapping[str, float],
+        initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for sentence in train:
             for word, label in zip(sentence.words, sentence.labels, strict=True):
                 counts[word][label] += 1
         common = most_frequent(Counter(label for sentence in train for label in sentence.labels))
-        best = {word: most_frequent(labels) for word, labels in counts.items()}
+        label_of_word = {word: most_frequent(labels) for word, labels in counts.items()}
         scheme = train[0].scheme
         total = TagCounts(scheme)
         try:
             for sentence in held_out:
-                answers = [best.get(word, common) for word in sentence.words]
+                answers = [label_of_word.get(word, common) for word in sentence.words]
                 total.add(sentence.labels, answers, gold_scheme=sentence.scheme)
         except InputError:  # the labels of one file cannot be written in the scheme of the other
             return []

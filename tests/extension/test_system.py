@@ -42,8 +42,8 @@ BIGRAM_FOLDER = FolderMap(
     config=BigramConfig,
     build=Bigram,
     fixed={"model_type": "bigram"},
-    their_names=lambda name: (name,),
-    read=lambda directory, tensors: tensors,
+    names_in_folder=lambda name: (name,),
+    clean_weights=lambda directory, tensors: tensors,
 )
 
 

@@ -54,7 +54,7 @@ class Distance:
         pairs = zip(examples, predictions, strict=True)
         self.errors += [abs(float(e.label) - p.answer) for e, p in pairs]
 
-    def figures(self):
+    def compute_metrics(self):
         distance = float(np.mean(self.errors))
         return {"loss": distance, "closeness": -distance}
 
@@ -62,7 +62,7 @@ class Distance:
         return self
 
     def to_json(self):
-        return self.figures()
+        return self.compute_metrics()
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class CountWords(TextTask):
         return Distance()
 
     def outcome(self, example, prediction):
-        return Outcome(example.text, example.label, str(prediction.answer), 0.0, is_distance=True)
+        return Outcome(example.text, example.label, str(prediction.answer), 0.0, is_numeric=True)
 
 
 TASK = CountWords
@@ -127,7 +127,7 @@ def test_a_task_outside_the_package_is_one_file_and_one_line(
         dropout=0.0, device="cpu", precision="fp32",
     )  # fmt: skip
     result = finetune(task, settings)
-    assert result.evaluation.figures()["loss"] < 0.4
+    assert result.evaluation.compute_metrics()["loss"] < 0.4
     predictor = load_predictor(settings.out, device="cpu", precision="fp32")
     assert type(predictor.definition) is task
     # The same weights give the same scores but for rounding: for predictions they may be packed.

@@ -23,7 +23,7 @@ from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.lineage.t5_folder import save_t5
 from bertsmith.lineage.text_generation import TextGenerator
-from bertsmith.lineage.text_writing import TextWriter
+from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
 from bertsmith.lineage.transformer_folder import load_transformer, save_transformer
 
@@ -158,7 +158,7 @@ def test_the_attention_of_a_transformer_is_that_of_transformers(target, transfor
         read = [tokenizer.cls_id, *tokenizer.encode_ids(target[0])]
         assert result.data["texts"] == (TEXT, *target)
     else:
-        (written,) = TextWriter.load(transformer, "cpu")([TEXT], len(target_tokens))
+        (written,) = TextToTextGenerator.load(transformer, "cpu")([TEXT], len(target_tokens))
         read = [tokenizer.cls_id, *map(tokenizer.token_to_id, target_tokens[1:])]
         assert tokenizer.decode(read).strip().startswith(written[:5].strip())
     theirs = transformers.MarianMTModel.from_pretrained(

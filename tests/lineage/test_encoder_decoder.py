@@ -9,7 +9,7 @@ from tiny_marian import EOS, SHAPE, build_theirs, draw_sequences, pad
 
 from bertsmith.errors import InputError
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.encoder_decoder import TargetReader, write_targets
+from bertsmith.lineage.encoder_decoder import TargetReader, generate_targets
 from bertsmith.lineage.generation import Sampling
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.transformer_folder import load_transformer
@@ -42,9 +42,9 @@ def write_theirs(model, sources, num_tokens, **options):
 
 def test_the_likeliest_tokens_are_theirs(pair):
     ours, theirs = pair
-    answers = write_targets(ours, SOURCES, 23)
+    answers = generate_targets(ours, SOURCES, 23)
     assert answers == write_theirs(theirs, SOURCES, 23)
-    assert [write_targets(ours, [source], 23)[0] for source in SOURCES] == answers
+    assert [generate_targets(ours, [source], 23)[0] for source in SOURCES] == answers
 
 
 @pytest.mark.parametrize("beams", [2, 4])
@@ -52,14 +52,16 @@ def test_the_likeliest_tokens_are_theirs(pair):
 def test_beams_are_theirs(pair, beams, length_penalty):
     ours, theirs = pair
     options = {"num_beams": beams, "length_penalty": length_penalty}
-    answers = write_targets(ours, SOURCES, 19, BeamSearch(beams, length_penalty))
+    answers = generate_targets(ours, SOURCES, 19, BeamSearch(beams, length_penalty))
     assert answers == [write_theirs(theirs, [each], 19, **options)[0] for each in SOURCES]
 
 
 def test_some_targets_end_and_others_do_not(pair):
     """Otherwise the comparisons above would see one case only."""
     ours, _ = pair
-    ended = {answer[-1] == EOS for answer in write_targets(ours, SOURCES, 19, BeamSearch(4, 0.0))}
+    ended = {
+        answer[-1] == EOS for answer in generate_targets(ours, SOURCES, 19, BeamSearch(4, 0.0))
+    }
     assert ended == {True, False}
 
 
@@ -85,32 +87,32 @@ def test_the_source_is_projected_once(pair, monkeypatch):
     monkeypatch.setattr(
         attention, "project", lambda self, source: calls.append(self) or project(self, source)
     )
-    write_targets(ours, SOURCES, 15, BeamSearch(3))
+    generate_targets(ours, SOURCES, 15, BeamSearch(3))
     assert len(calls) == SHAPE["decoder_layers"]
 
 
 def test_drawn_tokens_depend_on_the_seed_alone(pair):
     ours, _ = pair
     sampling = Sampling(temperature=1.5, seed=4)
-    answers = write_targets(ours, SOURCES, 12, sampling)
-    assert write_targets(ours, SOURCES[:2], 12, sampling) == answers[:2]
-    assert write_targets(ours, SOURCES, 12, Sampling(temperature=1.5, seed=5)) != answers
+    answers = generate_targets(ours, SOURCES, 12, sampling)
+    assert generate_targets(ours, SOURCES[:2], 12, sampling) == answers[:2]
+    assert generate_targets(ours, SOURCES, 12, Sampling(temperature=1.5, seed=5)) != answers
 
 
 def test_a_target_is_no_longer_than_the_positions(pair):
     ours = copy.deepcopy(pair[0])
     with torch.no_grad():
         ours.logit_bias[0, EOS] = -100.0
-    lengths = list(map(len, write_targets(ours, SOURCES, 500)))
+    lengths = list(map(len, generate_targets(ours, SOURCES, 500)))
     assert lengths == [SHAPE["max_position_embeddings"]] * len(SOURCES)
-    assert write_targets(ours, [], 5) == [] and write_targets(ours, [[5]], 0) == [[]]
+    assert generate_targets(ours, [], 5) == [] and generate_targets(ours, [[5]], 0) == [[]]
 
 
 def test_sources_that_cannot_be_read_are_refused(pair):
     ours, _ = pair
     with refuses(InputError, "number 1", "no tokens"):
-        write_targets(ours, [[5], []], 3)
+        generate_targets(ours, [[5], []], 3)
     with refuses(InputError, "number 0", "62", "61"):
-        write_targets(ours, [[5] * 62], 3)
+        generate_targets(ours, [[5] * 62], 3)
     with refuses(InputError, "number 0", "101"):
-        write_targets(ours, [[5, 101]], 3)
+        generate_targets(ours, [[5, 101]], 3)

@@ -14,7 +14,7 @@ from bertsmith.lineage.elmo import Elmo, ElmoConfig
 from bertsmith.lineage.gaps import Gap, gap_log_probs
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.recurrent import RecurrentConfig, RecurrentLanguageModel
-from bertsmith.lineage.sentence_scores import BothSidesScorer, LeftToRightScorer
+from bertsmith.lineage.sentence_scores import BidirectionalScorer, LeftToRightScorer
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.span_corruption import NUM_SENTINELS
 from bertsmith.lineage.t5 import T5, T5Config
@@ -98,7 +98,7 @@ def test_left_to_right_the_sum_is_the_log_likelihood(systems, tokenizer, name):
 def test_of_elmo_a_gap_has_the_mean_of_both_readers(systems, tokenizer):
     # The means of all gaps sum to the mean of both sums.
     elmo, ids = systems["elmo"], tokenizer.encode_ids(TEXT)
-    (expected,) = BothSidesScorer(elmo, tokenizer).predict([MinimalPair(TEXT, "the sea")])
+    (expected,) = BidirectionalScorer(elmo, tokenizer).predict([MinimalPair(TEXT, "the sea")])
     row = np.array([tokenizer.cls_id, *ids, tokenizer.sep_id])
     with torch.inference_mode():
         forward, backward = elmo.encode(pack([row]))

@@ -8,7 +8,7 @@ from refusals import refuses
 from tiny_gpt import SHAPE, build_theirs
 
 from bertsmith.errors import ConfigError, InputError, SettingError
-from bertsmith.lineage.generation import Sampling, draw, generate, limit
+from bertsmith.lineage.generation import Sampling, filter_logits, generate, sample_next_tokens
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.model.cached_view import KeyValueCache
@@ -82,13 +82,15 @@ def test_limits_are_theirs(temperature, top_k, top_p):
     expected = logits
     for step in steps:
         expected = step(None, expected)
-    assert torch.equal(limit(logits, Sampling(temperature, top_k, top_p)), expected)
+    assert torch.equal(filter_logits(logits, Sampling(temperature, top_k, top_p)), expected)
 
 
 def test_tokens_are_drawn_by_their_probabilities():
     logits = torch.tensor([[0.1, 0.0, 0.6, 0.3]]).log()
     stream = np.random.default_rng(0)
-    counts = np.bincount([draw(logits, [stream])[0] for _ in range(4000)], minlength=4)
+    counts = np.bincount(
+        [sample_next_tokens(logits, [stream])[0] for _ in range(4000)], minlength=4
+    )
     assert counts[1] == 0
     np.testing.assert_allclose(counts / 4000, [0.1, 0.0, 0.6, 0.3], atol=0.03)
 

@@ -82,7 +82,7 @@ def folder(tmp_path_factory):
     for name, settings in SYSTEM_SETTINGS.items():
         system = SYSTEMS[name]
         model = system.build(system.new_config(settings, tokenizer))
-        system.take_tokenizer(model, tokenizer)
+        system.set_tokenizer(model, tokenizer)
         (root / name).mkdir()
         system.save(model, root / name, tokenizer)
     for name in SYSTEM_SETTINGS:

@@ -14,7 +14,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.encoder_decoder import TargetReader, write_targets
+from bertsmith.lineage.encoder_decoder import TargetReader, generate_targets
 from bertsmith.lineage.relative_bias import bucket
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.t5 import T5, T5Config
@@ -83,7 +83,7 @@ def test_written_targets_are_theirs(pair):
     ours, theirs = pair
     for beams in (1, 3):
         choice = BeamSearch(beams) if beams > 1 else None
-        answers = write_targets(ours, SOURCES, 19, choice)
+        answers = generate_targets(ours, SOURCES, 19, choice)
         for source, answer in zip(SOURCES, answers, strict=True):
             expected = theirs.generate(
                 torch.tensor([source]), num_beams=beams, do_sample=False, max_new_tokens=19

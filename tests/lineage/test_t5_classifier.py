@@ -15,7 +15,7 @@ from bertsmith.data.examples import Example
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.estimators.texts import TextClassifier
 from bertsmith.finetuning.run import finetune
-from bertsmith.lineage.text_writing import TextWriter
+from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -162,7 +162,11 @@ def test_transformers_writes_the_label(trained):
         ids = tokenizer(text + " [SEP]", add_special_tokens=False, return_tensors="pt").input_ids
         written = model.generate(ids, do_sample=False, max_new_tokens=9)
         found = tokenizer.decode(written[0], skip_special_tokens=True)
-        assert found == classifier(text).label == TextWriter.load(trained.out, "cpu")([text])[0]
+        assert (
+            found
+            == classifier(text).label
+            == TextToTextGenerator.load(trained.out, "cpu")([text])[0]
+        )
 
 
 def test_a_text_has_the_same_bytes_in_any_batch(trained):

@@ -12,11 +12,11 @@ from tiny_runs import KilledError, StopAtStep
 from bertsmith.data.columns import TranslationColumns
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.errors import ConfigError, InputError, SettingError
-from bertsmith.lineage.text_writing import TextWriter
+from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
 from bertsmith.lineage.transformer_folder import load_transformer
 from bertsmith.lineage.translation import EncodedPairs, Translation, encode_pairs
-from bertsmith.lineage.translation_run import learn_to_translate
+from bertsmith.lineage.translation_run import finetune_translation
 from bertsmith.lineage.translation_settings import TranslationOptimSettings, TranslationSettings
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -66,9 +66,9 @@ def test_it_learns_to_rearrange_words(tmp_path, tokenizer, task):
         training={"steps": 300, "batch_size": 64},
         optim=TranslationOptimSettings(learning_rate=3e-3),
     )  # fmt: skip
-    result = learn_to_translate(settings, tmp_path / "out")
+    result = finetune_translation(settings, tmp_path / "out")
     assert result["evaluation"]["exact_match"] > 0.99
-    writer = TextWriter.load(tmp_path / "out", "cpu")
+    writer = TextToTextGenerator.load(tmp_path / "out", "cpu")
     words = ["fox", "ant", "ant", "hen", "bee"]
     assert writer([" ".join(words), "eel"]) == [" ".join(TASKS[task](words)), "eel"]
 
@@ -81,38 +81,38 @@ def losses(out):
 
 def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, tokenizer):
     whole, out = tmp_path / "whole", tmp_path / "stopped"
-    learn_to_translate(make_settings(tmp_path, tokenizer, number=50), whole)
+    finetune_translation(make_settings(tmp_path, tokenizer, number=50), whole)
     settings = make_settings(tmp_path, tokenizer, number=50, training={"checkpoint_every": 4})
     with pytest.raises(KilledError):
-        learn_to_translate(settings, out, callbacks=[StopAtStep(6)])
-    learn_to_translate(settings, out, resume=True)
+        finetune_translation(settings, out, callbacks=[StopAtStep(6)])
+    finetune_translation(settings, out, resume=True)
     assert losses(out) == losses(whole)
     ours, expected = (read_safetensors(path / "model.safetensors") for path in (out, whole))
     assert all(torch.equal(value, expected[name]) for name, value in ours.items())
     with refuses(ConfigError, "complete"):
-        learn_to_translate(settings, out, resume=True)
+        finetune_translation(settings, out, resume=True)
 
 
 def test_other_examples_are_refused_on_resuming(tmp_path, tokenizer):
     settings = make_settings(tmp_path, tokenizer, training={"checkpoint_every": 4})
     with pytest.raises(KilledError):
-        learn_to_translate(settings, tmp_path / "out", callbacks=[StopAtStep(6)])
+        finetune_translation(settings, tmp_path / "out", callbacks=[StopAtStep(6)])
     write_pairs(tmp_path / "train.tsv", "copy", 300, 1)
     with refuses(ConfigError, "--train"):
-        learn_to_translate(settings, tmp_path / "out", resume=True)
+        finetune_translation(settings, tmp_path / "out", resume=True)
 
 
 def test_a_model_can_be_continued(tmp_path, tokenizer):
     first, second = tmp_path / "first", tmp_path / "second"
-    learn_to_translate(make_settings(tmp_path, tokenizer), first)
+    finetune_translation(make_settings(tmp_path, tokenizer), first)
     settings = make_settings(tmp_path, None, model=first, training={"steps": 1})
-    result = learn_to_translate(settings, second)
+    result = finetune_translation(settings, second)
     before, after = load_transformer(first), load_transformer(second)
     change = (before.word.weight - after.word.weight).abs().max()
     assert 0 < change < 2e-3 and result["steps"] == 1
     settings = make_settings(tmp_path, None, model=first, max_length=600)
     with refuses(SettingError, "--max-length", "600", "512"):
-        learn_to_translate(settings, tmp_path / "third")
+        finetune_translation(settings, tmp_path / "third")
 
 
 def test_the_loss_is_smoothed_in_training_alone():

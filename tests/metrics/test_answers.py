@@ -12,9 +12,9 @@ from bertsmith.metrics.answers import (
     QuestionScores,
     answer_or_none_scores,
     answer_scores,
-    both_scores,
     compared_form,
     longest_common_run,
+    scores_by_protocol,
     units,
 )
 
@@ -92,7 +92,7 @@ def test_what_is_compared(text, language, form):
     ("芹雪曹", ["曹雪芹"], "zh", (0, 1 / 3), (0, 1 / 3)),  # as words in a bag they were equal
 ])  # fmt: skip
 def test_scores_by_both_protocols(prediction, answers, language, of_1_1, of_2_0):
-    both = both_scores(prediction, answers, language)
+    both = scores_by_protocol(prediction, answers, language)
     assert both["2.0"] == answer_or_none_scores(prediction, answers, language)
     assert both["2.0"] == pytest.approx(of_2_0)
     assert both["1.1"] == pytest.approx(of_1_1 or (0, 0))

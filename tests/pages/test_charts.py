@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from bertsmith.pages import page
-from bertsmith.pages.charts import CHAR_WIDTH, Chart, Series, thin, write_svg
+from bertsmith.pages.charts import CHAR_WIDTH, Chart, Series, average_groups, write_svg
 from bertsmith.pages.made_by import made_by
 from bertsmith.pages.page import write_page
 
@@ -33,7 +33,7 @@ def test_the_last_number_of_an_axis_ends_within_the_frame(last):
 
 @given(points, st.integers(1, 10))
 def test_a_curve_is_thinned_to_its_limit(values, limit):
-    thinned = thin(values, limit)
+    thinned = average_groups(values, limit)
     assert len(thinned) <= limit
     if len(values) <= limit:
         assert thinned == values

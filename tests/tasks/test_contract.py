@@ -153,7 +153,7 @@ def test_order_company_and_portions_change_no_prediction_and_no_figure(case):
     together.add(examples, whole)
     for first in range(0, len(examples), 4):
         portions.add(examples[first : first + 4], whole[first : first + 4])
-    assert portions.figures() == pytest.approx(together.figures())
+    assert portions.compute_metrics() == pytest.approx(together.compute_metrics())
     assert portions.result(3).to_json() == together.result(3).to_json()
 
 

@@ -1,4 +1,4 @@
-"""Regression by a model that writes the number, such as a T5.
+"""Text-to-text regression: a model such as a T5 writes the number.
 
 The number is rounded to a multiple of 0.2 and written with one decimal, as for STS-B in Raffel et
 al. 2020, section 2.4. The prediction is the mean of these numbers, each weighted by its
@@ -20,9 +20,10 @@ from bertsmith.data.examples import Example
 from bertsmith.data.labels import numeric_labels
 from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
+from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.number_prediction import NumberPrediction
 from bertsmith.tasks.regression import Regress
-from bertsmith.tasks.written_task import WrittenTask
+from bertsmith.tasks.text_to_text_task import TextToTextTask
 
 STEPS_PER_UNIT = 5
 """Numbers are written to 1/5, the 0.2 of the paper."""
@@ -31,7 +32,7 @@ MAX_WRITTEN_NUMBERS = 101
 
 
 @dataclass(frozen=True)
-class WrittenRegress(WrittenTask[NumberPrediction], Regress):
+class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
     """Regression of a number on texts or pairs, which the model writes."""
 
     numbers: tuple[str, ...] = field(default=(), kw_only=True)
@@ -40,7 +41,7 @@ class WrittenRegress(WrittenTask[NumberPrediction], Regress):
     stored: ClassVar[tuple[str, ...]] = (*Regress.stored, "numbers")
 
     @property
-    def written_texts(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         return tuple(self.numbers)
 
     def with_numbers(self, train: Sequence[Example], path: Path) -> Self:
@@ -70,7 +71,7 @@ class WrittenRegress(WrittenTask[NumberPrediction], Regress):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[Any]:
         """Return the index of the written number that is nearest to each label, `[examples]`."""
-        steps = np.rint(numeric_labels(examples, Path("examples")) * STEPS_PER_UNIT)
+        steps = np.rint(numeric_labels(examples, CHECKED_EXAMPLES) * STEPS_PER_UNIT)
         first = round(float(self.numbers[0]) * STEPS_PER_UNIT)
         return (steps - first).clip(0, len(self.numbers) - 1).astype(np.int64)
 
@@ -82,4 +83,4 @@ class WrittenRegress(WrittenTask[NumberPrediction], Regress):
         yield {}
 
 
-TASK = WrittenRegress
+TASK = TextToTextRegress

@@ -1,4 +1,4 @@
-"""Classification by a model that writes the name of the class, such as a T5.
+"""Text-to-text classification: a model such as a T5 writes the name of the class.
 
 A class's probability is that of its name given the text, in proportion to those of all classes.
 """
@@ -8,18 +8,18 @@ from typing import ClassVar
 
 from bertsmith.tasks.label_prediction import ClassPrediction
 from bertsmith.tasks.text_classification import Classify
-from bertsmith.tasks.written_task import WrittenTask
+from bertsmith.tasks.text_to_text_task import TextToTextTask
 
 
 @dataclass(frozen=True)
-class WrittenClassify(WrittenTask[ClassPrediction], Classify):
+class TextToTextClassify(TextToTextTask[ClassPrediction], Classify):
     """Classification with one label per text or pair, which the model writes."""
 
     heads: ClassVar[tuple[str, ...]] = ("classify",)
 
     @property
-    def written_texts(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         return self.labels
 
 
-TASK = WrittenClassify
+TASK = TextToTextClassify

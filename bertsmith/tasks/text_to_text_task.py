@@ -1,7 +1,8 @@
-"""Tasks of a model that writes its answer as a text, such as a T5.
+"""Text-to-text tasks: the model writes its answer as a text, as a T5 does.
 
-The texts that it may answer are known beforehand. In training the right one is the target, and the
-loss is that of each of its tokens. In prediction the texts are compared by their probabilities.
+The possible answers, such as the names of classes, are known beforehand. In training the right
+answer is the target, with a loss for each of its tokens. In prediction the answers are compared by
+their probabilities.
 """
 
 from abc import abstractmethod
@@ -25,35 +26,39 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 AnswerIds = tuple[tuple[int, ...], ...]
-"""Token ids of each text that may be written, with the end token."""
+"""The token ids of several answers, each with the end token."""
 
 
-class AnswerWriter(Protocol):
-    """A model that writes answers (lineage/t5_classifier.py)."""
+class TextToTextModel(Protocol):
+    """A model with an encoder and a decoder (lineage/t5_classifier.py)."""
 
     def label_log_probs(self, batch: Batch, labels: AnswerIds) -> Tensor:
-        """Compute the log-probability of each text, fp32 `[sequences, texts]`."""
+        """Compute the log-probability of each answer, fp32 `[sequences, answers]`."""
         ...
 
     def label_loss(self, batch: Batch, targets: Sequence[Sequence[int]]) -> LossTerm:
-        """Compute the loss of writing one target for each sequence, summed over tokens."""
+        """Compute the loss of writing one answer for each sequence, summed over tokens.
+
+        `targets` are the token ids of the right answer to each sequence, with the end token.
+        """
         ...
 
 
 @dataclass(frozen=True)
-class WrittenTask(TextTask[PredictionT]):
-    """A task whose answers are `written_texts`; its `targets` are indices of these."""
+class TextToTextTask(TextTask[PredictionT]):
+    """A task whose `targets` are indices of its possible `answers`."""
 
     end_id: int = field(default=0, kw_only=True)
-    """The token that ends a text, and an answer."""
+    """The id of the end token, </s> of T5, which follows each text and each answer."""
     answer_ids: AnswerIds = field(default=(), kw_only=True)
+    """The token ids of all `answers`, in their order."""
 
     rows_stay_together = False  # each window of a long text has the answer as its target
 
     @property
     @abstractmethod
-    def written_texts(self) -> tuple[str, ...]:
-        """The texts that the model may answer."""
+    def answers(self) -> tuple[str, ...]:
+        """The possible answers, such as the names of classes."""
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -67,7 +72,7 @@ class WrittenTask(TextTask[PredictionT]):
             ConfigError: as `encode_answers`.
         """
         end_id: int = config.eos_token_id  # type: ignore[attr-defined]
-        answer_ids = encode_answers(self.written_texts, tokenizer, end_id)
+        answer_ids = encode_answers(self.answers, tokenizer, end_id)
         return replace(self, end_id=end_id, answer_ids=answer_ids)
 
     def encode(
@@ -80,20 +85,24 @@ class WrittenTask(TextTask[PredictionT]):
         return replace(encoded, example_targets={"labels": self.targets(examples)})
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        return cast(AnswerWriter, model).label_log_probs(batch, self.answer_ids)
+        return cast(TextToTextModel, model).label_log_probs(batch, self.answer_ids)
 
     def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:
         """Compute the loss of writing the answers, one token after another."""
-        return cast(AnswerWriter, model).label_loss(batch, self._targets_of(batch))
+        return cast(TextToTextModel, model).label_loss(batch, self._right_answers(batch))
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
         """Count the tokens of the answers to write."""
-        return sum(map(len, self._targets_of(batch)))
+        return sum(map(len, self._right_answers(batch)))
 
-    def _targets_of(self, batch: Batch) -> AnswerIds:
-        """Return the token ids of the answer to each sequence, in the batch's order."""
-        numbers = batch.targets["labels"][batch.targets["example"]].tolist()
-        return tuple(self.answer_ids[number] for number in numbers)
+    def _right_answers(self, batch: Batch) -> AnswerIds:
+        """Return the token ids of the right answer to each sequence, in the batch's order.
+
+        An example may have several sequences, the windows of a long text, all with one answer.
+        """
+        example_of_sequence = batch.targets["example"]
+        answer_indices = batch.targets["labels"][example_of_sequence].tolist()
+        return tuple(self.answer_ids[index] for index in answer_indices)
 
 
 def encode_answers(texts: Sequence[str], tokenizer: Tokenizer, end_id: int) -> AnswerIds:

@@ -1,4 +1,4 @@
-"""The choice of the form in which a model does a task: by a head, or by writing its answer."""
+"""The choice between the two forms of a task: with a head, or text-to-text."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -11,26 +11,26 @@ from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_classification import Classify
-from bertsmith.tasks.written_classification import WrittenClassify
-from bertsmith.tasks.written_regression import WrittenRegress
-from bertsmith.tasks.written_task import WrittenTask
+from bertsmith.tasks.text_to_text_classification import TextToTextClassify
+from bertsmith.tasks.text_to_text_regression import TextToTextRegress
+from bertsmith.tasks.text_to_text_task import TextToTextTask
 
-UNUSED = ("from_scratch", "class_weights", "label_smoothing", "focal_gamma")
-"""Settings that have no use for a model that writes its answer."""
+UNUSED_SETTINGS = ("from_scratch", "class_weights", "label_smoothing", "focal_gamma")
+"""Settings that have no use in a text-to-text task."""
 
 
-def as_written(
+def in_form_of_model(
     task: Task[Any, Any],
     folder: ModelFolder,
     settings: FinetuneSettings,
     train: Sequence[Example],
 ) -> Task[Any, Any]:
-    """Return the task as the folder's model does it: by writing the answer, or as it is.
+    """Return the task in the form that the folder's model needs: text-to-text for a T5.
 
     Raises:
-        ConfigError: the model writes, and cannot do this task, or has no use for a setting; or it
+        ConfigError: the task has no text-to-text form, or no use for a setting, or the vocabulary
             cannot spell an answer.
-        InputError: numbers are too many to be written.
+        InputError: numbers of a regression are in too wide a range.
     """
     if not folder.family.config.writes_labels:
         return task
@@ -40,15 +40,15 @@ def as_written(
             f"{option('multi_label', True)}, or choose an encoder, such as a BERT."
         )
     for each in fields(settings):
-        if each.name in UNUSED and getattr(settings, each.name) != each.default:
+        if each.name in UNUSED_SETTINGS and getattr(settings, each.name) != each.default:
             raise ConfigError(
                 f"{option(each.name)} has no use for a T5, which learns to write labels as texts. "
                 "Leave it out."
             )
     if isinstance(task, Classify):
-        written: WrittenTask[Any] = WrittenClassify(**_values(task, Classify))
+        written: TextToTextTask[Any] = TextToTextClassify(**_values(task, Classify))
     else:
-        written = WrittenRegress(**_values(task, Regress)).with_numbers(train, settings.train)
+        written = TextToTextRegress(**_values(task, Regress)).with_numbers(train, settings.train)
     return written.with_vocabulary(folder.tokenizer, folder.config)
 
 

@@ -1,4 +1,4 @@
-"""Writing texts from other texts, with an encoder–decoder and its tokenizer."""
+"""Text-to-text generation: an encoder–decoder and its tokenizer write texts from other texts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,16 +6,16 @@ from typing import Self
 
 from bertsmith.errors import InputError
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.encoder_decoder import WRITTEN_AT_ONCE, EncoderDecoder, write_targets
+from bertsmith.lineage.encoder_decoder import SOURCES_AT_ONCE, EncoderDecoder, generate_targets
+from bertsmith.lineage.encoder_decoder_folders import find_encoder_decoder
 from bertsmith.lineage.generation import Sampling
 from bertsmith.lineage.translation import encode_source
-from bertsmith.lineage.writers import find_writer
 from bertsmith.system.hardware import select_device
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
-class TextWriter:
+class TextToTextGenerator:
     """An encoder–decoder with its tokenizer: texts in, texts out."""
 
     def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer) -> None:
@@ -27,13 +27,13 @@ class TextWriter:
         """Load a folder, or a model of the Hugging Face hub.
 
         Raises:
-            CheckpointError: there is no such folder, or its model does not write, or it has no
-                tokenizer.
+            CheckpointError: there is no such folder, or its model is no encoder–decoder, or it has
+                no tokenizer.
             ConfigError: this machine has no such device.
         """
         target = select_device(device)
-        writer, directory = find_writer(path)
-        return cls(writer.load(directory).to(target), load_tokenizer(directory))
+        folder, directory = find_encoder_decoder(path)
+        return cls(folder.load(directory).to(target), load_tokenizer(directory))
 
     def __call__(
         self,
@@ -60,13 +60,13 @@ class TextWriter:
         # Texts of similar length are computed together.
         order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
         answers = [""] * len(texts)
-        for first in range(0, len(order), WRITTEN_AT_ONCE):
-            chosen = order[first : first + WRITTEN_AT_ONCE]
-            written = write_targets(
+        for first in range(0, len(order), SOURCES_AT_ONCE):
+            chosen = order[first : first + SOURCES_AT_ONCE]
+            targets = generate_targets(
                 self.model, [sources[i] for i in chosen], max_new_tokens, decoding
             )
-            for i, ids in zip(chosen, written, strict=True):
-                # A T5 may write tokens that its tokenizer lacks, such as sentinels.
+            for i, ids in zip(chosen, targets, strict=True):
+                # A T5 may generate tokens that its tokenizer lacks, such as sentinels.
                 known_ids = [each for each in ids if each < self.tokenizer.vocab_size]
                 answers[i] = self.tokenizer.decode(known_ids)
         return answers
