@@ -98,15 +98,15 @@ def _print_address(service: Service, listener: socket.socket, precision: str) ->
 def describe_model(model: ModelInfo, requested_precision: str) -> str:
     """Describe the task of a model, and its precision, device and threads."""
     precision = model.precision
-    if requested_precision == "auto" and model.device == "cpu":
+    if requested_precision == "auto" and model.device_name == "cpu":
         reason = "bf16 is not clearly faster" if precision == "fp32" else "faster than fp32"
         precision += f" ({reason} here)"
     return f"{model.task}, {precision}, {_describe_threads(model)}"
 
 
 def _describe_threads(model: ModelInfo) -> str:
-    if model.device != "cpu":
-        return model.device
+    if model.device_name != "cpu":
+        return model.device_name
     threads = count_noun(model.num_threads, "thread")
     cores = available_cores()
     why = "one for each core" if model.num_threads == cores else f"of {count_noun(cores, 'core')}"
