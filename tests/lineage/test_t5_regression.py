@@ -56,7 +56,7 @@ def test_it_learns_and_every_command_opens_the_folder(trained, settings, bertsmi
     written = bertsmith("translate", trained.out, source, "--device", "cpu").replace(" ", "")
     assert written.strip() in load(trained.out).definition.numbers
     served = ServedModel.load("a", trained.out, device="cpu", precision="fp32", max_length=None)
-    assert served.info.is_number
+    assert served.info.is_regression
 
 
 def test_the_number_is_the_mean_by_the_probabilities_of_transformers(trained):
