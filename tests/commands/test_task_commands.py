@@ -14,7 +14,7 @@ from tiny_runs import FP32
 from bertsmith.commands.fill import format_word
 from bertsmith.model.int8 import can_quantize
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.tasks.mask_prediction import Word
+from bertsmith.tasks.mask_prediction import ScoredToken
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_vectors import TextVectors
@@ -280,7 +280,7 @@ def test_fill(bertsmith, place):
 
 
 def test_punctuation_among_filled_words_is_quoted():
-    words = [Word(token, 0.25) for token in ("bad", ",", " good", "##ing", "'s", "…", "不")]
+    words = [ScoredToken(token, 0.25) for token in ("bad", ",", " good", "##ing", "'s", "…", "不")]
     shown = [format_word(word).partition(" 25.0 %")[0] for word in words]
     assert shown == ["bad", "','", "good", "##ing", "'s", "'…'", "不"]
 

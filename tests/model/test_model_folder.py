@@ -14,7 +14,7 @@ from refusals import refuses
 from tiny_models import assert_same_weights, save_tiny_of
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.lineage.writers import find_writer
+from bertsmith.lineage.encoder_decoder_folders import find_encoder_decoder
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -272,7 +272,7 @@ def test_a_corpus_and_a_tokenizer_are_no_models(corpus_dir, tmp_path):
     with refuses(CheckpointError, "a tokenizer, not a model", "'bertsmith corpus build'"):
         load_model(corpus_dir / "tokenizer")
     with refuses(CheckpointError, "a corpus, not a model"):
-        find_writer(corpus_dir)
+        find_encoder_decoder(corpus_dir)
     shutil.copytree(corpus_dir / "tokenizer", tmp_path / "part")
     (tmp_path / "part" / "model.safetensors").touch()  # a model that was not copied whole
     with refuses(CheckpointError, "no config.json"):
