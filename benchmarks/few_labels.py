@@ -54,7 +54,7 @@ from bertsmith.finetuning.heads import MANY_TO_COMPARE, head_for_few
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.tfidf import build_tfidf
-from bertsmith.training.recorder import Callback, Status
+from bertsmith.training.callback import Callback, Status
 
 PAGE = ROOT / "benchmarks" / "few-labels.md"
 PUBLISHED = "all-MiniLM-L6-v2"

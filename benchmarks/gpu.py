@@ -51,8 +51,8 @@ from bertsmith.system.hardware import compute_settings, describe_computing
 from bertsmith.training.objective import LossTerm
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import total_counts
+from bertsmith.training.workers.share import Plan
 
 TOLERANCE = 1e-5
 RATE = 1e-4
@@ -353,7 +353,7 @@ def our_step(config: BertConfig, device: torch.device, *, compiled: bool = False
     model = BertModel(config, build_heads(config, HEADS)).to(device)
     settings = OptimSettings(learning_rate=RATE, max_grad_norm=MAX_GRAD_NORM)
     objective = Rows()
-    plan = Plan(objective, settings, seed=0, num_members=1)  # type: ignore[arg-type]
+    plan = Plan(objective, settings, seed=0, num_shares=1)  # type: ignore[arg-type]
     workers = LocalWorkers(model, torch.bfloat16, plan)
     if compiled:
         torch._dynamo.config.recompile_limit = 64  # should it be counted for each layer

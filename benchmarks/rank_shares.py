@@ -18,7 +18,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.settings import OptimSettings
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.share import Plan
 
 NUM_RANKS = 64, 1024
 STEP = 3
@@ -59,7 +59,7 @@ def batches_of(objective: Pretraining, rank: int, num_ranks: int) -> list[Batch]
     """Draw one rank's share of a step."""
     plan = Plan(objective, OptimSettings(), objective.seed, 1, rank, num_ranks)
     number = objective.num_micro_batches(STEP)
-    indices = range(plan.first_micro_batch(0), number, plan.all_members)
+    indices = range(plan.first_micro_batch(0), number, plan.all_shares)
     return [objective.micro_batch(STEP, index) for index in indices]
 
 

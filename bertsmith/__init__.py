@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bertsmith.tasks.predictor import Predictor
     from bertsmith.tokenization.auto import load_tokenizer
     from bertsmith.tokenization.tokenizer import Tokenizer
-    from bertsmith.training.recorder import Callback, Status
+    from bertsmith.training.callback import Callback, Status
 
 # torch reads this when it is imported. A waiting thread of GNU OpenMP spins for milliseconds by
 # default, even while the one it waits for gets no core: beside two busy processes on two cores
@@ -67,7 +67,7 @@ _HOMES = {
     "BertConfig": "bertsmith.model.config",
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
-    "Callback": "bertsmith.training.recorder",
+    "Callback": "bertsmith.training.callback",
     "IncompleteRowError": "bertsmith.data.records",
     "Look": "bertsmith.inspection.look_result",
     "MultipleChoice": "bertsmith.estimators.reading",
@@ -75,7 +75,7 @@ _HOMES = {
     "Pretrained": "bertsmith.estimators.pretrain",
     "QuestionAnswerer": "bertsmith.estimators.reading",
     "SentenceEncoder": "bertsmith.estimators.sentences",
-    "Status": "bertsmith.training.recorder",
+    "Status": "bertsmith.training.callback",
     "TextClassifier": "bertsmith.estimators.texts",
     "TextRegressor": "bertsmith.estimators.texts",
     "TokenClassifier": "bertsmith.estimators.words",

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +16,7 @@ from bertsmith._version import __version__
 from bertsmith.commands.catalog import COMMANDS, find_command, import_settings, import_work
 from bertsmith.commands.error_flags import as_flags_of
 from bertsmith.commands.help import HelpRequested
+from bertsmith.commands.launch_settings import read_launch_settings
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.made_by import made_by
 from bertsmith.system.escaping import command_streams
@@ -195,35 +195,17 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     configure_process()
     launch = read_launch()
     line = [*prog.split(), *args]
-    if launch is not None and launch.num_restarts and _has_begun(settings):
+    if launch is None:
+        return partial(_import_main(name), settings, line)
+    launch_settings = read_launch_settings(settings)
+    work_line = line
+    if launch.num_restarts and launch_settings.has_begun:
         # After a failure, the launcher runs the first line again.
         args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
         settings = parse(args, prog)
-    work = partial(_import_main(name), settings, [*prog.split(), *args])
-    if launch is None:
-        return work
-    return partial(_run_on_ranks, launch, work, line, _find_setting(settings, "threads"))
-
-
-def _has_begun(settings: Any) -> bool:
-    """Return whether the folder of the command has a run that can be resumed."""
-    out = _find_setting(settings, "out")
-    if _find_setting(settings, "resume") is None or out is None:
-        return False
-    return (out / "run.json").exists()
-
-
-def _find_setting(settings: Any, name: str) -> Any:
-    """Return a setting of a command, which may be in a group of settings; None if it has none."""
-    groups: Sequence[Any] = ()
-    if isinstance(settings, tuple):
-        groups = settings
-    elif is_dataclass(settings):
-        if hasattr(settings, name):
-            return getattr(settings, name)
-        groups = [getattr(settings, field.name) for field in fields(settings)]
-    values = (_find_setting(group, name) for group in groups)
-    return next((value for value in values if value is not None), None)
+        work_line = [*prog.split(), *args]
+    work = partial(_import_main(name), settings, work_line)
+    return partial(_run_on_ranks, launch, work, line, launch_settings.threads)
 
 
 def _run_on_ranks(

@@ -24,9 +24,12 @@ T = TypeVar("T")
 
 MAX_RECIPE_BYTES = 2**20
 MAX_KEY_PARTS = 100
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-DEEP_VALUE = re.compile(rf"(?:[\[{{]\s*+(?:{_PART}\s*+=\s*+)?+){{30}}")
-LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_KEY_PARTS},}}")
+KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+"""Pattern of a part of a TOML key: bare, or in quotes."""
+DEEP_VALUE = re.compile(rf"(?:[\[{{]\s*+(?:{KEY_PART}\s*+=\s*+)?+){{30}}")
+"""Pattern of the beginning of a value in which 30 lists or tables are nested."""
+LONG_KEY = re.compile(rf"(?<![\w-]){KEY_PART}(?:[ \t]*+\.[ \t]*+{KEY_PART}){{{MAX_KEY_PARTS},}}")
+"""Pattern of a key of more than `MAX_KEY_PARTS` parts with dots between."""
 
 PYDANTIC_KINDS = {
     "a valid integer": "a whole number",
@@ -190,12 +193,14 @@ def from_mapping(
                 "the command instead."
             )
         to_own_form = fields[key].metadata.get(OTHER_FORMS)
-        plain = value if to_own_form is None else _checked(source, partial(to_own_form, value))
+        plain = (
+            value if to_own_form is None else _naming_source(source, partial(to_own_form, value))
+        )
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None
         changes[name] = _convert(hints[name], plain, f"{source}: {key}", inner, root or cls)
     if default is not None:
-        return _checked(source, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
+        return _naming_source(source, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
     missing = [
         key
         for key, field in fields.items()
@@ -204,7 +209,7 @@ def from_mapping(
     ]
     if missing:
         raise ConfigError(f"{source}: '{missing[0]}' is missing. Add it.")
-    return _checked(source, lambda: cls(**changes))
+    return _naming_source(source, lambda: cls(**changes))
 
 
 def spelling(name: str) -> str:
@@ -231,6 +236,7 @@ def to_jsonable(value: Any) -> Any:
 
 
 def _convert(hint: Any, value: Any, location: str, default: Any, root: type[Any]) -> Any:
+    """Convert the value of a recipe to the type of its field, which is `hint`."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{location}: found {value!r}; allowed is a table.")
@@ -279,7 +285,8 @@ def _key_locations(root: type[Any], cls: type[Any]) -> dict[str, str]:
     return in_tables if root is cls else above | in_tables
 
 
-def _checked(source: str, build: Callable[[], T]) -> T:
+def _naming_source(source: str, build: Callable[[], T]) -> T:
+    """Return `build()`; add the source of the values to its errors about settings."""
     try:
         return build()
     except SettingError as error:

@@ -10,7 +10,7 @@ import torch
 from computing import ASKED_OF_PROGRAMS
 
 from bertsmith.model.attention_paths import attention_path
-from bertsmith.model.int8 import can_prepack
+from bertsmith.model.prepacked import can_prepack
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import compute_settings, select_precision
 from bertsmith.system.measurements import CACHE_NAME

@@ -16,7 +16,7 @@ from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale
 from bertsmith.system.counts import count_noun
 from bertsmith.system.escaping import make_console
-from bertsmith.system.files import hold_outputs
+from bertsmith.system.output_files import hold_outputs
 
 BAR_WIDTH = 40
 EXAMPLE_CHARS = 300

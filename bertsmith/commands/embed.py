@@ -17,7 +17,7 @@ from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.system.counts import count_noun
-from bertsmith.system.files import hold_outputs
+from bertsmith.system.output_files import hold_outputs
 from bertsmith.system.progress import only_bar
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors

@@ -28,7 +28,7 @@ from bertsmith.evaluation.minimal_pairs import load_pair_scorer
 from bertsmith.evaluation.page import ErrorSurvey, write_evaluation_page
 from bertsmith.evaluation.stored_majority import StoredMajority
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.system.files import hold_outputs
+from bertsmith.system.output_files import hold_outputs
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import OutcomeCallback, Predictor

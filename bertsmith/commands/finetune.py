@@ -24,17 +24,17 @@ from bertsmith.training.display import Display
 
 
 def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> None:
-    settings, student = parsed
-    unlabelled = None if student is None else student.unlabelled
+    settings, distill_settings = parsed
+    unlabelled = None if distill_settings is None else distill_settings.unlabelled
     check_delimiter(settings.columns, settings.train, settings.eval, unlabelled)
     check_outside(settings.out, settings.model)
     task = task_named(line[2])
     command = resume_command(line)
     train = training_function_for(settings)
-    if student is None and not settings.is_series:
+    if distill_settings is None and not settings.is_series:
         train = partial(train, has_costly_baselines=True)
-    if student is not None:
-        train = partial(distill, student, say=print_note)
+    if distill_settings is not None:
+        train = partial(distill, distill_settings, say=print_note)
     if settings.resume and not settings.is_series:
         print_resume_state(settings.out)
     with Display() as display:

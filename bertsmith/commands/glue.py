@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bertsmith.commands.flags import print_note, print_report
 from bertsmith.commands.settings.glue import Settings
 from bertsmith.finetuning.glue import run_glue
-from bertsmith.system.files import hold_folder
+from bertsmith.system.locks import hold_folder
 from bertsmith.training.display import Display
 
 

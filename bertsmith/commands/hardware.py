@@ -9,9 +9,9 @@ import torch
 
 from bertsmith.commands.settings.hardware import Settings
 from bertsmith.model.attention_paths import describe_attention, measured_paths
-from bertsmith.model.int8 import int8_speed
+from bertsmith.model.precision_speeds import int8_speed
 from bertsmith.system.hardware import (
-    count_trainers,
+    count_worker_processes,
     describe_computing,
     select_device,
     select_precision,
@@ -38,7 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     speeds = measured.value
     precision = select_precision("auto", device)
     attention = describe_attention(device, precision)
-    chosen = describe_computing(device, precision, count_trainers(device), attention)
+    chosen = describe_computing(device, precision, count_worker_processes(device), attention)
     if settings.json:
         facts = {
             "processor": processor_name(),

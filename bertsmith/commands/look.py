@@ -8,7 +8,7 @@ from bertsmith.data.tables import check_delimiter
 from bertsmith.errors import SettingError
 from bertsmith.inspection.look import look
 from bertsmith.system.counts import count_noun
-from bertsmith.system.files import PAGE_ENDINGS, hold_outputs
+from bertsmith.system.output_files import PAGE_ENDINGS, hold_outputs
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:

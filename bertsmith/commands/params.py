@@ -8,7 +8,12 @@ from typing import Any, get_type_hints
 
 from bertsmith.commands.settings.params import Settings, Sizes
 from bertsmith.errors import ConfigError
-from bertsmith.model.accounting import (
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.model.electra_pair import build_trained
+from bertsmith.model.families import FAMILIES, family_named
+from bertsmith.model.model_folder import read_folder
+from bertsmith.model.parameter_counts import (
     IN_LAYERS,
     PARAMETER_FORMULA,
     RELEASED_VOCABULARY,
@@ -19,11 +24,6 @@ from bertsmith.model.accounting import (
     pretraining_model,
     sum_parameters,
 )
-from bertsmith.model.bert import BertModel
-from bertsmith.model.config import PRESETS, BertConfig
-from bertsmith.model.electra_pair import build_trained
-from bertsmith.model.families import FAMILIES, family_named
-from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import LARGEST, check_largest
 from bertsmith.system.counts import count_noun
 

@@ -26,7 +26,7 @@ from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.system.escaping import make_console
-from bertsmith.system.files import hold_outputs
+from bertsmith.system.output_files import hold_outputs
 from bertsmith.system.progress import only_bar
 from bertsmith.tasks.page import PredictionRow, write_predictions_page
 from bertsmith.tasks.prediction_files import PendingRows, endings, write_predictions

@@ -12,12 +12,12 @@ from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining
-from bertsmith.system.files import hold_outputs
+from bertsmith.system.output_files import hold_outputs
 from bertsmith.system.paths import free_path, shell_path
+from bertsmith.training.callback import Callback
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.page import RunPage
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 
 

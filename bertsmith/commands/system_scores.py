@@ -24,7 +24,7 @@ from bertsmith.lineage.sentence_scores import SCORABLE_MODEL_TYPES, load_sentenc
 from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.translation_run import score_pairs
 from bertsmith.system.counts import count_noun, percent
-from bertsmith.system.files import hold_outputs
+from bertsmith.system.output_files import hold_outputs
 
 
 def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:

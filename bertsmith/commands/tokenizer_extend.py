@@ -9,7 +9,8 @@ from bertsmith.commands.settings.tokenizer_extend import Settings
 from bertsmith.commands.tokenizer_train import build_command, describe_source
 from bertsmith.config import to_jsonable
 from bertsmith.system.counts import count_noun
-from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.files import atomic_dir
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.vocabulary.extend import ExtensionReport, extend_tokenizer
 from bertsmith.vocabulary.origin import note_origin

@@ -16,9 +16,9 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve_pretraining, resolve_unmeasured
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.training.budget import EVALUATION_LIMIT
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import computing_on
 from bertsmith.training.objective import Measure
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import build_identity, check_same, same_fields
 from bertsmith.training.run_folder import CONFIG, RunFolder
 

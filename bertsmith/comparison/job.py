@@ -8,10 +8,11 @@ from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import ComparisonContext, run_all
 from bertsmith.comparison.settings import ComparisonSettings
-from bertsmith.system.files import hold_folder, write_json
+from bertsmith.system.files import write_json
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.terminal import Say
-from bertsmith.training.recorder import Callback
+from bertsmith.training.callback import Callback
 
 NAME = "comparison"
 

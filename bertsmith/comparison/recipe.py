@@ -8,8 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from bertsmith.comparison.budget import ComparisonBudget
 from bertsmith.model.trainable import TrainableModel
+from bertsmith.training.callback import Callback
 from bertsmith.training.objective import Measure
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import TrainingSettings
 

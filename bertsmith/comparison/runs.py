@@ -35,9 +35,9 @@ from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.system.terminal import Say
+from bertsmith.training.callback import Callback
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.objective import Measure
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.run_progress import RunProgress
 

@@ -24,9 +24,9 @@ from bertsmith.lineage.system_run import TRIAL_SECONDS, ResolvedSystem
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.training.budget import EVALUATION_LIMIT, STEP_COST
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import computing_on
 from bertsmith.training.objective import Measure
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import build_identity, check_same, same_fields
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.settings import OptimSettings, TrainingSettings

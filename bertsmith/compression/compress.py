@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from bertsmith.compression.folder import (
-    Compressed,
     CompressionResult,
+    SmallerModel,
     SourceModel,
     check_model_out,
     save_and_compare,
@@ -15,18 +15,18 @@ from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import find_checkpoint
-from bertsmith.model.int8 import slower_note
 from bertsmith.model.layer_choice import choose_layers
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
+from bertsmith.model.precision_speeds import slower_note
 from bertsmith.model.shrinking import truncate_layers
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.files import hold_folder
 from bertsmith.system.hardware import select_device
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 
 
-def compress(settings: CompressSettings) -> Compressed:
+def compress(settings: CompressSettings) -> CompressionResult:
     """Write a smaller model, and measure it beside its source.
 
     Raises:
@@ -72,7 +72,7 @@ def compress(settings: CompressSettings) -> Compressed:
         return save_and_compare(source, smaller, settings.out, comparison_input)
 
 
-def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResult:
+def keep_layers(settings: LayerSettings, source: SourceModel) -> SmallerModel:
     """Keep some of a model's layers.
 
     Raises:
@@ -91,27 +91,27 @@ def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResu
             f"Give {option('data')} if it is fine-tuned or a sentence encoder, or leave out "
             f"{option('corpus')}."
         )
-    keep = chosen_layers(settings, model.config.num_hidden_layers)
+    keep = layers_to_keep(settings, model.config.num_hidden_layers)
     description = (
         f"kept {len(keep)} of {model.config.num_hidden_layers} layers: {', '.join(map(str, keep))}"
     )
     facts = {"method": "layers", "kept_layers": keep}
-    return CompressionResult(truncate_layers(model, keep), source.tokenizer, description, facts)
+    return SmallerModel(truncate_layers(model, keep), source.tokenizer, description, facts)
 
 
-def chosen_layers(settings: LayerSettings, num_layers: int) -> list[int]:
+def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:
     """Return the numbers of the layers to keep, from 0.
 
     Raises:
         ConfigError: neither layers nor their number is given, or both; or `layers` is not a list
             of numbers.
     """
-    if (settings.layers is None) == (settings.num_layers is None):
+    if settings.layers is None and settings.num_layers is None:
         raise ConfigError(
-            f"Give either {option('layers')} or {option('num_layers')}, not both."
-            if settings.layers
-            else f"Which layers should stay? Give {option('layers')} or {option('num_layers')}."
+            f"Which layers should stay? Give {option('layers')} or {option('num_layers')}."
         )
+    if settings.layers is not None and settings.num_layers is not None:
+        raise ConfigError(f"Give either {option('layers')} or {option('num_layers')}, not both.")
     if settings.num_layers is not None:
         return choose_layers(num_layers, settings.num_layers, settings.layer_choice)
     try:

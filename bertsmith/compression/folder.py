@@ -29,10 +29,10 @@ from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.model.saving import save_model
+from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import recording_sums
 from bertsmith.tasks.sentence_folder import read_settings, sentence_files
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.model_card import write_card
@@ -59,8 +59,8 @@ class SourceModel:
 
 
 @dataclass(frozen=True)
-class Compressed:
-    """Result of a compression."""
+class CompressionResult:
+    """Result of a compression, whose model is saved in `out`."""
 
     out: Path
     description: str
@@ -85,8 +85,8 @@ class Compressed:
 
 
 @dataclass(frozen=True)
-class CompressionResult:
-    """Compressed model that is not saved yet, with texts to measure it on."""
+class SmallerModel:
+    """Smaller model that is not saved yet."""
 
     model: BertModel
     tokenizer: Tokenizer
@@ -94,6 +94,7 @@ class CompressionResult:
     facts: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     texts: Sequence[str] = ()
+    """Texts on which the vectors of both models are compared."""
     kept_ids: Tensor | None = None
     """Old ids of the tokens that were kept; None for all."""
 
@@ -126,8 +127,8 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
 
 
 def save_and_compare(
-    source: SourceModel, smaller: CompressionResult, out: Path, comparison_input: ComparisonInput
-) -> Compressed:
+    source: SourceModel, smaller: SmallerModel, out: Path, comparison_input: ComparisonInput
+) -> CompressionResult:
     """Save the smaller model, compare it with its source, and record both."""
     report = smaller.model.load_report
     notes = smaller.notes
@@ -163,10 +164,10 @@ def save_and_compare(
         write_card(
             folder, {"config": {"model": config}, "compression": records}, out.resolve().name
         )
-    return Compressed(out, smaller.description, smaller.facts, comparison, notes)
+    return CompressionResult(out, smaller.description, smaller.facts, comparison, notes)
 
 
-def _measure_on_corpus(source: SourceModel, smaller: CompressionResult) -> Measure | None:
+def _measure_on_corpus(source: SourceModel, smaller: SmallerModel) -> Measure | None:
     if source.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
     objective = corpus_objective(source.corpus, smaller.model, source.tokenizer)

@@ -13,7 +13,7 @@ from bertsmith.evaluation.side_by_side import Measure
 from bertsmith.model.bert import BertModel
 from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.pair_tasks import pair_task_named
+from bertsmith.pretraining.pair_task import load_pair_task
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -52,7 +52,7 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
     """
     corpus = open_corpus(path, tokenizer)
     pair_head = next((name for name in PAIR_HEADS if name in model.heads), "none")
-    task = pair_task_named(pair_head)
+    task = load_pair_task(pair_head)
     pairs = pair_head if task is not None and task.has_pairs(corpus) else "none"
     length = min(MAX_ROW_TOKENS, model.config.max_length)
     return Pretraining(
@@ -79,7 +79,7 @@ def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: in
         batches = objective.held_out_batches(model)
         if kept_ids is not None and model.config.vocab_size == len(kept_ids):
             batches = (_in_kept_ids(batch, kept_ids, unk_id) for batch in batches)
-        return objective.figures(model, batches)
+        return objective.evaluate_on(model, batches)
 
     return measure
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertsmith.compression.folder import CompressionResult, SourceModel
+from bertsmith.compression.folder import SmallerModel, SourceModel
 from bertsmith.compression.held_out import open_corpus
 from bertsmith.compression.settings import VocabularySettings
 from bertsmith.data.documents import iter_documents
@@ -21,12 +21,13 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.trimming import single_characters, with_required
 from bertsmith.tokenization.wordpiece import CONTINUING_PREFIX, WordPieceTokenizer
 
-BATCH_CHARS = 1 << 20
+BATCH_CHARS = 2**20
+"""Characters of text that are tokenized at once."""
 
 Counts = NDArray[np.int64]
 
 
-def keep_tokens(settings: VocabularySettings, source: SourceModel) -> CompressionResult:
+def keep_tokens(settings: VocabularySettings, source: SourceModel) -> SmallerModel:
     """Keep the tokens that texts use.
 
     Raises:
@@ -41,17 +42,17 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> Compressio
             f"{option('corpus', 'DIR')}."
         )
     tokenizer = source.tokenizer
-    read = SourceReport()
-    counts = count_used_tokens(settings, source, read)
-    ids = kept_tokens(
+    report = SourceReport()
+    counts = count_used_tokens(settings, source, report)
+    num_read = int(counts.sum())
+    ids = select_tokens(
         tokenizer, counts, min_count=settings.min_count, keep_characters=settings.keep_characters
     )
     source_name = source.corpus or ", ".join(map(str, settings.vocabulary or ()))
-    warn_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
-    num_read = int(counts.sum())
+    warn_unknown(int(counts[tokenizer.unk_id]) / num_read, source_name)
     covered = float(counts[ids].sum() / counts.sum())
     trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
-    return CompressionResult(
+    return SmallerModel(
         trimmed,
         smaller_tokenizer,
         description=f"kept {len(ids):,} of the vocabulary's {tokenizer.vocab_size:,} tokens; they "
@@ -61,11 +62,11 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> Compressio
             "vocab_size": len(ids),
             "num_tokens_read": num_read,
             "covered": covered,
-            "skipped": dict(read.skipped),
+            "skipped": dict(report.skipped),
         },
         notes=tuple(
             f"{count_reason(reason, count)} skipped"
-            for reason, count in read.skipped.items()
+            for reason, count in report.skipped.items()
             if count
         ),
         texts=sample_texts(settings, source),
@@ -74,29 +75,35 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> Compressio
 
 
 def count_used_tokens(
-    settings: VocabularySettings, source: SourceModel, read: SourceReport
+    settings: VocabularySettings, source: SourceModel, report: SourceReport
 ) -> Counts:
+    """Count how often the texts or the corpus use each token, int64 `[vocab_size]`.
+
+    Raises:
+        InputError: the texts cannot be read, or have no word.
+    """
     if source.corpus is not None:
         counts = open_corpus(source.corpus, source.tokenizer).count_tokens()
     else:
-        counts = count_pieces(source.tokenizer, read_texts(settings, read))
+        counts = count_text_tokens(source.tokenizer, read_texts(settings, report))
     if not counts.sum():
         raise InputError(f"{option('vocabulary')}: no word in the texts. Name files with text.")
     return counts
 
 
-def read_texts(settings: VocabularySettings, read: SourceReport | None = None) -> Iterable[str]:
+def read_texts(settings: VocabularySettings, report: SourceReport | None = None) -> Iterable[str]:
     documents = iter_documents(
         settings.vocabulary or (),
         text_column=settings.texts_column,
         errors=settings.errors,
         column_option="texts_column",
-        report=read,
+        report=report,
     )
     return (document.text for document in documents)
 
 
 def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]:
+    """Take some texts, on which the vectors of both models are compared later."""
     if source.corpus is None:
         cut = (text[: 8 * RANDOM_TOKENS] for text in read_texts(settings))
         return first_of(itertools.islice(cut, RANDOM_TEXTS), len)
@@ -107,7 +114,7 @@ def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]
     return [source.tokenizer.decode(row.tolist()) for row in rows]
 
 
-def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
+def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
     """Count how often each token occurs in `texts`, int64 `[vocab_size]`.
 
     Only one batch of texts is in memory. For a word that WordPiece cannot cut, the tokens before
@@ -115,7 +122,7 @@ def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
     would no longer be unknown.
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    pieces = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
+    id_of_piece = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
     for batch in group_by_size(texts, BATCH_CHARS):
         ids, lengths = tokenizer.encode_batch_ids(batch)
         counts += np.bincount(ids, minlength=len(counts))
@@ -124,11 +131,11 @@ def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
         ends = np.cumsum(lengths)
         with_unknown = set(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unk_id), "right"))
         for index in with_unknown:
-            np.add.at(counts, list(_unfinished_ids(tokenizer, pieces, batch[index])), 1)
+            np.add.at(counts, list(_unfinished_ids(tokenizer, id_of_piece, batch[index])), 1)
     return counts
 
 
-def kept_tokens(
+def select_tokens(
     tokenizer: Tokenizer,
     counts: Counts,
     *,
@@ -148,7 +155,7 @@ def kept_tokens(
 
 
 def _unfinished_ids(
-    tokenizer: WordPieceTokenizer, ids: Mapping[str, int], text: str
+    tokenizer: WordPieceTokenizer, id_of_piece: Mapping[str, int], text: str
 ) -> Iterator[int]:
     """Yield the ids of the tokens that each unknown word has before cutting fails."""
     for word in tokenizer.words(text):
@@ -157,9 +164,9 @@ def _unfinished_ids(
         while start < len(word) <= tokenizer.max_input_chars_per_word:
             prefix = CONTINUING_PREFIX if start else ""
             ends = range(len(word), start, -1)
-            end = next((end for end in ends if prefix + word[start:end] in ids), None)
+            end = next((end for end in ends if prefix + word[start:end] in id_of_piece), None)
             if end is None:
                 yield from token_ids
                 break
-            token_ids.append(ids[prefix + word[start:end]])
+            token_ids.append(id_of_piece[prefix + word[start:end]])
             start = end

@@ -14,9 +14,9 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import CorpusError, option, read_error
-from bertsmith.system.files import writing
 from bertsmith.system.paths import shell_path
 from bertsmith.system.small_files import describe_json_error, read_small_file
+from bertsmith.system.write_error import writing
 
 PLAN_NAME = "plan.json"
 

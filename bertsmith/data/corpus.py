@@ -45,7 +45,8 @@ from bertsmith.data.splits import HeldOutChoice
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import CorpusError, InputError, option
 from bertsmith.system.executor import Executor
-from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.files import atomic_dir
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside, is_within, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar

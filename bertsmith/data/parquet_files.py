@@ -11,8 +11,8 @@ from typing import IO, Any
 from bertsmith.data.json_rows import as_json
 from bertsmith.data.sources import compression_of, open_path
 from bertsmith.errors import InputError
-from bertsmith.system.files import write_error
 from bertsmith.system.progress import progress_bar
+from bertsmith.system.write_error import write_error
 
 BATCH_BYTES = 1 << 22
 

@@ -30,10 +30,12 @@ from bertsmith.data.shards import TOKENIZER_DIR
 from bertsmith.data.work_units import WorkUnit, plan_work_units, total_bytes
 from bertsmith.errors import CorpusError, option
 from bertsmith.system.executor import Executor
-from bertsmith.system.files import atomic_dir, hold_folder, writing
+from bertsmith.system.files import atomic_dir
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
+from bertsmith.system.write_error import writing
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bertsmith.errors import ConfigError
-from bertsmith.system.files import hold_folder, write_json, writing
+from bertsmith.system.files import write_json
+from bertsmith.system.locks import hold_folder
+from bertsmith.system.write_error import writing
 
 COMMAND = "demo"
 TEXT, RESULT, PAGE = "documentation.txt", "demo.json", "report.html"

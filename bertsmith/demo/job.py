@@ -38,7 +38,7 @@ from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.tfidf import score_tfidf
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.training.recorder import Callback, Status
+from bertsmith.training.callback import Callback, Status
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.vocabulary.settings import TokenizerSettings
 from bertsmith.vocabulary.train import write_tokenizer

@@ -82,8 +82,8 @@ class Distillation(Objective[BertModel, Batch]):
         return self.labelled.train
 
     @property
-    def num_parts(self) -> int:
-        return max(dataset.num_parts for dataset in self._datasets)
+    def num_shares(self) -> int:
+        return max(dataset.num_shares for dataset in self._datasets)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -96,7 +96,9 @@ class Distillation(Objective[BertModel, Batch]):
 
     @property
     def _datasets(self) -> list[FineTuning]:
-        return [self.labelled] + ([] if self.unlabelled is None else [self.unlabelled])
+        if self.unlabelled is None:
+            return [self.labelled]
+        return [self.labelled, self.unlabelled]
 
     @property
     def held_out(self) -> HeldOutExamples:
@@ -131,9 +133,14 @@ class Distillation(Objective[BertModel, Batch]):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         task = self.task
-        own = 0 if UNLABELLED in batch.targets else task.num_predictions(batch)
-        counts = {task.name: own, "soft": task.num_predictions(batch, distilled=True)}
-        return counts | ({"hidden": batch.num_tokens} if self.weights.hidden_weight else {})
+        has_labels = UNLABELLED not in batch.targets
+        counts = {
+            task.name: task.num_predictions(batch) if has_labels else 0,
+            "soft": task.num_predictions(batch, distilled=True),
+        }
+        if self.weights.hidden_weight:
+            counts["hidden"] = batch.num_tokens
+        return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute the task's own term, `soft` and `hidden`.
@@ -142,7 +149,7 @@ class Distillation(Objective[BertModel, Batch]):
         """
         weights = self.weights
         from_teacher = self.teacher.outputs(batch)
-        with watch_last_layer(model, all_tokens=from_teacher.hidden is not None) as student:
+        with watch_last_layer(model, all_tokens=from_teacher.hidden is not None) as last_layer:
             outputs = self.task.outputs(model, batch)
         soft = self.task.distillation_loss(
             outputs, from_teacher.outputs, batch, weights.soft_temperature
@@ -154,7 +161,7 @@ class Distillation(Objective[BertModel, Batch]):
         }
         if from_teacher.hidden is not None and weights.hidden_weight:
             hidden = soft_vector_loss(
-                student.vectors(batch), from_teacher.hidden, MAX_COSINE_DISTANCE
+                last_layer.vectors(batch), from_teacher.hidden, MAX_COSINE_DISTANCE
             )
             terms["hidden"] = LossTerm(*hidden, counts["hidden"], weights.hidden_weight)
         return terms

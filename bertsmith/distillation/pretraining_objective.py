@@ -64,9 +64,9 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         For `soft` and `hidden`, `correct` counts where student and teacher agree.
         """
         weights = self.weights
-        with watch_last_layer(model) as student:
+        with watch_last_layer(model) as last_layer:
             terms = self.pretraining.losses(model, batch)
-        vectors = student.vectors(batch)
+        vectors = last_layer.vectors(batch)
         from_teacher = self._teacher_outputs(batch)
         own = {n: replace(t, weight=1 - weights.soft_weight) for n, t in terms.items()}
         soft = self._soft_term(model, vectors, from_teacher.outputs, batch)
@@ -90,12 +90,12 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         self, model: BertModel, vectors: Tensor, from_teacher: Tensor, batch: Batch
     ) -> LossTerm:
         positions = batch.targets["masked_positions"]
-        student = logit_factors(model, vectors.index_select(0, positions))
+        of_student = logit_factors(model, vectors.index_select(0, positions))
         with torch.no_grad():
-            teacher = logit_factors(self.teacher.model, from_teacher)
+            of_teacher = logit_factors(self.teacher.model, from_teacher)
         temperature = self.weights.soft_temperature
-        loss, alike = soft_lm_loss(student, teacher, len(positions), temperature)
-        return LossTerm(loss, alike, len(positions), self.weights.soft_weight)
+        loss, num_alike = soft_lm_loss(of_student, of_teacher, len(positions), temperature)
+        return LossTerm(loss, num_alike, len(positions), self.weights.soft_weight)
 
     @property
     def evaluation(self) -> HeldOutData[BertModel]:

@@ -42,8 +42,8 @@ from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.paths import check_outside
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import Machine
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.settings import OptimSettings, TrainingSettings
@@ -135,7 +135,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
 
     def check(self) -> None:
         self.job.training.check_length()
-        self.folder.check(resume=self.resume, overwrite=self.overwrite, last="comparison")
+        self.folder.check(resume=self.resume, overwrite=self.overwrite, final_key="comparison")
         self.job.student.check_out(self.folder.path)
         check_outside(self.folder.path, self.job.corpus)
 

@@ -32,7 +32,7 @@ from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
-from bertsmith.finetuning.resolve import count_parts, resolve_finetuning
+from bertsmith.finetuning.resolve import count_shares, resolve_finetuning
 from bertsmith.finetuning.run import (
     FineTuned,
     FinetuningRun,
@@ -56,8 +56,8 @@ from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import Machine
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import Trained
 
 SAME_LANGUAGE = 0.5
@@ -112,7 +112,7 @@ class DistillationRun(FinetuningRun):
 
     def __init__(
         self,
-        student: DistillSettings,
+        distill_settings: DistillSettings,
         task_type: type[Task[Any, Any]],
         settings: FinetuneSettings,
         callbacks: Sequence[Callback],
@@ -130,35 +130,35 @@ class DistillationRun(FinetuningRun):
             dataset=dataset,
             begin_series=begin_series,
         )
-        self.student = student
+        self.distill_settings = distill_settings
         self.say = say
 
     def check(self) -> None:
-        settings, student = self.settings, self.student
-        if settings.model != student.start:
+        settings, distill_settings = self.settings, self.distill_settings
+        if settings.model != distill_settings.start:
             raise ConfigError(
                 f"{option('model')}: found {settings.model}, but the student starts from "
-                f"{student.start}. Name that folder."
+                f"{distill_settings.start}. Name that folder."
             )
-        student.check_out(settings.out)
+        distill_settings.check_out(settings.out)
         super().check()
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
         return _load_student(
-            self.task_type, self.student, self.say, self.settings, dataset, machine
+            self.task_type, self.distill_settings, self.say, self.settings, dataset, machine
         )
 
     def score(self, resolved: PreparedRun, trained: Trained) -> Distilled:
         scored = super().score(resolved, trained)
         comparison = None
         if self.dataset is None:  # the examples are in files, which can be read for each model
-            comparison = compare_with_teacher(self.settings, self.student, self.say)
+            comparison = compare_with_teacher(self.settings, self.distill_settings, self.say)
         num_unlabelled = resolved.facts["distillation"]["num_unlabelled"]
         return Distilled(scored, resolved.load_report, num_unlabelled, comparison)
 
 
 def distill(
-    student: DistillSettings,
+    distill_settings: DistillSettings,
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     callbacks: Sequence[Callback] = (),
@@ -170,8 +170,8 @@ def distill(
 ) -> Distilled:
     """Train a smaller model to predict as a fine-tuned one does.
 
-    The student starts from `settings.model`, which must be `student.start`. For the rest see
-    `finetune`.
+    The student starts from `settings.model`, which must be `distill_settings.start`. For the rest
+    see `finetune`.
 
     Raises:
         CheckpointError: the teacher has another task, or the student another vocabulary.
@@ -179,7 +179,7 @@ def distill(
             cache was made for another teacher or other texts; and as `finetune`.
     """
     return DistillationRun(
-        student,
+        distill_settings,
         task_type,
         settings,
         callbacks,
@@ -237,7 +237,7 @@ def _task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, 
 
 def _load_student(
     task_type: type[Task[Any, Any]],
-    student: DistillSettings,
+    distill_settings: DistillSettings,
     say: Say,
     settings: FinetuneSettings,
     dataset: TaskDataset[Any],
@@ -249,7 +249,7 @@ def _load_student(
             f"{option('cell')} has no use beside {option('teacher')}: a new LSTM or GRU learns "
             "only from labels. Leave one of them out."
         )
-    teacher = _load_teacher(student.teacher, task_type, dataset.task)
+    teacher = _load_teacher(distill_settings.teacher, task_type, dataset.task)
     dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
     folder = read_folder(settings.model)
     folder.check_encoder()
@@ -258,24 +258,26 @@ def _load_student(
     whole = build_for_task(folder, settings, dataset)
     tokenizer = folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
-    model, made_of = shorten(student, whole)
+    model, made_of = shorten(distill_settings, whole)
     attention = reset_cls_queries(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = f"only the config; all weights start at random ({option('from_scratch', True)})"
-    weights = _checked_weights(student, model, teacher, dataset.task)
+    weights = _weights_for(distill_settings, model, teacher, dataset.task)
     positions = [each.config.max_length for each in (model, teacher.model)]
     limit = max_text_length(tokenizer, min(positions), settings.max_length)
     tokenizer.model_max_length = limit
-    unlabelled = _read_unlabelled(settings, student, dataset)
-    objectives = _build_objectives(settings, student, dataset, tokenizer, unlabelled, machine)
-    facts = {"teacher": teacher.fingerprint, "is_cached": student.cache is not None}
-    live = _live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)
-    chosen: Teacher = live
-    if student.cache is not None:
-        chosen = _cached(student.cache, live, objectives, teacher, limit, say)
+    unlabelled = _read_unlabelled(settings, distill_settings, dataset)
+    objectives = _build_objectives(
+        settings, distill_settings, dataset, tokenizer, unlabelled, machine
+    )
+    facts = {"teacher": teacher.fingerprint, "is_cached": distill_settings.cache is not None}
+    live = _to_live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)
+    source: Teacher = live
+    if distill_settings.cache is not None:
+        source = _open_stored_teacher(distill_settings.cache, live, objectives, teacher, limit, say)
     objective = Distillation(
         objectives[0],
-        chosen,
+        source,
         weights,
         unlabelled=objectives[1] if unlabelled else None,
         facts=facts,
@@ -283,13 +285,16 @@ def _load_student(
     config = resolve_finetuning(
         settings, objective, folder.path, model.config, limit, attention, machine
     )
-    student_facts = distillation_facts(student, teacher.fingerprint, made_of)
+    student_facts = distillation_facts(distill_settings, teacher.fingerprint, made_of)
     facts = {"distillation": student_facts | {"num_unlabelled": len(unlabelled)}}
     return PreparedRun(dataset, tokenizer, objective, config, made_of, facts), model
 
 
-def _checked_weights(
-    student: DistillSettings, model: BertModel, teacher: LoadedTeacher, task: Task[Any, Any]
+def _weights_for(
+    distill_settings: DistillSettings,
+    model: BertModel,
+    teacher: LoadedTeacher,
+    task: Task[Any, Any],
 ) -> DistillationWeights:
     """Return the weights of the loss terms.
 
@@ -299,30 +304,30 @@ def _checked_weights(
     sizes = model.config.hidden_size, teacher.model.config.hidden_size
     if task.head is None and sizes[0] != sizes[1]:
         raise ConfigError(
-            f"{student.start}: makes vectors of {sizes[0]} numbers, and the teacher of {sizes[1]}. "
-            f"Choose a {option('student')} as wide as the teacher, or take layers of the teacher "
-            "itself."
+            f"{distill_settings.start}: makes vectors of {sizes[0]} numbers, and the teacher of "
+            f"{sizes[1]}. Choose a {option('student')} as wide as the teacher, or take layers of "
+            "the teacher itself."
         )
-    check_widths(student, model.config, teacher.model.config)
-    return loss_weights(student)
+    check_widths(distill_settings, model.config, teacher.model.config)
+    return loss_weights(distill_settings)
 
 
 def _read_unlabelled(
-    settings: FinetuneSettings, student: DistillSettings, dataset: TaskDataset[Any]
+    settings: FinetuneSettings, distill_settings: DistillSettings, dataset: TaskDataset[Any]
 ) -> list[Any]:
-    if student.unlabelled is None:
+    if distill_settings.unlabelled is None:
         return []
     if settings.batch_size < 2:
         raise ConfigError(
             f"{option('batch_size')}: found 1; with {option('unlabelled')} it must be 2 or more, "
             "as each update reads texts with and without labels."
         )
-    return dataset.task.reader(student.unlabelled, settings.columns, labelled=False).read()
+    return dataset.task.reader(distill_settings.unlabelled, settings.columns, labelled=False).read()
 
 
 def _build_objectives(
     settings: FinetuneSettings,
-    student: DistillSettings,
+    distill_settings: DistillSettings,
     dataset: TaskDataset[Any],
     tokenizer: Tokenizer,
     unlabelled: Sequence[Any],
@@ -339,10 +344,12 @@ def _build_objectives(
     labelled.train = with_row_numbers(labelled.train, 0)
     if not unlabelled:
         return [labelled]
-    assert student.unlabelled is not None
+    assert distill_settings.unlabelled is not None
     limit = tokenizer.model_max_length
     encoded = dataset.task.encode(tokenizer, unlabelled, limit, labelled=False)
-    texts = training_examples(dataset.task, encoded, student.unlabelled, unlabelled, labelled=False)
+    texts = training_examples(
+        dataset.task, encoded, distill_settings.unlabelled, unlabelled, labelled=False
+    )
     notes = _notes_on_unlabelled(unlabelled, encoded, labelled.train.encoded, dataset, tokenizer)
     labelled.train = replace(labelled.train, notes=(*labelled.train.notes, *notes))
     others = FineTuning(
@@ -350,7 +357,7 @@ def _build_objectives(
         with_row_numbers(texts, len(labelled.train.encoded.rows)),
         labelled.held_out,
         batch_size=sizes[1],
-        num_parts=count_parts(sizes[1], machine),
+        num_shares=count_shares(sizes[1], machine),
         seed=settings.seed,
     )
     return [labelled, others]
@@ -412,14 +419,14 @@ def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples
     return replace(examples, encoded=replace(encoded, row_targets=targets))
 
 
-def _live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> LiveTeacher:
+def _to_live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> LiveTeacher:
     """Move the teacher to the run's device and precision, heads in fp32."""
     model = teacher.model
     set_dtype(model, DTYPES[machine.precision])
     return LiveTeacher(teacher.task, model.to(machine.device), hidden=hidden)
 
 
-def _cached(
+def _open_stored_teacher(
     directory: Path,
     live: LiveTeacher,
     objectives: Sequence[FineTuning],
@@ -427,7 +434,7 @@ def _cached(
     max_length: int,
     say: Say,
 ) -> Teacher:
-    texts = all_texts([objective.train.encoded.rows for objective in objectives])
+    texts = join_texts([objective.train.encoded.rows for objective in objectives])
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,
         "tokenizer": teacher.tokenizer.fingerprint,
@@ -437,7 +444,7 @@ def _cached(
     return stored_teacher(directory, live, texts, facts, say)
 
 
-def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
+def join_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
     """Concatenate the rows of several sets."""
     return EncodedTexts.of(
         row for part in parts for row in zip(part.ids, part.type_ids, part.num_cut, strict=True)
@@ -445,7 +452,7 @@ def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
 
 
 def compare_with_teacher(
-    settings: FinetuneSettings, student: DistillSettings, say: Say
+    settings: FinetuneSettings, distill_settings: DistillSettings, say: Say
 ) -> ModelComparison:
     say("measuring teacher and student side by side")
     comparison_input = ComparisonInput(
@@ -456,5 +463,5 @@ def compare_with_teacher(
         precision=settings.precision,
     )
     return compare_side_by_side(
-        read_folder(student.teacher), read_folder(settings.out), comparison_input
+        read_folder(distill_settings.teacher), read_folder(settings.out), comparison_input
     )

@@ -105,7 +105,7 @@ class DistillSettings(StudentSettings):
 class PretrainingStudentSettings(StudentSettings):
     """Settings of distillation in pre-training: teacher, student and losses."""
 
-    teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")] = Path()
+    teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")] = NOT_GIVEN
     """Folder of the pre-trained teacher, with a masked-LM head. It is only read."""
     family: Literal["teacher", "distilbert"] = "teacher"
     """Family of the student. distilbert has no segments and no pooler."""

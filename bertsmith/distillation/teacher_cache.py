@@ -202,22 +202,26 @@ def compute_missing(
 def compute_outputs(
     teacher: LiveTeacher, texts: EncodedTexts, rows: range
 ) -> list[list[NDArray[Any]]]:
-    """Compute the teacher's outputs for `rows`, in order, and if requested last-layer vectors."""
-    arrays: list[list[NDArray[Any]]] = [
-        [np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)
-    ]
+    """Compute the teacher's outputs for `rows`, and if requested its last-layer vectors.
+
+    Returns:
+        One or two lists, each with an array `[entries, columns]` for each row, in order.
+    """
+    num_kinds = 2 if teacher.hidden else 1
+    arrays: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(num_kinds)]
     device = teacher.model.device
     for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
         batch = pack_texts(texts, [rows[index] for index in group])
         from_teacher = teacher.outputs(batch.to(device))
         lengths = list(batch.lengths)
         sizes = lengths if teacher.task.reads_tokens else [1] * len(lengths)
-        kinds = [(from_teacher.outputs.float(), sizes)]
+        computed = [(from_teacher.outputs.float(), sizes)]
         if from_teacher.hidden is not None:
-            kinds.append((from_teacher.hidden.half(), lengths))
-        for row_arrays, (values, parts) in zip(arrays, kinds, strict=True):
-            for index, part in zip(batch.order, torch.split(values.cpu(), parts), strict=True):
-                row_arrays[group[index]] = part.numpy()
+            computed.append((from_teacher.hidden.half(), lengths))
+        for row_arrays, (values, sizes_of_rows) in zip(arrays, computed, strict=True):
+            values_of_rows = torch.split(values.cpu(), sizes_of_rows)
+            for index, row_values in zip(batch.order, values_of_rows, strict=True):
+                row_arrays[group[index]] = row_values.numpy()
     return arrays
 
 

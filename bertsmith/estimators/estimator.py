@@ -50,7 +50,7 @@ from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.recorder import Callback
+from bertsmith.training.callback import Callback
 
 NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "average", "columns")
 """Settings that are not keyword parameters. `model` is the first parameter, `fit` takes the data

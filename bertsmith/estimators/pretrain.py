@@ -28,8 +28,8 @@ from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.system.counts import count_noun
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.training.callback import Callback
 from bertsmith.training.findings import find_plateau
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.vocabulary.settings import TokenizerSettings
 from bertsmith.vocabulary.train import write_tokenizer

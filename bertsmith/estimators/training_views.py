@@ -10,8 +10,8 @@ from typing import Any
 from bertsmith.errors import ConfigError, as_arguments
 from bertsmith.system.notebook import LiveBlock, is_notebook
 from bertsmith.system.progress import showing_progress
+from bertsmith.training.callback import Callback, Status
 from bertsmith.training.display import Display, plain_line
-from bertsmith.training.recorder import Callback, Status
 
 VERBOSE = "BERTSMITH_VERBOSE"
 """Environment variable with the default of `verbose` for all estimators."""

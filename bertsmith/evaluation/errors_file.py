@@ -18,7 +18,8 @@ from typing import IO, Any
 import numpy as np
 
 from bertsmith.errors import SettingError
-from bertsmith.system.files import atomic_write, writing
+from bertsmith.system.files import atomic_write
+from bertsmith.system.write_error import writing
 from bertsmith.tasks.scoring import Outcome
 
 MAX_NUMBER_ERRORS = 100

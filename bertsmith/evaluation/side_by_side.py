@@ -19,10 +19,10 @@ import torch
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.reader import count_chars
 from bertsmith.metrics.names import format_score, score_name
-from bertsmith.model.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
+from bertsmith.model.parameter_counts import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.counts import count_noun, line_with_count

@@ -24,8 +24,8 @@ from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.task import TaskDataset, named_settings
 from bertsmith.tasks.text_classification import Classify
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import Machine
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import Trained
 
 

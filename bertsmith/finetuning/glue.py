@@ -43,7 +43,7 @@ from bertsmith.system.terminal import Say, align_columns
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.loading import load_predictor
 from bertsmith.tasks.settings.finetune import FinetuneSettings
-from bertsmith.training.recorder import Callback
+from bertsmith.training.callback import Callback
 
 EPOCHS = 3.0
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}

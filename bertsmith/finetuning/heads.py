@@ -24,7 +24,7 @@ from bertsmith.tasks.settings.classify import UNUSED_OPTIONS, ClassifySettings, 
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
-from bertsmith.training.recorder import Callback
+from bertsmith.training.callback import Callback
 from bertsmith.training.run_folder import RunFolder
 
 NUM_FOLDS = 5

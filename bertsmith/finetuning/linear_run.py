@@ -52,10 +52,11 @@ from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.task import TaskDataset, named_settings
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import mean_vectors
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
-from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import RunFolder, machine_facts
+from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_machine import machine_facts
 from bertsmith.training.trainer import Summary
 from bertsmith.training.write_errors import naming_the_run
 

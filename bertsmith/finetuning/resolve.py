@@ -66,8 +66,8 @@ class FinetuneConfig:
     """Largest number of tokens in a row."""
     steps: int
     batch_size: int
-    num_parts: int = field(metadata=FREE)
-    """Number of parts of a step, computed at the same time; it affects the rounding of sums."""
+    num_shares: int = field(metadata=FREE)
+    """Number of shares of a step, computed at the same time; it affects the rounding of sums."""
     seed: int
     dropout: float
     optim: LayerwiseOptim
@@ -87,10 +87,6 @@ class FinetuneConfig:
     @property
     def budget(self) -> Budget:
         return Budget(self.steps, None)
-
-    @property
-    def num_processes(self) -> int:
-        return self.num_parts
 
 
 def resolve_finetuning(
@@ -134,7 +130,7 @@ def resolve_finetuning(
         max_length=max_length,
         steps=steps,
         batch_size=settings.batch_size,
-        num_parts=objective.num_parts,
+        num_shares=objective.num_shares,
         seed=settings.seed,
         dropout=settings.dropout,
         optim=optim,
@@ -209,6 +205,6 @@ def default_learning_rate(hidden_size: int, *, is_recurrent: bool = False) -> fl
     return max(rate, TINY_LEARNING_RATE) if hidden_size <= TINY_HIDDEN_SIZE else rate
 
 
-def count_parts(batch_size: int, machine: Machine) -> int:
-    """Return the number of parts into which a step is divided."""
-    return max(1, min(machine.num_processes, batch_size // MIN_EXAMPLES))
+def count_shares(batch_size: int, machine: Machine) -> int:
+    """Return the number of shares into which a step is divided."""
+    return max(1, min(machine.num_shares, batch_size // MIN_EXAMPLES))

@@ -19,7 +19,7 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.notes import notes_on
 from bertsmith.finetuning.recurrent_start import build_new, load_vocabulary, set_pooling
-from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
+from bertsmith.finetuning.resolve import FinetuneConfig, count_shares, resolve_finetuning
 from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.lineage.elmo_classifier import ElmoClassifierConfig, read_mix
 from bertsmith.metrics.report import Report
@@ -51,11 +51,11 @@ from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tasks.text_to_text_form import in_form_of_model
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.callback import Callback
 from bertsmith.training.journal import read_journal
 from bertsmith.training.layerwise import freeze
 from bertsmith.training.machine import Machine
 from bertsmith.training.model_card import write_card
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import Summary
@@ -477,11 +477,11 @@ def check_run_out(settings: FinetuneSettings) -> None:
             f"{out}: holds {option('model', settings.model)}. Choose another {option('out')}."
         )
     # The entry of run.json that is written last: a single run is complete once it is scored.
-    last_entry = "summary" if settings.is_series else "result"
+    final_key = "summary" if settings.is_series else "result"
     RunFolder(out).check(
         resume=settings.resume,
         overwrite=settings.overwrite,
-        last=last_entry,
+        final_key=final_key,
         kind="series of runs" if settings.is_series else "fine-tuning",
     )
 
@@ -543,7 +543,7 @@ def encode_examples(
         examples,
         HeldOutExamples(held_out, settings.eval, dataset.held_out),
         batch_size=batch_size,
-        num_parts=count_parts(batch_size, machine),
+        num_shares=count_shares(batch_size, machine),
         seed=settings.seed,
     )
 

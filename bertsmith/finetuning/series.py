@@ -36,11 +36,12 @@ from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, drop_none, same_fields
-from bertsmith.training.run_folder import CONFIG, RunFolder, note_choices, run_names
+from bertsmith.training.run_folder import CONFIG, RunFolder, run_names
+from bertsmith.training.run_machine import note_choices
 from bertsmith.training.run_progress import RunProgress
 from bertsmith.training.write_errors import naming_the_run
 

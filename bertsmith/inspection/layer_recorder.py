@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from torch import Tensor
 
-from bertsmith.model.bert import OutputRecorder
+from bertsmith.model.output_recorder import OutputRecorder
 
 Head = tuple[int, int]
 """A head: its layer and its number there, both from 0."""

@@ -18,7 +18,7 @@ from bertsmith.pretraining.row_source import EVALUATION_TOKENS
 from bertsmith.pretraining.token_counts import unigram_entropy
 from bertsmith.system.files import sha256_file
 from bertsmith.training.budget import MAX_EVAL_ROWS
-from bertsmith.training.dealing import in_order
+from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import LossTerm, Objective, TrainingBatch
 
 TRAIN_STREAM = 0
@@ -111,7 +111,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute loss (nats) and accuracy on the eval rows, by journal name."""
-        return {} if self.held_out is None else held_out_figures(in_order(results))
+        return {} if self.held_out is None else held_out_figures(interleave(results))
 
     def held_out_batches(
         self, model: ModelT, part: int = 0, num_parts: int = 1

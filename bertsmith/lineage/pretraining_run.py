@@ -24,9 +24,9 @@ from bertsmith.pretraining.resolve import LEARNING_RATES
 from bertsmith.system.compute import FREE
 from bertsmith.system.paths import check_outside
 from bertsmith.system.torch_modes import drawing_from
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Measure
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 

@@ -21,10 +21,10 @@ from bertsmith.model.meta_init import on_meta_device
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weights import read_weights
+from bertsmith.system.checksums import check_sums, recording_sums
 from bertsmith.system.files import write_json
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import check_sums, recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 ModelT = TypeVar("ModelT", bound=TrainableModel)

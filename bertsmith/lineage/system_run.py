@@ -11,13 +11,13 @@ from bertsmith.model.trainable import TrainableModel
 from bertsmith.pretraining.run import flat_summary
 from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
+from bertsmith.training.callback import Callback
 from bertsmith.training.checkpoint import Checkpoint
 from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import read_journal
 from bertsmith.training.loop_config import LoopConfig
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Measure, Objective
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.settings import OptimSettings, TrainingSettings
@@ -53,7 +53,7 @@ def loop_settings(
         "evaluations": EvaluationPlan(
             training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
         ),
-        "num_processes": machine.num_processes,
+        "num_shares": machine.num_shares,
         "eval_every": training.eval_every,
         "checkpoint_every": training.checkpoint_every,
         "keep": training.keep,

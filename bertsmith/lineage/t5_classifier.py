@@ -19,11 +19,12 @@ from bertsmith.lineage.recurrent_entries import own_architectures
 from bertsmith.lineage.source_target import SourceTarget, TokenRow
 from bertsmith.lineage.t5 import T5
 from bertsmith.lineage.t5_folder import list_weight_names, load_t5, save_t5
-from bertsmith.model.bert import BertModel, ModelOutput
+from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.family import Family, OwnFolder
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.model.load_report import LoadReport
+from bertsmith.model.model_output import ModelOutput
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm

@@ -16,7 +16,7 @@ from bertsmith.lineage.encoder_decoder import EncoderDecoder
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.pretraining.objective import held_out_figures, terms_on_cpu
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.dealing import in_order
+from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import LossTerm, Objective
 
 TERM = "write"
@@ -235,7 +235,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
 
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute loss (nats) and accuracy of target tokens on the eval pairs."""
-        return held_out_figures(in_order(results))
+        return held_out_figures(interleave(results))
 
     def held_out_batches(
         self, model: EncoderDecoder, part: int = 0, num_parts: int = 1

@@ -90,7 +90,7 @@ class TranslationRun(SystemRun[TranslationData]):
         settings = self.settings
         self.training.check_length()
         self.folder.check(
-            resume=self.resume, overwrite=self.overwrite, last="result", kind="fine-tuning"
+            resume=self.resume, overwrite=self.overwrite, final_key="result", kind="fine-tuning"
         )
         check_outside(self.folder.path, settings.model, settings.tokenizer)
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.model.varlen import varlen_trial
-from bertsmith.system.hardware import kept_choices
+from bertsmith.system.hardware import earlier_choices
 from bertsmith.system.matrix_products import Precision, multiplies_bf16
 from bertsmith.system.measurements import machine_key, remember, shortest_seconds
 from bertsmith.system.torch_modes import usual_modes
@@ -41,7 +41,7 @@ def attention_paths() -> Mapping[str, str]:
 
     The paths are measured if no result is stored for this processor.
     """
-    choices = kept_choices()
+    choices = earlier_choices()
     return measured_paths() if choices is None else choices.attention
 
 

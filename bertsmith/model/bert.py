@@ -6,8 +6,8 @@ LayerNorm ("post-LN"). Inside the model a batch is one packed row of real tokens
 padded tensors exist only in `BertModel.forward`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -23,6 +23,8 @@ from bertsmith.model.head_losses import answer_loss, check_labels, head_loss, re
 from bertsmith.model.head_names import TASK_HEADS
 from bertsmith.model.layers import LayerList
 from bertsmith.model.load_report import LoadReport
+from bertsmith.model.model_output import ModelOutput
+from bertsmith.model.output_recorder import OutputRecorder
 from bertsmith.model.padding import (
     PaddedBatch,
     check_is_tensor,
@@ -47,94 +49,6 @@ LABEL_PROBLEMS = {
     "end_positions.",
 }
 """Messages for labels that a head does not take."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ModelOutput(dict[str, Any]):
-    """Outputs of `BertModel.forward`, padded as its input was; None where absent.
-
-    Shapes: `last_hidden_state` and each of `hidden_states` (embeddings first, then every layer)
-    [batch, length, hidden]; each of `attentions` [batch, heads, length, length]; `pooler_output`
-    [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM head, [batch, labels]
-    from a head that reads the pooler, [batch, length, outputs] from one that reads every token,
-    [batch, length] from "replaced_token", [batch, choices] from "choose" of inputs [batch, choices,
-    length]; `next_sentence_logits` and `sentence_order_logits` [batch, 2]; `start_logits` and
-    `end_logits` [batch, length], the two columns of the logits of "answer"; `loss` a scalar.
-
-    As a dict, and by number or slice, it holds the outputs that transformers' models return,
-    without those that are None. A model with heads has `loss`, its logits, `hidden_states` and
-    `attentions`.
-    """
-
-    last_hidden_state: Tensor = None  # type: ignore[assignment]
-    pooler_output: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
-    logits: Tensor | None = None
-    next_sentence_logits: Tensor | None = None
-    sentence_order_logits: Tensor | None = None
-    start_logits: Tensor | None = None
-    end_logits: Tensor | None = None
-    loss: Tensor | None = None
-
-    def __post_init__(self) -> None:
-        items: Any = self.last_hidden_state
-        if isinstance(items, dict):  # accelerate rebuilds an output from a dict of its items
-            for field in fields(self):
-                object.__setattr__(self, field.name, items.get(field.name))
-        logits = ("logits",) if self.start_logits is None else ("start_logits", "end_logits")
-        names = (*logits, "next_sentence_logits", "sentence_order_logits")
-        if all(getattr(self, name) is None for name in names):
-            names = ("last_hidden_state", "pooler_output")
-        for name in ("loss", *names, "hidden_states", "attentions"):
-            if (value := getattr(self, name)) is not None:
-                self[name] = value
-
-    def to_tuple(self) -> tuple[Any, ...]:
-        """Return the items of the dict, in the order of transformers' outputs."""
-        return tuple(self.values())
-
-    def __getitem__(self, key: int | slice | str) -> Any:
-        return getattr(self, key) if isinstance(key, str) else self.to_tuple()[key]
-
-
-@dataclass
-class OutputRecorder:
-    """Records hidden states and attention weights; a list is None if the caller does not want it.
-
-    Outputs are stored as padded tensors, for which `padded` is needed. The model continues with
-    vectors packed from these tensors, so that they are part of the graph and get gradients.
-    """
-
-    hidden_states: list[Tensor] | None = None
-    attentions: list[Tensor] | None = None
-    padded: PaddedBatch | None = None
-
-    def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
-        """Store the input of the first layer or the output of a layer, if hidden states are wanted.
-
-        `hidden` is [tokens, hidden]; rows beyond `num_tokens` are padding and are not stored.
-
-        Returns:
-            Vectors for the next layer, padded by `fill_up`.
-        """
-        if self.hidden_states is None:
-            return hidden
-        hidden = hidden[:num_tokens]
-        assert self.padded is not None
-        self.hidden_states.append(self.padded.unpack(hidden))
-        return fill_up(self.padded.repack(self.hidden_states[-1]))
-
-    def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
-        """Store a layer's attention weights, as `PaddedBatch.unpack_attention` pads them.
-
-        `blocks` and the result have [sequences, heads, length, length] for each block, in one
-        dtype.
-        """
-        assert self.attentions is not None
-        assert self.padded is not None
-        self.attentions.append(self.padded.unpack_attention(blocks))
-        return self.padded.repack_attention(self.attentions[-1], blocks)
 
 
 class BertModel(TrainableModel):

@@ -25,6 +25,9 @@ GENERATOR = COMPANION
 
 SHARED_EMBEDDINGS = ("word", "position", "token_type", "norm")
 """Parts of the embeddings that both models share."""
+GENERATOR_SIZE = 0.25
+"""Default width of a generator as a share of the discriminator's: that of the released small and
+large models (base: a third)."""
 
 
 def suggest_masked_lm_folder(folder: Path) -> str:
@@ -69,11 +72,6 @@ class ElectraPair(BertModel):
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
         super().set_dropout(probability, attention)
         self.generator.set_dropout(probability, attention)
-
-
-GENERATOR_SIZE = 0.25
-"""Default width of a generator as a share of the discriminator's: that of the released small and
-large models (base: a third)."""
 
 
 def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:

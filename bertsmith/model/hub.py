@@ -15,9 +15,9 @@ from bertsmith.errors import (
 )
 from bertsmith.errors.system_errors import SYSTEM_ADVICE
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
+from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, check_sums
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, check_sums
 
 CHECKPOINT_FILES = (
     "*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.model",

@@ -7,8 +7,6 @@ as long as in bf16 (one thread of a Zen 4). Without VNNI they gain less, and sca
 that no sum of two products overflows.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,30 +14,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertsmith.errors import option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import FeedForward
-from bertsmith.system.matrix_products import (
-    SIZE,
-    format_gflops,
-    gflops,
-    has_onednn,
-    measured_products,
-    multiplies_bf16,
-    relative_error,
-    threads_key,
-    trial_matrices,
-)
-from bertsmith.system.measurements import remember
+from bertsmith.model.linear_layers import replace_linears
+from bertsmith.system.matrix_products import has_onednn
 
 MAGIC = 1.5 * 2**23
 """Adding this to a small fp32 number rounds it to the nearest integer, which is then in the lowest
 bits of the sum. So rounding and conversion take two passes over memory instead of five."""
-CENTER = 128
-"""The byte of 0 in inputs that reach about as far below 0 as above."""
-AFTER_ACTIVATION = 32
-"""The byte of 0 after GELU, SiLU or ReLU, whose values are at least -0.28. With a lower one, -0.28
-would decide the scale of most tokens."""
+CENTERED_ZERO = 128
+"""Zero point of inputs that reach about as far below 0 as above: the byte that stands for 0."""
+ZERO_AFTER_ACTIVATION = 32
+"""Zero point of inputs after GELU, SiLU or ReLU, whose values are at least -0.28. With a lower one,
+-0.28 would decide the scale of most tokens."""
 
 
 class Int8Linear(nn.Module):
@@ -58,19 +45,19 @@ class Int8Linear(nn.Module):
         self,
         linear: nn.Linear,
         out_dtype: torch.dtype = torch.float32,
-        zero_point: int = CENTER,
+        zero_point: int = CENTERED_ZERO,
     ) -> None:
         super().__init__()
         self.out_dtype = out_dtype
-        self.zero_point = zero_point
+        self.input_zero_point = zero_point
         weight = linear.weight.detach().float()
         self.bias = weight.new_zeros(len(weight))
         if linear.bias is not None:
             self.bias = linear.bias.detach().float()
-        self.scales = weight_scales(weight, in_pairs=saturates())
-        rounded = (weight / self.scales[:, None]).round().to(torch.int8)
+        self.weight_scales = weight_scales(weight, in_pairs=saturates())
+        rounded = (weight / self.weight_scales[:, None]).round().to(torch.int8)
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
-        self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
+        self.weight_zero_points = torch.zeros(len(rounded), dtype=torch.int32)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with the weight in plain order, since a packed one cannot be pickled."""
@@ -81,14 +68,14 @@ class Int8Linear(nn.Module):
         self.weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
 
     def forward(self, x: Tensor) -> Tensor:
-        rounded, scales = quantize_rows(x.float(), self.zero_point)
+        rounded, scales = quantize_rows(x.float(), self.input_zero_point)
         product = torch.ops.onednn.qlinear_pointwise(
             rounded,
             1.0,  # scale of the input; `forward` multiplies by those of the rows itself
-            self.zero_point,
+            self.input_zero_point,
             self.weight,
-            self.scales,
-            self.zero_points,
+            self.weight_scales,
+            self.weight_zero_points,  # all 0, as weights are symmetric
             None,  # no bias: it is added after the scales of the rows
             1.0,  # scale and zero point of an output in int8, which this is not
             0,
@@ -98,6 +85,20 @@ class Int8Linear(nn.Module):
             "",
         )
         return product.mul_(scales).add_(self.bias).to(self.out_dtype)
+
+
+def quantize_rows(x: Tensor, zero_point: int) -> tuple[Tensor, Tensor]:
+    """Quantize fp32 `x` `[rows, columns]` to uint8, with fp32 scales `[rows, 1]`.
+
+    `x` is near `(q - zero_point) * scale`, to half a scale; 0 is exact. A row that has NaN or an
+    infinite number has such a scale, too.
+    """
+    # torch's aminmax takes ten times as long as both of these.
+    low, high = x.amin(1, keepdim=True), x.amax(1, keepdim=True)
+    scales = torch.maximum(high / (255 - zero_point), low / -zero_point)
+    scales.clamp_(min=1e-30)  # rows of zeros have a scale, too
+    shifted = (x * (1 / scales)).add_(MAGIC + zero_point)
+    return shifted.view(torch.int32).to(torch.uint8), scales
 
 
 def weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
@@ -138,110 +139,6 @@ def can_quantize() -> bool:
     return has_onednn() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
-@dataclass(frozen=True)
-class _Int8Speed:
-    """Speed of an int8 product in GFLOP/s over all threads, and its relative error."""
-
-    int8_gflops: float
-    int8_error: float
-
-
-def int8_speed() -> _Int8Speed | None:
-    """Return speed and error of int8 products, measured once; rounding of inputs is included.
-
-    The result is None if torch cannot quantize.
-    """
-    if not can_quantize():
-        return None
-    return remember(threads_key("int8"), _measure_int8, _Int8Speed).value
-
-
-@torch.no_grad()
-def _measure_int8() -> _Int8Speed:
-    left, right = trial_matrices()
-    linear = torch.nn.utils.skip_init(nn.Linear, SIZE, SIZE)  # type: ignore[no-untyped-call]
-    linear.weight.copy_(right.T)
-    linear.bias.zero_()
-    layer = Int8Linear(linear)
-    return _Int8Speed(gflops(lambda: layer(left)), relative_error(layer(left)))
-
-
-def slower_note(precision: str) -> str | None:
-    """Return a note if fp32 is as fast on this CPU as `precision`, else None."""
-    if precision == "fp32":
-        return None
-    advice = f"{option('precision', 'fp32')} is as fast here, and more exact."
-    if precision == "bf16" and not multiplies_bf16():
-        return f"bf16: this processor does not multiply in it. {advice}"
-    products = measured_products().value
-    int8 = int8_speed()
-    fp32, speed = products.best_fp32_gflops, products.bf16_gflops
-    if precision == "int8" and int8 is not None:
-        speed = int8.int8_gflops
-    if speed > fp32:
-        return None
-    return (
-        f"{precision}: measured on this computer, it reaches {format_gflops(speed)}, "
-        f"fp32 {format_gflops(fp32)}. {advice}"
-    )
-
-
-def quantize_rows(x: Tensor, zero_point: int) -> tuple[Tensor, Tensor]:
-    """Quantize fp32 `x` `[rows, columns]` to uint8, with fp32 scales `[rows, 1]`.
-
-    `x` is near `(q - zero_point) * scale`, to half a scale; 0 is exact. A row that has NaN or an
-    infinite number has such a scale, too.
-    """
-    # torch's aminmax takes ten times as long as both of these.
-    low, high = x.amin(1, keepdim=True), x.amax(1, keepdim=True)
-    scales = torch.maximum(high / (255 - zero_point), low / -zero_point)
-    scales.clamp_(min=1e-30)  # rows of zeros have a scale, too
-    shifted = (x * (1 / scales)).add_(MAGIC + zero_point)
-    return shifted.view(torch.int32).to(torch.uint8), scales
-
-
-class _PrepackedLinear(nn.Module):
-    """A linear layer whose weight is stored in oneDNN's order, in fp32 or bf16 as before."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.dtype = linear.weight.dtype
-        is_upcast = self.dtype == torch.bfloat16 and not multiplies_bf16()
-        self.product_dtype = torch.float32 if is_upcast else self.dtype
-        bias = linear.bias
-        self.bias = None if bias is None else bias.detach().to(self.product_dtype)
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(
-            linear.weight.detach().to(self.product_dtype)
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "weight": self.weight.to_dense()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x.to(self.product_dtype), self.weight, self.bias, "none", [], ""
-        )
-        return product.to(self.dtype)
-
-
-def can_prepack() -> bool:
-    return has_onednn() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-# oneDNN reorders a plain weight at each call. Reordered once, products are 15 to 20 % faster in
-# fp32 and 7 to 15 % in bf16 (one thread of a Zen 4). Where the processor does not multiply in bf16,
-# torch's own product takes 80 times as long as in fp32 (Zen 3): there a bf16 weight is packed as
-# fp32, and only the result is rounded. Such a model can be neither trained nor saved.
-def prepack(model: BertModel) -> None:
-    """Replace the encoder's linear layers by prepacked ones of the same dtype, if torch can."""
-    if can_prepack():
-        _replace_linears(model, lambda module, name, linear: _PrepackedLinear(linear))
-
-
 def quantize(model: BertModel, attention_dtype: torch.dtype) -> None:
     """Replace the encoder's linear layers by int8 ones and set the dtype of attention.
 
@@ -253,17 +150,7 @@ def quantize(model: BertModel, attention_dtype: torch.dtype) -> None:
         return Int8Linear(
             linear,
             attention_dtype if name == "qkv" else torch.float32,
-            AFTER_ACTIVATION if is_after_activation else CENTER,
+            ZERO_AFTER_ACTIVATION if is_after_activation else CENTERED_ZERO,
         )
 
-    _replace_linears(model, replace)
-
-
-def _replace_linears(
-    model: BertModel, make: Callable[[nn.Module, str, nn.Linear], nn.Module]
-) -> None:
-    with torch.no_grad():
-        for module in list(model.layers.modules()):
-            for name, child in module.named_children():
-                if isinstance(child, nn.Linear):
-                    setattr(module, name, make(module, name, child))
+    replace_linears(model, replace)

@@ -20,6 +20,8 @@ positions of 30,522 tokens.
 
 CACHED_BYTES = 2**20
 """Bytes of logits whose softmax is computed at once on a CPU: they stay in its cache."""
+SAMPLED_BLOCK = 128
+"""Number of tokens in a block, whose probabilities are summed to find the block of a draw."""
 
 
 def token_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
@@ -169,10 +171,6 @@ def _cross_entropy_and_gradient(
         indices = torch.arange(len(targets), device=part.device), targets
         part.index_put_(indices, part[indices] - 1)
     return loss_sum, num_correct
-
-
-SAMPLED_BLOCK = 128
-"""Number of tokens in a block, whose probabilities are summed to find the block of a draw."""
 
 
 def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:

@@ -41,9 +41,9 @@ from bertsmith.model.weight_names import (
     without_wrappers,
 )
 from bertsmith.model.weights import read_weights
+from bertsmith.system.checksums import check_sums
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import check_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 

@@ -6,9 +6,9 @@ The file modules.json beside that folder gives its name.
 from pathlib import Path, PurePosixPath
 
 from bertsmith.errors import CheckpointError
+from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import recording_sums
 
 MODULES_FILE = "modules.json"
 

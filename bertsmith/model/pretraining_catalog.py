@@ -2,7 +2,7 @@
 
 A new objective or pair task is a class and an entry here. The command line, the settings, the model
 and the training loop read the entries, so this module imports neither torch nor another module of
-bertsmith. A run imports the class itself (`pretraining/build.py`, `pretraining/pair_tasks.py`).
+bertsmith. A run imports the class itself (`pretraining/build.py`, `pretraining/pair_task.py`).
 """
 
 from dataclasses import dataclass

@@ -15,10 +15,10 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, COMPANION, is_own_card
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import hugging_face_names
+from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, has_sum, recording_sums
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, has_sum, recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")

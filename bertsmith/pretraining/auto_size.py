@@ -30,7 +30,7 @@ SHARED_SPEED = 0.9
 
 
 @dataclass(frozen=True)
-class Choice:
+class SizeChoice:
     """The chosen preset, and the tokens that each tried size would see in `minutes`."""
 
     preset: str
@@ -55,7 +55,7 @@ def choose_preset(
     minutes: float | None,
     machine: Machine,
     optimizer: Optimizer = "adamw",
-) -> Choice:
+) -> SizeChoice:
     """Time the presets on rows of `objective`, from the smallest to the first that is too large.
 
     Args:
@@ -78,7 +78,7 @@ def choose_preset(
         if tokens[name] < needed:
             break
         preset = name
-    return Choice(preset, minutes, tokens)
+    return SizeChoice(preset, minutes, tokens)
 
 
 def tokens_per_second(
@@ -102,7 +102,7 @@ def tokens_per_second(
         timed = timer.time(objective.start_steps + 1, warm_up=1)  # the first step with full rows
     growth = objective.batch_size / num_rows
     # A process without a micro-batch in a step has no work.
-    processes = min(machine.num_processes, -(-objective.batch_size // objective.micro_batch_size))
+    processes = min(machine.num_shares, -(-objective.batch_size // objective.micro_batch_size))
     speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
     tokens = growth * timed.tokens
     return tokens * speedup / timed.seconds(tokens)

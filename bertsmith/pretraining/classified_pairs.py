@@ -26,10 +26,10 @@ class TwoSegments(PairTask):
         rng: np.random.Generator,
     ) -> Segments:
         max_lengths = draw_lengths(len(anchors), lengths.two_segments, short_seq_prob, rng)
-        return self.draw_pairs(corpus, anchors, max_lengths, rng).segments()
+        return self.draw_segments(corpus, anchors, max_lengths, rng).segments()
 
     @staticmethod
-    def draw_pairs(
+    def draw_segments(
         corpus: Corpus, anchors: np.ndarray, max_lengths: np.ndarray, rng: np.random.Generator
     ) -> SegmentPairs:
         """Draw segments A and B and their label for each anchor, as `segments.draw_pairs` does."""
@@ -39,7 +39,7 @@ class TwoSegments(PairTask):
 class NextSentence(TwoSegments):
     """Does segment B follow segment A in the text (Devlin et al. 2019, section 3.1, task 2)?"""
 
-    draw_pairs = staticmethod(draw_pairs)
+    draw_segments = staticmethod(draw_pairs)
 
     def has_pairs(self, corpus: Corpus) -> bool:
         return corpus.num_documents > 1
@@ -56,4 +56,4 @@ class NextSentence(TwoSegments):
 class SentenceOrder(TwoSegments):
     """Do the segments stand in the order of the text (Lan et al. 2020, section 3.1)?"""
 
-    draw_pairs = staticmethod(draw_ordered_pairs)
+    draw_segments = staticmethod(draw_ordered_pairs)

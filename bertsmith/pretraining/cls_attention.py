@@ -32,9 +32,9 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     Args:
         run: the run.json of a model folder.
     """
-    config = mapping(run, "config")
-    held_out = mapping(mapping(run, "summary"), "held_out")
-    was_untaught = config.get("source") == "" or mapping(run, "source").get("reason_to_reset")
+    config = _table(run, "config")
+    held_out = _table(_table(run, "summary"), "held_out")
+    was_untaught = config.get("source") == "" or _table(run, "source").get("reason_to_reset")
     if run.get("command") != "pretrain" or not was_untaught:
         return ""
     losses = [held_out.get(f"held_out_{PAIR_TASKS[head].term}_loss") for head in PAIR_HEADS]
@@ -44,12 +44,13 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
             f"taught [CLS] next to nothing (its loss on pairs is {loss:.3f}, guessing has "
             f"{GUESSING:.3f})"
         )
-    pairs = mapping(config, "pretraining").get("pairs")
+    pairs = _table(config, "pretraining").get("pairs")
     if pairs in WITHOUT_HEAD:
         return f"did not train [CLS] (pairs {pairs})"
     return ""
 
 
-def mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a table of run.json; empty if it is missing or no table."""
     value = values.get(name)
     return value if isinstance(value, Mapping) else {}

@@ -12,9 +12,9 @@ import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, option
-from bertsmith.model.accounting import count_parameters, sum_parameters
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import on_meta_device
+from bertsmith.model.parameter_counts import count_parameters, sum_parameters
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.flops import flops_per_token
@@ -125,7 +125,7 @@ class Forecast:
             every = max(1, round(self.config.steps / times))
         return 1 + math.ceil(self.num_steps / every)
 
-    def over_run(self, amounts: Sequence[float]) -> float:
+    def sum_over_run(self, amounts: Sequence[float]) -> float:
         """Sum `amounts`, one per step of each phase, over all steps of the run."""
         steps = self.num_steps
         return sum(
@@ -137,7 +137,7 @@ class Forecast:
     def seconds(self) -> float:
         """The duration of the run in seconds, with evaluations, without preparation."""
         evaluations = self.num_evaluations * self.trial.evaluation_seconds
-        return self.over_run(self.step_seconds) + evaluations
+        return self.sum_over_run(self.step_seconds) + evaluations
 
     def to_json(self) -> dict[str, Any]:
         """Return the forecast as plain JSON, in seconds, bytes and operations."""
@@ -151,7 +151,7 @@ class Forecast:
             "encoder_parameters": self.encoder_parameters,
             "device": str(self.machine.device),
             "precision": self.machine.precision,
-            "processes": self.machine.num_processes,
+            "processes": self.machine.num_shares,
             "step": {
                 "rows": self.config.batch_size,
                 "tokens": step.tokens,
@@ -162,9 +162,9 @@ class Forecast:
             },
             "run": {
                 "steps": round(self.num_steps),
-                "tokens": self.over_run([phase.tokens for phase in self.phases]),
-                "epochs": self.over_run([phase.epochs for phase in self.phases]),
-                "flops": self.over_run([phase.flops for phase in self.phases]),
+                "tokens": self.sum_over_run([phase.tokens for phase in self.phases]),
+                "epochs": self.sum_over_run([phase.epochs for phase in self.phases]),
+                "flops": self.sum_over_run([phase.flops for phase in self.phases]),
                 "seconds": self.seconds,
                 "preparation_seconds": self.preparation_seconds,
                 "evaluations": self.num_evaluations,
@@ -221,15 +221,14 @@ def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> i
     """Count the bytes of weights, optimizer and gradients.
 
     Weights are fp32, with a copy in the computing precision if that is another. The optimizer has
-    two numbers per weight. Each process has gradients of its own, in fp32 if it sums several.
+    two numbers per weight. Each share of a step has gradients of its own, in fp32 if it sums
+    several.
     """
     width = DTYPES[machine.precision].itemsize
     is_cpu = machine.device.type == "cpu"
-    sums_gradients = (
-        not is_cpu or config.batch_size > machine.num_processes * config.micro_batch_size
-    )
+    sums_gradients = not is_cpu or config.batch_size > machine.num_shares * config.micro_batch_size
     weights = 4 + (width if width < 4 else 0)
-    gradients = (4 if sums_gradients else width) * machine.num_processes
+    gradients = (4 if sums_gradients else width) * machine.num_shares
     return Layout.of(model.parameter_specs()).size * (weights + 8 + gradients)
 
 
@@ -244,7 +243,7 @@ def _check_memory(state: int, config: PretrainConfig, machine: Machine) -> None:
         return
     width = DTYPES[machine.precision].itemsize
     row = saved_activations(config.model, config.pretraining.max_length, width)
-    needed = state + machine.num_processes * (PROCESS_BYTES + config.micro_batch_size * row)
+    needed = state + machine.num_shares * (PROCESS_BYTES + config.micro_batch_size * row)
     if needed > free:
         raise ConfigError(
             f"The run needs more than {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
@@ -264,13 +263,13 @@ def _measure_phase(
     steps = [objective.micro_batches(step) for step in range(first, first + SAMPLED_STEPS)]
     tokens = fmean(sum(batch.num_tokens for batch in step) for step in steps)
     rows = fmean(sum(batch.num_sequences for batch in step) for step in steps)
-    source = objective.train if last is None else objective.start
+    source = objective.train if last is None else objective.short_rows
     return Phase(
         first,
         last,
         tokens=tokens,
         predicted=fmean(sum(objective.counts(batch)["mlm"] for batch in step) for step in steps),
-        busiest=fmean(busiest_tokens(step, machine.num_processes) for step in steps),
+        busiest=fmean(busiest_tokens(step, machine.num_shares) for step in steps),
         flops=tokens * flops_per_token(objective, model, first),
         epochs=rows / source.rows_per_epoch,
     )
@@ -289,7 +288,7 @@ def _time_steps(
     max_length = config.pretraining.max_length
     is_cpu = machine.device.type == "cpu"
     if is_cpu:  # two batches per process, so that the trial sums gradients if the run does
-        rows = min(rows, 2 * machine.num_processes * config.micro_batch_size)
+        rows = min(rows, 2 * machine.num_shares * config.micro_batch_size)
     eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // max_length))
     if machine.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(machine.device)
@@ -297,13 +296,13 @@ def _time_steps(
         objective.resized(rows, eval_rows),
         model,
         machine.precision,
-        machine.processes_here,
+        machine.shares_here,
         config.optim.optimizer,
     ) as timer:
         measured = timer.time(phase.first, seconds=seconds)
         evaluation = timer.time_evaluation() * objective.eval_rows / eval_rows
-        workers = [worker.process.pid or 0 for worker in timer.workers.workers]
-        peak = resident_bytes([os.getpid(), *workers]) if is_cpu else None
+        other_pids = [worker.process.pid or 0 for worker in timer.workers.processes]
+        peak = resident_bytes([os.getpid(), *other_pids]) if is_cpu else None
     if machine.device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(machine.device)
     return Trial(measured.num_steps, measured.seconds(phase.busiest), evaluation, peak)

@@ -1,4 +1,4 @@
-"""Number of rows that a process computes at once."""
+"""Number of rows in a micro-batch, which a worker process computes at once."""
 
 import sys
 
@@ -25,9 +25,9 @@ def rows_of_micro_batch(
     """
     if training.micro_batch_size is not None or machine is None:
         return min(training.micro_batch_size or training.batch_size, training.batch_size)
-    share = -(-training.batch_size // machine.num_processes)
-    most = min(share, rows_in_memory(length, shape, machine))
-    return even_rows(training.batch_size, machine.num_processes, most)
+    rows_of_share = -(-training.batch_size // machine.num_shares)
+    most = min(rows_of_share, rows_in_memory(length, shape, machine))
+    return even_rows(training.batch_size, machine.num_shares, most)
 
 
 def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> int:
@@ -64,18 +64,18 @@ def saved_activations(config: BertConfig, length: int, width: int) -> int:
     return width * (tokens + num_heads * length**2 * scores)
 
 
-def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:
-    """Choose the micro-batch rows that give the busiest process fewest rows.
+def even_rows(batch_size: int, num_shares: int, at_most: int) -> int:
+    """Choose the micro-batch rows with which the largest share of a step has fewest rows.
 
-    Of several such numbers, at most `at_most`, the largest is taken. Micro-batches are assigned to
-    processes in turn, and the other processes wait for the busiest.
+    Of several such numbers, at most `at_most`, the largest is taken. Micro-batches are dealt to
+    shares in turn, and the worker processes of the other shares wait for the largest.
 
-    >>> even_rows(64, num_processes=2, at_most=13)
+    >>> even_rows(64, num_shares=2, at_most=13)
     8
     """
 
-    def busiest(rows: int) -> int:
-        firsts = range(0, batch_size, rows * num_processes)
+    def rows_of_largest(rows: int) -> int:
+        firsts = range(0, batch_size, rows * num_shares)
         return sum(min(rows, batch_size - first) for first in firsts)
 
-    return min(range(at_most, 0, -1), key=busiest)
+    return min(range(at_most, 0, -1), key=rows_of_largest)

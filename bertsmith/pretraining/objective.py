@@ -22,14 +22,14 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.pretraining_catalog import PairTaskName
-from bertsmith.pretraining.pair_tasks import pair_task_named
+from bertsmith.pretraining.pair_task import load_pair_task
 from bertsmith.pretraining.row_source import RowSource, StepRows
 from bertsmith.pretraining.segments import single_sentence_share
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
 from bertsmith.pretraining.word_bounds import chinese_pieces
 from bertsmith.system.files import sha256_file
-from bertsmith.training.dealing import in_order
+from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import LossTerm, Objective
 
 TRAIN_STREAM = 0
@@ -72,7 +72,7 @@ class Pretraining(Objective[BertModel, Batch]):
         seed: int = 0,
         eval_rows: int = 512,
     ) -> None:
-        task = pair_task_named(settings.pair_task)
+        task = load_pair_task(settings.pair_task)
         if task is not None and not task.has_pairs(train):
             raise CorpusError(task.describe_missing_pairs(train))
         self.settings = settings
@@ -80,26 +80,28 @@ class Pretraining(Objective[BertModel, Batch]):
         self.micro_batch_size = micro_batch_size or batch_size
         self.seed = seed
         self.train = RowSource(train, settings, seed)
-        self.start = self.train
+        self.short_rows = self.train
+        """Rows of the first `start_steps` steps, which may be shorter."""
         self.start_steps = settings.start_steps or 0
         if self.start_steps:
-            self.start = RowSource(train, settings.at_start(), seed)
+            self.short_rows = RowSource(train, settings.at_start(), seed)
         self.held_out: RowSource | None = None
         if held_out.num_documents:
             has_pairs = task is not None and task.has_pairs(held_out)
             pairs = settings.pair_task if has_pairs else "none"
             self.held_out = RowSource(held_out, settings.of_held_out(pairs), seed)
         self.eval_rows = eval_rows
-        self._evaluation: list[Batch] | None = None
-        self._latest: tuple[int, StepRows | None] = (0, None)
+        self._eval_batches: list[Batch] | None = None
+        self._latest_rows: tuple[int, StepRows | None] = (0, None)
+        """The number of the last step whose rows were asked for, and these rows."""
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
         """Return a copy with other numbers of rows, for trials; it reads the same corpus."""
         other = copy.copy(self)
         other.batch_size = batch_size
         other.eval_rows = eval_rows
-        other._evaluation = None
-        other._latest = (0, None)
+        other._eval_batches = None
+        other._latest_rows = (0, None)
         return other
 
     def num_micro_batches(self, step: int) -> int:
@@ -111,7 +113,9 @@ class Pretraining(Objective[BertModel, Batch]):
     def _divide(self, step: int) -> list[range]:
         """Divide the rows of a step into micro-batches."""
         rows = self._rows_of(step)
-        return rows.source.divide(rows.num_rows, self.micro_batch_size * self._scale(rows.source))
+        return rows.source.divide(
+            rows.num_rows, self.micro_batch_size * self._rows_per_full_row(rows.source)
+        )
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count masked tokens, and rows with a pair label."""
@@ -149,9 +153,9 @@ class Pretraining(Objective[BertModel, Batch]):
 
         `held_out_loss` is the weighted sum of the losses.
         """
-        return {} if self.held_out is None else held_out_figures(in_order(results))
+        return {} if self.held_out is None else held_out_figures(interleave(results))
 
-    def figures(self, model: BertModel, held_out: Iterable[Batch]) -> dict[str, float]:
+    def evaluate_on(self, model: BertModel, held_out: Iterable[Batch]) -> dict[str, float]:
         """Compute eval metrics on given batches, such as corrupted ones."""
         if self.held_out is None:
             return {}
@@ -169,10 +173,10 @@ class Pretraining(Objective[BertModel, Batch]):
 
         If there are several parts, every `num_parts`-th batch is yielded, from batch `part` on.
         """
-        if self.held_out is not None and self._evaluation is None:
-            self._evaluation = self.held_out.evaluation_batches(self.eval_rows, self.seed)
+        if self.held_out is not None and self._eval_batches is None:
+            self._eval_batches = self.held_out.evaluation_batches(self.eval_rows, self.seed)
         device = model.device
-        for batch in (self._evaluation or [])[part::num_parts]:
+        for batch in (self._eval_batches or [])[part::num_parts]:
             yield batch.to(device)
 
     def describe(self, step: int) -> str:
@@ -191,7 +195,7 @@ class Pretraining(Objective[BertModel, Batch]):
             return ""
         return (
             f"rows now have {self.settings.max_length} tokens instead of "
-            f"{self.start.settings.max_length}, so the training loss may jump here"
+            f"{self.short_rows.settings.max_length}, so the training loss may jump here"
         )
 
     def identity(self) -> dict[str, Any]:
@@ -242,17 +246,17 @@ class Pretraining(Objective[BertModel, Batch]):
 
     def _rows_of(self, step: int) -> StepRows:
         # Local name: another thread may ask for another step at the same time.
-        latest_step, rows = self._latest
+        latest_step, rows = self._latest_rows
         if latest_step != step or rows is None:
             rows = self.step_rows(step)
-            self._latest = (step, rows)
+            self._latest_rows = (step, rows)
         return rows
 
     def step_rows(self, step: int) -> StepRows:
         """Return the rows of a step; none of them is drawn yet."""
         is_start = step <= self.start_steps
-        source = self.start if is_start else self.train
-        num_rows = self.batch_size * self._scale(source)
+        source = self.short_rows if is_start else self.train
+        num_rows = self.batch_size * self._rows_per_full_row(source)
         first_step = 1 if is_start else self.start_steps + 1
         first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
@@ -267,7 +271,7 @@ class Pretraining(Objective[BertModel, Batch]):
         rule = self.settings.masking_rule(step)
         return StepRows(source, first_row, num_rows, rule, (self.seed, *key))
 
-    def _scale(self, source: RowSource) -> int:
+    def _rows_per_full_row(self, source: RowSource) -> int:
         """Return the number of the source's rows that have the tokens of one row of full length."""
         return self.settings.max_length // source.settings.max_length
 
@@ -288,7 +292,7 @@ def pretraining_losses(
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     loss, correct = head.loss(masked, model.embeddings.word.weight, labels)
     terms = {"mlm": LossTerm(loss, correct, len(labels))}
-    task = pair_task_named(pair_task)
+    task = load_pair_task(pair_task)
     if task is not None:
         terms[task.term] = task.loss(model, hidden, batch)
     return terms

@@ -4,6 +4,7 @@ A pair task chooses the text of each row, and adds one loss term. `PAIR_TASKS` o
 `model/pretraining_catalog.py` lists the tasks.
 """
 
+from pkgutil import resolve_name
 from typing import NamedTuple
 
 import numpy as np
@@ -112,3 +113,11 @@ class PairTask:
         loss = F.cross_entropy(logits, labels, reduction="sum")
         correct = (logits.argmax(-1) == labels).sum()
         return LossTerm(loss, correct, len(labels))
+
+
+def load_pair_task(name: str) -> PairTask | None:
+    """Build the pair task of this name, whose class is imported only now; None for "none"."""
+    if name == "none":
+        return None
+    task: type[PairTask] = resolve_name(PAIR_TASKS[name].implementation)
+    return task(name)

@@ -24,7 +24,7 @@ from bertsmith.model.electra_pair import ElectraPair, new_pair
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.pretraining.objective import Pretraining, held_out_figures, terms_on_cpu
-from bertsmith.training.dealing import in_order
+from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import LossTerm
 
 
@@ -61,7 +61,7 @@ class ReplacedTokens(Pretraining):
         """
         if self.held_out is None:
             return {}
-        detections: list[Detection] = in_order(results)
+        detections: list[Detection] = interleave(results)
         figures = detection_figures(
             torch.cat([each.is_replaced for each in detections]).long().numpy(),
             torch.cat([each.logits for each in detections]).double().numpy(),

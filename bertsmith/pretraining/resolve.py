@@ -17,7 +17,7 @@ from bertsmith.model.families import family_named
 from bertsmith.model.family import Family
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.pretraining_catalog import ObjectiveName
-from bertsmith.pretraining.auto_size import NEEDED_TOKENS, Choice, choose_preset
+from bertsmith.pretraining.auto_size import NEEDED_TOKENS, SizeChoice, choose_preset
 from bertsmith.pretraining.build import build_objective, objective_over
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
 from bertsmith.pretraining.from_model import source_facts
@@ -25,7 +25,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
 from bertsmith.pretraining.model_settings import NEW_MODEL, SHAPE_SETTINGS, ModelSettings
 from bertsmith.pretraining.objective import COMPARED_ROWS
-from bertsmith.pretraining.pair_tasks import pair_task_named
+from bertsmith.pretraining.pair_task import load_pair_task
 from bertsmith.pretraining.settings import MIN_LENGTH, PretrainingSettings
 from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.system.counts import count_noun
@@ -111,7 +111,7 @@ def resolve_pretraining(
         shape = new_shape(job.model, preset, corpus)
         positions = positions if shape.has_position_embedding else ""
     _check_length(pretraining.max_length, shape.max_length, source)
-    pair_task = pair_task_named(pretraining.pair_task)
+    pair_task = load_pair_task(pretraining.pair_task)
     if pair_task is not None:
         pair_task.check_batch_size(training.batch_size)
 
@@ -123,8 +123,10 @@ def resolve_pretraining(
     if previous is not None and training.micro_batch_size is None:
         # A contrastive loss depends on the rows that it compares, so they stay those of the run.
         micro_batch_size = previous.get(COMPARED_ROWS) or micro_batch_size
-    scale = 1.0 if preset else CONTINUED_SHARE
-    rate = job.optim.learning_rate or scale * LEARNING_RATES[preset or nearest_preset(shape)]
+    if preset:
+        default_rate = LEARNING_RATES[preset]
+    else:  # a continued model
+        default_rate = CONTINUED_SHARE * LEARNING_RATES[nearest_preset(shape)]
     config = PretrainConfig(
         corpus=job.corpus,
         source=source.name if source else "",
@@ -140,12 +142,12 @@ def resolve_pretraining(
         batch_size=training.batch_size,
         micro_batch_size=micro_batch_size,
         seed=training.seed,
-        optim=replace(job.optim, learning_rate=rate),
+        optim=replace(job.optim, learning_rate=job.optim.learning_rate or default_rate),
         precision=machine.precision if machine else "fp32",
         evaluations=EvaluationPlan(
             training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
         ),
-        num_processes=machine.num_processes if machine else 1,
+        num_shares=machine.num_shares if machine else 1,
         eval_every=training.eval_every,
         checkpoint_every=training.checkpoint_every,
         keep=training.keep,
@@ -260,7 +262,7 @@ def _check_length(row_length: int, longest: int, source: SourceFacts | None) -> 
 
 def _choose_size(
     job: PretrainJob, pretraining: PretrainingSettings, corpus: Corpus, machine: Machine | None
-) -> Choice:
+) -> SizeChoice:
     """Choose the size that is best after the job's minutes.
 
     Raises:

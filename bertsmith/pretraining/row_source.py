@@ -18,8 +18,7 @@ from bertsmith.data.batches import Batch, pack
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
-from bertsmith.pretraining.pair_task import PairTask, TextLengths
-from bertsmith.pretraining.pair_tasks import pair_task_named
+from bertsmith.pretraining.pair_task import PairTask, TextLengths, load_pair_task
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (
     Anchors,
@@ -80,7 +79,7 @@ class MaskedRows:
     def collate(self, pair_task: PairTask | None) -> Batch:
         """Pack all rows into a batch with the targets that `StepRows.batch` documents."""
         batch = pack(self.ids, self.type_ids)
-        labels = _in_order(self.masked_labels, batch)
+        labels = _packed(self.masked_labels, batch)
         positions = np.flatnonzero(labels != IGNORE_INDEX)
         pair_labels = np.asarray(self.pair_labels, dtype=np.int64)[list(batch.order)]
         targets = {
@@ -90,11 +89,12 @@ class MaskedRows:
         if pair_task is not None:
             targets |= pair_task.targets(pair_labels, batch)
         if self.draws:
-            targets["draws"] = torch.from_numpy(_in_order(self.draws, batch)[positions])
+            targets["draws"] = torch.from_numpy(_packed(self.draws, batch)[positions])
         return replace(batch, targets=targets)
 
 
-def _in_order(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
+def _packed(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
+    """Join the rows in the order in which the batch has them."""
     return np.concatenate([rows[i] for i in batch.order])
 
 
@@ -114,7 +114,7 @@ class RowSource:
         tokenizer = corpus.tokenizer()
         self.corpus = corpus
         self.settings = settings
-        self.pair_task = pair_task_named(settings.pair_task)
+        self.pair_task = load_pair_task(settings.pair_task)
         self._rows_per_anchor = self.pair_task.rows_per_anchor if self.pair_task else 1
         self.anchors = Anchors(
             corpus.num_tokens,

@@ -36,12 +36,12 @@ from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.token_counts import token_counts
 from bertsmith.system.paths import check_outside, is_within
 from bertsmith.system.torch_modes import drawing_from
+from bertsmith.training.callback import Callback
 from bertsmith.training.checkpoint import Checkpoint
 from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Measure
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.trainer import Summary

@@ -28,6 +28,8 @@ Rows = Literal["document", "across"]
 
 MIN_LENGTH = 8
 """Least number of tokens in a row, special ones included."""
+SHARES = ("mask_share", "random_share", "keep_share")
+FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
 SHORT_SEQ_PROB = 0.1
 DISCRIMINATOR_WEIGHT = 50.0
 HELD_OUT_MASKING: dict[str, Any] = {
@@ -358,10 +360,6 @@ class PretrainingSettings:
 def has_short_rows(pairs: PairTaskName) -> bool:
     """Return whether `short_seq_prob` shortens rows of this task on pairs."""
     return pairs != "none" and PAIR_TASKS[pairs].has_short_rows
-
-
-SHARES = ("mask_share", "random_share", "keep_share")
-FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
 
 
 def _check(name: str, value: float, holds: bool, allowed: str) -> None:

@@ -23,8 +23,8 @@ from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
 from bertsmith.training.settings import Optimizer, OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, total_counts
+from bertsmith.training.workers.share import Plan
 
 RATE = 1e-6
 """A learning rate so small that the weights stay the same."""
@@ -39,26 +39,25 @@ WARM_UP_STEPS = 3
 
 @dataclass(frozen=True)
 class StepTime:
-    """Measured times of steps.
+    """Measured times of steps."""
 
-    `compute` is the seconds for gradients per token of the process with the most tokens, `update`
-    the seconds for the update per step; `tokens` is the mean number of real tokens per step.
-    """
-
-    compute: float
-    update: float
+    seconds_per_token: float
+    """Seconds for gradients, per token of the worker process that has the most tokens."""
+    update_seconds: float
+    """Seconds for the update of the weights, per step."""
     tokens: float
+    """Mean number of real tokens per step, of all worker processes together."""
     num_steps: int
 
     def seconds(self, busiest: float) -> float:
-        """Compute the seconds of a step whose busiest process has `busiest` tokens."""
-        return busiest * self.compute + self.update
+        """Compute the seconds of a step whose busiest worker process has `busiest` tokens."""
+        return busiest * self.seconds_per_token + self.update_seconds
 
 
-def busiest_tokens(batches: Sequence[Batch] | Sequence[BatchSize], num_members: int) -> int:
-    """Count the real tokens of the busiest process; batches are assigned in turn."""
+def busiest_tokens(batches: Sequence[Batch] | Sequence[BatchSize], num_shares: int) -> int:
+    """Count the real tokens of the share with the most; batches are dealt to shares in turn."""
     tokens = [batch.num_tokens for batch in batches]
-    return max(sum(tokens[member::num_members]) for member in range(num_members))
+    return max(sum(tokens[share::num_shares]) for share in range(num_shares))
 
 
 @contextmanager
@@ -66,16 +65,16 @@ def timing_steps(
     objective: Objective[Any, Any],
     model: BertModel,
     precision: Precision,
-    num_members: int,
+    num_shares: int,
     optimizer: Optimizer,
 ) -> Iterator["StepTimer"]:
-    """Start `num_members` processes that can time steps of `objective` in the block.
+    """Start `num_shares` worker processes that can time steps of `objective` in the block.
 
     Args:
         model: fp32, on its device; its weights hardly change.
     """
     optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)
-    plan = Plan(objective, optim, seed=0, num_members=num_members)
+    plan = Plan(objective, optim, seed=0, num_shares=num_shares)
     with LocalWorkers(model, DTYPES[precision], plan) as workers:
         workers.wait()
         yield StepTimer(objective, workers)
@@ -83,7 +82,7 @@ def timing_steps(
 
 @dataclass(frozen=True)
 class StepTimer:
-    """Timer of an objective's steps, all of whose workers are up."""
+    """Timer of an objective's steps, once all worker processes are up."""
 
     objective: Objective[Any, Any]
     workers: LocalWorkers
@@ -91,22 +90,22 @@ class StepTimer:
     def time(self, first: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_STEPS) -> StepTime:
         """Run steps from `first` on, for `seconds` but at least `MIN_STEPS`.
 
-        This can be called only once, since workers prefetch their batches in order.
+        This can be called only once, since worker processes prefetch their batches in order.
         """
-        compute: list[float] = []
-        update: list[float] = []
+        seconds_per_token: list[float] = []
+        update_seconds: list[float] = []
         tokens: list[int] = []
         deadline = float("inf")
         min_steps = warm_up + MIN_STEPS
         started = time.perf_counter()
         with progress_bar("timing steps", 1) as bar:
-            while len(compute) < min_steps or time.perf_counter() < deadline:
-                step = first + len(compute)
+            while len(update_seconds) < min_steps or time.perf_counter() < deadline:
+                step = first + len(update_seconds)
                 began = time.perf_counter()
-                if len(compute) == warm_up:
+                if len(update_seconds) == warm_up:
                     deadline = began + seconds
                 # Both the steps and the time must be reached, so the smaller share is shown.
-                share_of_steps = len(compute) / min_steps
+                share_of_steps = len(update_seconds) / min_steps
                 share_of_time = (began - started) / (deadline - started)
                 bar.move(min(share_of_steps, share_of_time, 1))
                 sizes = self.workers.prepare(step)
@@ -114,15 +113,15 @@ class StepTimer:
                 computed = time.perf_counter()
                 self.workers.reduce_gradients()
                 self.workers.update(step, RATE, 1.0)
-                busiest = busiest_tokens(sizes, self.workers.plan.num_members)
-                compute.append((computed - began) / busiest)
-                update.append(time.perf_counter() - computed)
+                busiest = busiest_tokens(sizes, self.workers.plan.num_shares)
+                seconds_per_token.append((computed - began) / busiest)
+                update_seconds.append(time.perf_counter() - computed)
                 tokens.append(sum(size.num_tokens for size in sizes))
         return StepTime(
-            compute=median(compute[warm_up:]),
-            update=median(update[warm_up:]),
+            seconds_per_token=median(seconds_per_token[warm_up:]),
+            update_seconds=median(update_seconds[warm_up:]),
             tokens=mean(tokens[warm_up:]),
-            num_steps=len(compute) - warm_up,
+            num_steps=len(update_seconds) - warm_up,
         )
 
     def time_evaluation(self) -> float:

@@ -40,7 +40,7 @@ class Compute(InferenceCompute):
     that of torch: one for each core, unless OMP_NUM_THREADS is set."""
     exact: Advanced[bool] = field(default=False, metadata=FREE)
     """Train the same weights, bit for bit, on 1, 2, 3, 4, 6 or 12 ranks, with any number of
-    processor threads, if their CPUs are of one kind: each step has twelve parts, whose gradients
+    processor threads, if their CPUs are of one kind: each step has twelve shares, whose gradients
     are added in one order. This is slower."""
     report_to: Advanced[Literal["wandb", "mlflow"] | None] = field(default=None, metadata=FREE)
     """Service to send the metrics to, in addition to journal and TensorBoard: wandb or mlflow.

@@ -25,7 +25,7 @@ from bertsmith.system.matrix_products import (
 from bertsmith.system.threads import own_threads, usable_threads
 from bertsmith.system.torch_modes import usual_modes
 
-MAX_TRAINERS = 8
+MAX_WORKER_PROCESSES = 8
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ComputeChoices:
 
 
 _choices: list[ComputeChoices] = []
-"""Choices of runs that are resumed, the innermost last; they replace measurements."""
+"""Choices of the open `computing_as` blocks, the innermost last; they replace measurements."""
 
 
 @contextlib.contextmanager
@@ -64,13 +64,13 @@ def keep_computing_as(choices: ComputeChoices) -> None:
     torch.set_float32_matmul_precision(choices.float32_route)
 
 
-def kept_choices() -> ComputeChoices | None:
+def earlier_choices() -> ComputeChoices | None:
     """Return the choices that replace measurements, if any."""
     return _choices[-1] if _choices else None
 
 
-def compute_choices(precision: Precision, attention: Mapping[str, str]) -> ComputeChoices:
-    """Collect the choices in force, within `compute_settings`."""
+def current_choices(precision: Precision, attention: Mapping[str, str]) -> ComputeChoices:
+    """Collect how this process computes now, within `compute_settings`, for run.json."""
     route: Float32Route = torch.get_float32_matmul_precision()  # type: ignore[assignment]
     return ComputeChoices(torch.get_num_threads(), precision, route, attention)
 
@@ -121,14 +121,14 @@ def select_precision(name: str, device: torch.device) -> Precision:
     return _choices[-1].precision if _choices else measured_products().value.precision
 
 
-def count_trainers(device: torch.device) -> int:
-    """Count the processes that train together: one for each of torch's threads, on a GPU only one.
+def count_worker_processes(device: torch.device) -> int:
+    """Count the worker processes of a rank: one for each of torch's threads, on a GPU only one.
 
     Call within `compute_settings`, which may change the number of threads. Every process has its
-    own gradients, which take memory and must be added up, so there are at most `MAX_TRAINERS`; with
-    more threads, each process has several.
+    own gradients, which take memory and must be added up, so there are at most
+    `MAX_WORKER_PROCESSES`; with more threads, each process has several.
     """
-    return min(torch.get_num_threads(), MAX_TRAINERS) if device.type == "cpu" else 1
+    return min(torch.get_num_threads(), MAX_WORKER_PROCESSES) if device.type == "cpu" else 1
 
 
 @contextlib.contextmanager

@@ -27,13 +27,13 @@ from bertsmith.system.executor import Item, Result
 from bertsmith.system.held_signals import signals_held_back
 from bertsmith.system.stop_signal import SIGNALS
 
-# Default number of workers on a computer with many cores. Only the main process writes results; it
-# cannot keep more workers busy, and each takes memory.
 MAX_PROCESSES = 16
+"""Default number of workers on a computer with many cores. Only the main process writes results; it
+cannot keep more workers busy, and each takes memory."""
 MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
 
-def num_processes(requested: int | None = None) -> int:
+def count_processes(requested: int | None = None) -> int:
     """Return the number of processes to start.
 
     By default it is one for each core that this process may use, but at most `MAX_PROCESSES`.
@@ -74,7 +74,7 @@ def without_script() -> Iterator[None]:
 
 
 class LocalProcesses:
-    """Executor with a number of processes on this machine; the default is that of `num_processes`.
+    """Executor with some processes on this machine, by default those of `count_processes`.
 
     Each process has its own copy of `work`, which keeps its state. This process itself does the
     work if there is one item or one process, or if it belongs to a `multiprocessing.Pool`, whose
@@ -82,7 +82,7 @@ class LocalProcesses:
     """
 
     def __init__(self, processes: int | None = None) -> None:
-        self.processes = num_processes(processes)
+        self.processes = count_processes(processes)
 
     def map_in_order(
         self, work: Callable[[Item], Result], items: Iterable[Item]

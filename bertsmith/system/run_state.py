@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
-from bertsmith.system.files import is_held, locked
+from bertsmith.system.locks import is_held, locked
 from bertsmith.system.small_files import SmallFiles, describe_json_error
 
 PRETRAINING = ("pretrain", "distill pretraining")

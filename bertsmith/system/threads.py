@@ -1,4 +1,4 @@
-"""Parallel map over threads, each of which computes whole items.
+"""The number of torch's threads, and a parallel map over threads that compute whole items.
 
 If two threads share each matrix product, they wait for each other some hundred times in a forward
 pass, and only one of them does everything else. With whole items they wait once, at the end:

@@ -1,7 +1,7 @@
 """The fine-tuning objective of any task, which makes batches and losses from encoded examples.
 
 Examples are shuffled in each epoch, the rows of one example stay in one micro-batch, and the
-examples of a step are divided into parts that are computed at the same time.
+examples of a step are divided into shares that are computed at the same time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.task import Task
-from bertsmith.training.dealing import in_order
+from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import LossTerm, Objective
 
 MICRO_BATCH_TOKENS = 8_192
@@ -80,7 +80,7 @@ class TaskEvaluation:
         if not examples:
             return {}
         accumulator = self.task.accumulator(self.held_out.path)
-        accumulator.add(examples, in_order(results))
+        accumulator.add(examples, interleave(results))
         metrics = accumulator.compute_metrics()
         named = {f"held_out_{self.task.name}_{name}": value for name, value in metrics.items()}
         return {"held_out_loss": metrics["loss"], **named}
@@ -99,8 +99,8 @@ class ExampleObjective(Objective[BertModel, Batch], Protocol):
     def held_out(self) -> HeldOutExamples: ...
 
     @property
-    def num_parts(self) -> int:
-        """The number of parts that a step is divided into."""
+    def num_shares(self) -> int:
+        """The number of shares that a step is divided into."""
         ...
 
     @property
@@ -121,8 +121,8 @@ class FineTuning(Objective[BertModel, Batch]):
         train: the examples to learn from.
         held_out: the examples to score; may be empty.
         batch_size: examples in one step; the last step of an epoch takes the remaining ones.
-        num_parts: parts of a step, computed at the same time.
-        micro_batch_tokens: tokens in one forward pass; a part with more is divided.
+        num_shares: shares of a step, computed at the same time.
+        micro_batch_tokens: tokens in one forward pass; a share with more is divided.
         seed: determines the order of the examples.
     """
 
@@ -133,7 +133,7 @@ class FineTuning(Objective[BertModel, Batch]):
         held_out: HeldOutExamples,
         *,
         batch_size: int = 16,
-        num_parts: int = 1,
+        num_shares: int = 1,
         micro_batch_tokens: int = MICRO_BATCH_TOKENS,
         seed: int = 0,
     ) -> None:
@@ -141,7 +141,7 @@ class FineTuning(Objective[BertModel, Batch]):
         self.train = train
         self.held_out = held_out
         self.batch_size = batch_size
-        self.num_parts = min(num_parts, -(-batch_size // (task.group_size or 1)))
+        self.num_shares = min(num_shares, -(-batch_size // (task.group_size or 1)))
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
         # Digests are computed here, before `narrow_vocabulary` remaps token ids: the new ids depend
@@ -209,9 +209,9 @@ class FineTuning(Objective[BertModel, Batch]):
             yield from (chosen[first : first + size] for first in range(0, len(chosen), size))
             return
         lengths = [self.train.encoded.lengths[i] for i in chosen]
-        for part in deal_by_length(lengths, self.num_parts):
-            for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens):
-                yield [chosen[part[i]] for i in group]
+        for share in deal_by_length(lengths, self.num_shares):
+            for group in group_by_length([lengths[i] for i in share], self.micro_batch_tokens):
+                yield [chosen[share[i]] for i in group]
 
     def chosen(self, step: int) -> list[int]:
         """Return the indices of a step's training examples."""

@@ -26,10 +26,12 @@ from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import PROBLEM_TYPES, model_kind
 from bertsmith.model.electra_pair import suggest_masked_lm_folder
-from bertsmith.model.int8 import can_quantize, prepack, quantize, slower_note
+from bertsmith.model.int8 import can_quantize, quantize
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.precision_speeds import slower_note
+from bertsmith.model.prepacked import prepack
 from bertsmith.system.hardware import select_device, select_precision
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.threads import map_on_threads, on_usable_threads

@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.model.nested_folder import STATIC_MODULE, inner_folder
+from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import MIN_MAX_LENGTH
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.system.checksums import check_sums
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import check_sums
 from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_files
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError
+from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
     PLAIN_CLASS,

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError
+from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import write_json
-from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings
 from bertsmith.tokenization.tokenizer_files import (

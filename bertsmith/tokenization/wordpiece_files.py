@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bertsmith.errors import CheckpointError, warn_once
+from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import recording_sums
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (

@@ -39,13 +39,13 @@ class BestWeights:
         self.settings = settings
         self.step = 0
         self._score = (-math.inf, -math.inf)
-        self._num_since = 0
+        self._num_worse = 0
         self._weights: dict[str, Tensor] = {}
 
     @property
     def is_exhausted(self) -> bool:
         """Whether there were `patience` evals in a row without a better one."""
-        return self.settings.patience is not None and self._num_since >= self.settings.patience
+        return self.settings.patience is not None and self._num_worse >= self.settings.patience
 
     @property
     def score(self) -> float:
@@ -58,7 +58,7 @@ class BestWeights:
             return
         score = (entry[self.settings.metric], -entry["held_out_loss"])
         is_better = score > self._score
-        self._num_since = 0 if is_better else self._num_since + 1
+        self._num_worse = 0 if is_better else self._num_worse + 1
         if is_better:
             self._score = score
             self.step = entry["step"]

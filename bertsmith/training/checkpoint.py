@@ -22,7 +22,8 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.system.files import atomic_dir, sha256_file, try_lock, write_json
+from bertsmith.system.files import atomic_dir, sha256_file, write_json
+from bertsmith.system.locks import try_lock
 from bertsmith.system.small_files import read_small_file
 
 STATE_FILE = "training_state.json"

@@ -18,10 +18,10 @@ from bertsmith.metrics.names import format_score, score_name
 from bertsmith.system.counts import percent
 from bertsmith.system.progress import PLAIN_SECONDS, describe_times
 from bertsmith.system.progress import console as stderr_console
+from bertsmith.training.callback import Callback, Status
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import RunningMeans
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
-from bertsmith.training.recorder import Callback, Status
 
 LIVE_SECONDS = 0.5
 

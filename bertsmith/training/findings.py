@@ -77,18 +77,21 @@ def _find_in_loss(
             evidence = f"{score_name(term)} is right in {percent(accuracy)} of the eval rows"
             evidence += f"; guessing gives {percent(chance, 0)}"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
-    name = next((name for name in last if name.endswith("_loss")), "")
-    term = name.removeprefix("held_out_")
-    losses = {entry[name]: entry["step"] for entry in evals if name in entry}
-    if len(losses) < 3 or term not in steps[-1] or last[name] <= WORSE * min(losses):
+    eval_name = next((name for name in last if name.endswith("_loss")), "")
+    train_name = eval_name.removeprefix("held_out_")
+    step_of_loss = {entry[eval_name]: entry["step"] for entry in evals if eval_name in entry}
+    if len(step_of_loss) < 3 or train_name not in steps[-1]:
         return
-    best = losses[min(losses)]
-    before = [entry[term] for entry in steps if entry["step"] <= best]
-    after = [entry[term] for entry in steps if entry["step"] > best]
+    lowest = min(step_of_loss)
+    best_step = step_of_loss[lowest]
+    if last[eval_name] <= WORSE * lowest:
+        return
+    before = [entry[train_name] for entry in steps if entry["step"] <= best_step]
+    after = [entry[train_name] for entry in steps if entry["step"] > best_step]
     if before and fmean(after) < fmean(before[-len(after) :]):
-        evidence = f"eval loss {min(losses):.3f} at step {best:,}, {last[name]:.3f} at the end"
+        evidence = f"eval loss {lowest:.3f} at step {best_step:,}, {last[eval_name]:.3f} at the end"
         advice = "The train loss still falls: train only up to that step, or on more text."
-        yield Finding("overfitting", "warn", best, evidence, advice)
+        yield Finding("overfitting", "warn", best_step, evidence, advice)
 
 
 def _find_in_steps(steps: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -> Iterator[Finding]:

@@ -89,40 +89,41 @@ class Layout:
 class Arrays:
     """All arrays of a run.
 
-    Shapes: `weights` and the optimizer's `buffers` are fp32 `[size]`; `computing` `[size]` has the
-    type that the model computes in, and is `weights` itself in fp32; `gradients` is fp32
-    `[num_members, size]`, but some steps use another type, see `gradients_of`.
+    Shapes: `weights` and the optimizer's `buffers` are fp32 `[size]`; `gradients` is fp32
+    `[num_shares, size]`, but some steps use another type, see `gradients_of`.
     """
 
     weights: Tensor
     buffers: Mapping[str, Tensor]
     gradients: Tensor
-    computing: Tensor
+    compute_weights: Tensor
+    """Copy of the weights `[size]` in the type that the model computes in; in fp32 it is `weights`
+    itself."""
 
     def gradients_of(self, num_micro_batches: int) -> Tensor:
-        """Return the array for a step's gradients, `[num_members, size]`.
+        """Return the array for a step's gradients, `[num_shares, size]`.
 
-        Sums need fp32. But on a CPU, if each member has at most one micro-batch, the array has the
-        type that the model computes in. In bf16 it takes the first half of each member's memory;
+        Sums need fp32. But on a CPU, if each share has at most one micro-batch, the array has the
+        type that the model computes in. In bf16 it takes the first half of each share's memory;
         the other half is never touched and so takes no space, which saves 440 MB for BERT-base in
         two processes. Only gradients of `fp32_only` parameters lose precision by that.
         """
-        dtype = self.computing.dtype
-        num_members, size = self.gradients.shape
-        if num_micro_batches > num_members or self.gradients.device.type != "cpu":
+        dtype = self.compute_weights.dtype
+        num_shares, size = self.gradients.shape
+        if num_micro_batches > num_shares or self.gradients.device.type != "cpu":
             return self.gradients
         return self.gradients.view(dtype)[:, :size]
 
 
 @dataclass(frozen=True)
 class Storage:
-    """The sizes of a run's arrays, with gradients for each of `num_members`.
+    """The sizes of a run's arrays, with gradients for each of `num_shares`.
 
     `dtype` is the type that the model computes in; `buffers` are the names of the optimizer's.
     """
 
     size: int
-    num_members: int
+    num_shares: int
     dtype: torch.dtype
     buffers: tuple[str, ...]
 
@@ -130,11 +131,11 @@ class Storage:
     def num_bytes(self) -> int:
         """Bytes of all arrays: those in fp32, and the copy of the weights in bf16."""
         copy = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
-        return 4 * self.size * (1 + len(self.buffers) + self.num_members) + copy
+        return 4 * self.size * (1 + len(self.buffers) + self.num_shares) + copy
 
     def arrays_in(self, memory: Tensor) -> Arrays:
         """Return the arrays in `memory`, uint8 `[num_bytes]`, as views of it."""
-        num_rows = 1 + len(self.buffers) + self.num_members
+        num_rows = 1 + len(self.buffers) + self.num_shares
         rows = memory[: 4 * self.size * num_rows].view(torch.float32).view(num_rows, self.size)
         copy = memory[4 * self.size * num_rows :].view(self.dtype)
         buffers = dict(zip(self.buffers, rows[1:], strict=False))
@@ -189,11 +190,11 @@ class GradientCollector:
 
 
 def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
-    """Make a model's parameters views of `computing`, or of `weights` if they are `fp32_only`.
+    """Make a model's parameters views of `compute_weights`; if `fp32_only`, of `weights`.
 
     Their previous values are lost; they have those of the arrays.
     """
-    computing, fp32 = layout.views(arrays.computing), layout.views(arrays.weights)
+    computing, fp32 = layout.views(arrays.compute_weights), layout.views(arrays.weights)
     parameters = dict(model.named_parameters())
     for slot in layout.slots:
         name = slot.spec.name

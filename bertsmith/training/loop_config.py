@@ -27,7 +27,7 @@ class LoopConfig:
     optim: OptimSettings
     precision: Precision
     evaluations: EvaluationPlan
-    num_processes: int = field(metadata=FREE)
+    num_shares: int = field(metadata=FREE)
     eval_every: int | None = field(metadata=FREE)
     checkpoint_every: int | None = field(metadata=FREE)
     keep: int = field(metadata=FREE)

@@ -8,34 +8,32 @@ import torch
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Compute
-from bertsmith.system.hardware import compute_settings, computing_as, count_trainers
+from bertsmith.system.hardware import compute_settings, computing_as, count_worker_processes
 from bertsmith.system.matrix_products import Precision
 from bertsmith.system.threads import own_num_threads, own_threads
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
 
-EXACT_PARTS = 12
-"""Number of parts of a step with `--exact`. Their gradients are added in the same order on
-1, 2, 3, 4, 6 and 12 ranks, which share 12 parts evenly; other numbers are refused."""
+EXACT_SHARES = 12
+"""Number of shares of a step with `--exact`. Their gradients are added in the same order on
+1, 2, 3, 4, 6 and 12 ranks, which have equally many of them; other numbers are refused."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Hardware of a run.
-
-    `num_processes` counts those of all ranks together; with `--exact` it is `EXACT_PARTS`, the
-    parts of a step, whatever number of processes computes them.
-    """
+    """Hardware of a run, and into how many shares a step is divided for it."""
 
     device: torch.device
     precision: Precision
-    num_processes: int
+    num_shares: int
+    """Number of shares of a step, on all ranks together: one for each worker process. With
+    `--exact` there are always `EXACT_SHARES`, and a worker process computes several of them."""
     num_ranks: int = 1
 
     @property
-    def processes_here(self) -> int:
-        """The number of processes on this rank."""
-        return self.num_processes // self.num_ranks
+    def shares_here(self) -> int:
+        """The number of shares of this rank."""
+        return self.num_shares // self.num_ranks
 
     def check_batch_size(self, batch_size: int) -> None:
         """Check that each rank has something to compute in a step.
@@ -53,7 +51,7 @@ class Machine:
     @contextlib.contextmanager
     def as_one_process(self) -> Iterator[None]:
         """Give torch the threads of one process, within the block."""
-        with own_threads(max(1, own_num_threads() // self.processes_here)):
+        with own_threads(max(1, own_num_threads() // self.shares_here)):
             yield
 
 
@@ -69,11 +67,11 @@ def computing_on(compute: Compute, resumed: RunFolder | None = None) -> Iterator
     with computing_as(choices), compute_settings(compute) as (device, precision):
         ranks = joined_ranks()
         num_ranks = 1 if ranks is None else ranks.num_ranks
-        num_processes = num_ranks * count_trainers(device)
+        num_shares = num_ranks * count_worker_processes(device)
         if compute.exact:
             _check_exact(device, num_ranks)
-            num_processes = EXACT_PARTS
-        yield Machine(device, precision, num_processes, num_ranks)
+            num_shares = EXACT_SHARES
+        yield Machine(device, precision, num_shares, num_ranks)
 
 
 def _check_exact(device: torch.device, num_ranks: int) -> None:
@@ -82,8 +80,8 @@ def _check_exact(device: torch.device, num_ranks: int) -> None:
             f"{option('exact')}: found on the device {device}, whose sums have no fixed order. "
             f"Leave it out, or train with {option('device', 'cpu')}."
         )
-    if EXACT_PARTS % num_ranks:
+    if EXACT_SHARES % num_ranks:
         raise ConfigError(
-            f"{option('exact')}: a step has {EXACT_PARTS} parts, which {num_ranks} ranks cannot "
-            f"share evenly. Launch 1, 2, 3, 4, 6 or 12 ranks, or leave out {option('exact')}."
+            f"{option('exact')}: a step has {EXACT_SHARES} shares, which {num_ranks} ranks cannot "
+            f"divide evenly. Launch 1, 2, 3, 4, 6 or 12 ranks, or leave out {option('exact')}."
         )

@@ -46,7 +46,7 @@ OTHER_COMMANDS = {
 """Commands of systems beside BERT, by the task of the hub."""
 ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
 """The command for an ELMo, for which the hub has no task."""
-BOTH = "transformers opens the folder, too."
+OPENED_BY_TRANSFORMERS = "transformers opens the folder, too."
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
 """The `model_type` of systems that transformers lacks, by their names."""
 TASK_PURPOSES = {
@@ -158,7 +158,8 @@ def _name_of(source: object) -> str:
 
 
 def _summary(run: Mapping[str, Any]) -> str:
-    layers, width = (_first_of(run["config"]["model"], names) for names in (LAYERS, WIDTHS))
+    shape = run["config"]["model"]
+    layers, width = _read_size(shape, LAYERS), _read_size(shape, WIDTHS)
     size = f"A model of {count_noun(layers, 'layer')}, {width} wide"
     base = _name_of(_base(run))
     if "compression" in run:
@@ -186,8 +187,11 @@ def _summary(run: Mapping[str, Any]) -> str:
     return f"{size}, {origin}, by bertsmith {__version__}."
 
 
-def _first_of(shape: Mapping[str, Any], names: Sequence[str]) -> int:
-    """Return the first of these entries; the last name is that of a BERT, which may be missing."""
+def _read_size(shape: Mapping[str, Any], names: Sequence[str]) -> int:
+    """Return the first of these entries that a model's config has and that is not None.
+
+    A missing last one, the name that a BERT has, raises the error of `RunFacts`.
+    """
     return int(next((shape[name] for name in names if name in shape), None) or shape[names[-1]])
 
 
@@ -206,14 +210,14 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         pipeline = "text-classification"
     if pipeline in OTHER_COMMANDS:
         line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
-        opens = "" if model_type in OURS_ALONE.values() else f"\n\n{BOTH}"
+        opens = "" if model_type in OURS_ALONE.values() else f"\n\n{OPENED_BY_TRANSFORMERS}"
         return f"```\n{line}\n```{opens}"
     if call is None:
         example = EXAMPLES[pipeline]
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
             example += ', "Another."'
         call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
-    opens = "" if model_type in OURS_ALONE.values() else BOTH
+    opens = "" if model_type in OURS_ALONE.values() else OPENED_BY_TRANSFORMERS
     if has_linear_head:
         opens = "transformers opens the encoder, without the head."
     return f"```python\nimport bertsmith\n\n{call}\n```\n\n{opens}".rstrip()

@@ -95,21 +95,20 @@ def pieces_of(
     pieces: list[UpdatePiece] = []
     bounds = layout.divide(num_parts)[part]
     rules = update_rules(settings)
-    starts = [slot.first for slot in layout.slots]
-    ruled_slots = [
-        (slot, last, rule_for(slot.spec, rules))
-        for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True)
-    ]
     owners = parts_of_parameters(layout, num_parts, settings)
-    for slot, last, rule in ruled_slots:
+    starts = [slot.first for slot in layout.slots]
+    for slot, next_start in zip(layout.slots, [*starts[1:], layout.size], strict=True):
+        rule = rule_for(slot.spec, rules)
         rate = settings.rate_scale(slot.spec.name)
         decay = settings.weight_decay if slot.spec.decay else 0.0
         if rule.granularity == "parameter":
             is_in_part = owners[slot] == part
             piece = UpdatePiece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
         else:
-            piece = UpdatePiece(max(slot.first, bounds[0]), min(last, bounds[1]), rule, rate, decay)
-            is_in_part = piece.first < piece.end
+            # With the padding after the parameter, so that neighbours can be joined.
+            first, end = max(slot.first, bounds[0]), min(next_start, bounds[1])
+            piece = UpdatePiece(first, end, rule, rate, decay)
+            is_in_part = first < end
         if not is_in_part or rate == 0:
             continue
         if pieces and pieces[-1].end == piece.first and piece.continues(pieces[-1]):
@@ -147,10 +146,10 @@ class RangeUpdater:
         self._bounds = layout.divide(num_parts)[part]
         """The range whose gradients are summed; `_pieces` to update may be in other ranges."""
         self._pieces = pieces_of(layout, part, num_parts, settings)
-        self._at_once = UPDATE_BLOCK if arrays.weights.device.type == "cpu" else layout.size
+        self._block_size = UPDATE_BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
     def sum_gradients(self, gradients: Tensor) -> Tensor:
-        """Sum the members' gradients `[num_members, size]` in this range.
+        """Sum the gradients of all shares, `[num_shares, size]` in this range.
 
         In fp32 the sum replaces the first row. In bf16 it would lose precision there, so the rows
         stay as they are and `update` sums them again.
@@ -160,7 +159,7 @@ class RangeUpdater:
         """
         first, end = self._bounds
         norms = self.arrays.weights.new_empty((end - first) // CHUNK)
-        for block in _blocks(first, end, self._at_once):
+        for block in _blocks(first, end, self._block_size):
             total = gradients[0, block].float()  # no copy if it is fp32: summed in place
             for gradient in gradients[1:]:
                 total += gradient[block]
@@ -172,7 +171,7 @@ class RangeUpdater:
         """Update the weights of this part by their summed gradients, divided by `divisor`.
 
         Args:
-            gradients: `[num_members, size]`, fp32 or bf16, after `sum_gradients`.
+            gradients: `[num_shares, size]`, fp32 or bf16, after `sum_gradients`.
             step: counts from 1.
             rate: learning rate of the step, which each parameter's factor scales.
         """
@@ -180,20 +179,22 @@ class RangeUpdater:
         scale = self.arrays.weights.new_full((), divisor)
         for piece in self._pieces:
             change = UpdateStep(step, rate * piece.rate, piece.decay, scale)
-            for block in piece.blocks(self._at_once):
+            for block in piece.blocks(self._block_size):
                 total = gradients[0, block].float()
                 if gradients.dtype != torch.float32:  # `sum_gradients` did not store the sum
                     for gradient in gradients[1:]:
                         total += gradient[block]
-                self._move(piece, block, total, change)
+                self._update_block(piece, block, total, change)
 
-    def _move(self, piece: UpdatePiece, block: slice, gradient: Tensor, change: UpdateStep) -> None:
+    def _update_block(
+        self, piece: UpdatePiece, block: slice, gradient: Tensor, change: UpdateStep
+    ) -> None:
         arrays = self.arrays
         shape = piece.shape or gradient.shape
         buffers = {name: arrays.buffers[name][block].view(shape) for name in piece.rule.buffers}
         piece.rule.step(arrays.weights[block].view(shape), gradient.view(shape), buffers, change)
-        if arrays.computing is not arrays.weights:
-            arrays.computing[block].copy_(arrays.weights[block])
+        if arrays.compute_weights is not arrays.weights:
+            arrays.compute_weights[block].copy_(arrays.weights[block])
 
 
 def _blocks(first: int, end: int, size: int) -> Iterator[slice]:

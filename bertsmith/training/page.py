@@ -9,10 +9,10 @@ from typing import Any, Self
 from bertsmith.errors import InputError, Interrupted
 from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale
+from bertsmith.training.callback import Callback, Status
 from bertsmith.training.curves import build_charts
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
-from bertsmith.training.recorder import Callback, Status
 from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import RunFolder
 

@@ -15,13 +15,13 @@ from bertsmith.errors import Interrupted
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.compute import Compute
 from bertsmith.training.best_weights import BestWeights
+from bertsmith.training.callback import Callback
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
 from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.objective import Measure, Objective
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import Summary, Trainer

@@ -15,115 +15,6 @@ from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.settings import OptimSettings
 
-
-class RunConfig(Protocol):
-    """The fields of a resolved configuration, a frozen dataclass, that the training loop reads."""
-
-    @property
-    def budget(self) -> Budget:
-        """The length of the run, a new object at each call."""
-
-    @property
-    def optim(self) -> OptimSettings: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def precision(self) -> Precision: ...
-
-    @property
-    def num_processes(self) -> int:
-        """Number of a step's micro-batches that are computed at the same time."""
-
-    @property
-    def evaluations(self) -> EvaluationPlan: ...
-
-    @property
-    def eval_every(self) -> int | None:
-        """Interval of evaluations in steps; if None, `evaluations.times` are spread evenly."""
-
-    @property
-    def checkpoint_every(self) -> int | None:
-        """Interval of checkpoints in steps; if None, they are written by the clock."""
-
-    @property
-    def keep(self) -> int:
-        """Number of most recent checkpoints to keep; 0 writes none."""
-
-    @property
-    def best(self) -> BestSettings | None:
-        """Settings for choosing the best weights; if None, the last weights are saved."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Notes for the user on choices made by measuring."""
-
-
-def build_identity(config: RunConfig, objective: Mapping[str, Any]) -> dict[str, Any]:
-    """Return as plain JSON what a resumed run must share: `config`, and the objective's data."""
-    return drop_none({**same_fields(config), **objective})
-
-
-def same_fields(config: Any) -> dict[str, Any]:
-    """Return the fields that a resumed run must share, as plain JSON."""
-    return {
-        spelling(field.name): same_fields(value) if is_dataclass(value) else to_jsonable(value)
-        for field in fields(config)
-        for value in (getattr(config, field.name),)
-        if field.metadata.get("resume") != "free"
-    }
-
-
-def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop entries that are None, also in nested tables.
-
-    >>> drop_none({"steps": 9, "minutes": None, "best": {"patience": None}})
-    {'steps': 9, 'best': {}}
-    """
-    return {
-        name: drop_none(value) if isinstance(value, Mapping) else value
-        for name, value in values.items()
-        if value is not None
-    }
-
-
-def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to continue a run under another configuration.
-
-    Raises:
-        ConfigError: lists every setting that differs, with both values.
-    """
-    old = {name: value for name, value in flatten(before) if name not in NO_LONGER_SHARED}
-    new = dict(flatten(now))
-    differing = [name for name in old | new if old.get(name) != new.get(name)]
-    sentences = [describe_change(name, old, new) for name in differing]
-    causes = [sentence for sentence in sentences if sentence not in CONSEQUENCES]
-    if differing:
-        raise ConfigError(
-            f"{directory}: cannot be resumed: {'; '.join(dict.fromkeys(causes or sentences))}. "
-            f"Use the settings and data that it began with, or begin a new run in another "
-            f"{option('out')}."
-        )
-
-
-def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Describe a setting of run.json that differs, by the flag that sets it.
-
-    >>> from bertsmith.errors import as_flags
-    >>> as_flags(describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {}))
-    '--weight-decay was 0.1, is now not set'
-    """
-    parents = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
-    key = next((key for key in parents if key in CHANGE_MESSAGES), None)
-    template = (
-        f"{option(name)} was {{was}}, is now {{now}}" if key is None else CHANGE_MESSAGES[key]
-    )
-    return template.format(was=_shown(before, name), now=_shown(now, name))
-
-
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    return repr(values[name]) if name in values else "not set"
-
-
 NO_LONGER_SHARED = ("num_parts",)
 """Settings in run.json of earlier versions that may differ."""
 OTHER_EXAMPLES = f"the examples of {option('train')} have changed"
@@ -175,6 +66,116 @@ CHANGE_MESSAGES = {
 }  # fmt: skip
 """Messages on settings that are not flags, or whose values do not say what to do. The message of a
 table is used for all of its entries."""
+
+
+class RunConfig(Protocol):
+    """The fields of a resolved configuration, a frozen dataclass, that the training loop reads."""
+
+    @property
+    def budget(self) -> Budget:
+        """The length of the run, a new object at each call."""
+
+    @property
+    def optim(self) -> OptimSettings: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def precision(self) -> Precision: ...
+
+    @property
+    def num_shares(self) -> int:
+        """Number of shares of a step, on all ranks together; see `Machine.num_shares`."""
+
+    @property
+    def evaluations(self) -> EvaluationPlan: ...
+
+    @property
+    def eval_every(self) -> int | None:
+        """Interval of evaluations in steps; if None, `evaluations.times` are spread evenly."""
+
+    @property
+    def checkpoint_every(self) -> int | None:
+        """Interval of checkpoints in steps; if None, they are written by the clock."""
+
+    @property
+    def keep(self) -> int:
+        """Number of most recent checkpoints to keep; 0 writes none."""
+
+    @property
+    def best(self) -> BestSettings | None:
+        """Settings for choosing the best weights; if None, the last weights are saved."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes for the user on choices made by measuring."""
+
+
+def build_identity(config: RunConfig, objective: Mapping[str, Any]) -> dict[str, Any]:
+    """Return as plain JSON what a resumed run must share: `config`, and the objective's data."""
+    return drop_none({**same_fields(config), **objective})
+
+
+def same_fields(config: Any) -> dict[str, Any]:
+    """Return the fields that a resumed run must share, as plain JSON."""
+    values = {}
+    for field in fields(config):
+        if field.metadata.get("resume") == "free":
+            continue
+        value = getattr(config, field.name)
+        is_table = is_dataclass(value)
+        values[spelling(field.name)] = same_fields(value) if is_table else to_jsonable(value)
+    return values
+
+
+def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop entries that are None, also in nested tables.
+
+    >>> drop_none({"steps": 9, "minutes": None, "best": {"patience": None}})
+    {'steps': 9, 'best': {}}
+    """
+    return {
+        name: drop_none(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to continue a run under another configuration.
+
+    Raises:
+        ConfigError: lists every setting that differs, with both values.
+    """
+    old = {name: value for name, value in flatten(before) if name not in NO_LONGER_SHARED}
+    new = dict(flatten(now))
+    differing = [name for name in old | new if old.get(name) != new.get(name)]
+    sentences = [describe_change(name, old, new) for name in differing]
+    causes = [sentence for sentence in sentences if sentence not in CONSEQUENCES]
+    if differing:
+        raise ConfigError(
+            f"{directory}: cannot be resumed: {'; '.join(dict.fromkeys(causes or sentences))}. "
+            f"Use the settings and data that it began with, or begin a new run in another "
+            f"{option('out')}."
+        )
+
+
+def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Describe a setting of run.json that differs, by the flag that sets it.
+
+    >>> from bertsmith.errors import as_flags
+    >>> as_flags(describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {}))
+    '--weight-decay was 0.1, is now not set'
+    """
+    parents = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
+    key = next((key for key in parents if key in CHANGE_MESSAGES), None)
+    template = (
+        f"{option(name)} was {{was}}, is now {{now}}" if key is None else CHANGE_MESSAGES[key]
+    )
+    return template.format(was=_shown(before, name), now=_shown(now, name))
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return repr(values[name]) if name in values else "not set"
 
 
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

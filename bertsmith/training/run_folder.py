@@ -15,35 +15,27 @@ Existing files are changed only if the user asked to resume or to overwrite the 
 """
 
 import contextlib
-import dataclasses
 import json
-import platform
 import re
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any
 
-import numpy as np
-import torch
-
-from bertsmith._version import __version__
-from bertsmith.errors import CheckpointError, ConfigError, option, read_error, warn_once
-from bertsmith.model.attention_paths import attention_paths
+from bertsmith.errors import CheckpointError, ConfigError, option, read_error
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, is_own_card
-from bertsmith.system.counts import count_noun
-from bertsmith.system.files import hold_folder, locked, write_json, writing
-from bertsmith.system.hardware import ComputeChoices, compute_choices
-from bertsmith.system.matrix_products import Precision
-from bertsmith.system.measurements import instructions, processor_name
+from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE
+from bertsmith.system.files import write_json
+from bertsmith.system.hardware import ComputeChoices
+from bertsmith.system.locks import hold_folder, locked
 from bertsmith.system.run_state import name_kind
 from bertsmith.system.small_files import describe_json_error, read_small_file
-from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
+from bertsmith.system.write_error import writing
+from bertsmith.training.run_facts import RunFacts, damaged_run
+from bertsmith.training.run_machine import read_choices
 
 MODEL_FILES = tuple(
     f"{folder}{name}"
@@ -51,114 +43,12 @@ MODEL_FILES = tuple(
     # All files of tokenizers: if one of another kind were left, it would be read with the new one.
     for name in (*sorted(SUMMED_FILES), "model.safetensors", LINEAR_HEAD_FILE, SUMS_FILE)
 )
-CONFIG = "config"
-"""Key in `run.json`: the configuration that a resumed run must share."""
-INSTRUCTIONS = "instructions"
-"""Key in the machine's facts: the processor and its instructions, which affect rounding."""
-PROCESSES = "processes"
-"""Key in `run.json`: the number of processes that computed a step."""
-COMPUTE_CHOICES = "compute_choices"
-"""Key in `run.json`: the choices by which a run computes on a CPU."""
-
 MODEL_SUBFOLDERS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
 """Folders inside a model folder."""
+CONFIG = "config"
+"""Key in `run.json`: the configuration that a resumed run must share."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock)")
 """Names of locks and of leftovers of a killed run; a folder with only these counts as empty."""
-
-
-NUMBER = (int, float)
-FACT_KINDS = {dict: "an object", list: "a list", int: "a whole number", NUMBER: "a number",
-         str: "a text"}  # fmt: skip
-FACTS: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("settings", "config", "machine", "files", "series", "source", "summary",
-                     "result", "comparison", "glue", "data", "distillation", "versions",
-                     "config.model", "repeats"), dict),
-    **dict.fromkeys(("config.model.num_hidden_layers", "config.model.hidden_size",
-                     "data.train_documents", "data.train_tokens"), int),
-    "data.held_out_unigram_entropy": NUMBER,
-    **dict.fromkeys(("summary.elapsed_seconds", "summary.tokens_per_second",
-                     "summary.data_wait_fraction", "result.best_score"), NUMBER),
-    **dict.fromkeys(("summary.steps", "summary.real_tokens"), int),
-    **dict.fromkeys(("summary.last_step", "summary.held_out", "result.evaluation"), dict),
-    **dict.fromkeys(("source.num_positions", "source.num_words", "source.new"), list),
-    "result.notes": list,
-    "kind": str,
-}  # fmt: skip
-"""Types of the facts in `run.json` that are read again, if they are there; outer ones first."""
-
-
-CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
-    "threads": lambda value: type(value) is int and value >= 1,
-    "precision": lambda value: value in ("fp32", "bf16"),
-    "float32_route": lambda value: value in ("highest", "medium"),
-    "attention": lambda value: (
-        isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
-    ),
-}
-"""Checks of the values of `compute_choices`, by name."""
-
-NEEDED_FACTS = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
-"""Facts that every run needs at its end, for the model card."""
-NEEDED_FACTS_OF_SYSTEMS = ("settings", "config.model")
-"""Facts that a run of a system beside BERT needs, whose sizes have other names."""
-NEEDED_FACTS_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
-
-
-class RunFacts(dict[str, Any]):
-    """An object in `run.json`. Reading a missing fact raises an error about a damaged file."""
-
-    path = Path("run.json")
-
-    @classmethod
-    def of(cls, path: Path, values: Mapping[str, Any]) -> Self:
-        facts = cls(values)
-        facts.path = path
-        return facts
-
-    def __missing__(self, key: str) -> NoReturn:
-        raise _damaged_run(self.path, f"'{key}' is missing")
-
-    def check_complete(self, kind: str) -> None:
-        """Check that all facts are there that a run of this kind needs at its end.
-
-        Raises:
-            CheckpointError: one is missing; names it.
-        """
-        needed: tuple[str, ...] = NEEDED_FACTS if kind != "series of runs" else ("series", "kind")
-        if "system" in self.get("config", {}):
-            needed = NEEDED_FACTS_OF_SYSTEMS
-        if kind == "pre-training":
-            needed += NEEDED_FACTS_IN_PRETRAINING
-        if kind == "pre-training" and self["settings"].get("from"):
-            needed += ("source",)
-        for name in needed:
-            value: Any = self
-            for key in name.split("."):
-                value = value[key]  # raises an error if it is missing
-
-    def check(self) -> None:
-        """Check that the facts have their types.
-
-        Raises:
-            CheckpointError: one is of another type; names it.
-        """
-        for name, kind in FACTS.items():
-            value: Any = self
-            for key in name.split("."):
-                if key not in value:
-                    break
-                value = value[key]
-            else:
-                if not isinstance(value, kind):
-                    problem = f"{name} is {json.dumps(value)[:60]}, and must be {FACT_KINDS[kind]}"
-                    raise _damaged_run(self.path, problem)
-
-
-def _damaged_run(path: Path, reason: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path}: damaged ({reason}). Begin the run again with {option('overwrite', True)}, or in "
-        f"another {option('out')}."
-    )
 
 
 class RunFolder:
@@ -192,13 +82,13 @@ class RunFolder:
         *,
         resume: bool,
         overwrite: bool,
-        last: str = "summary",
+        final_key: str = "summary",
         kind: str = "pre-training",
     ) -> None:
         """Check that the run may begin or resume here; nothing is written.
 
-        `last` is the key that `run.json` has only once the run is complete; a pre-training then has
-        its curves, too. `kind` is pre-training, fine-tuning or series of runs.
+        `final_key` is the key that `run.json` has only once the run is complete; a pre-training
+        then has its curves, too. `kind` is pre-training, fine-tuning or series of runs.
 
         Raises:
             ConfigError: the folder has a run or other files, and neither `resume` nor `overwrite`
@@ -220,14 +110,14 @@ class RunFolder:
                 )
             run = self.read_run()
             if not run:
-                raise _damaged_run(self.run_path, "it is empty")
+                raise damaged_run(self.run_path, "it is empty")
             if (run_kind := name_kind(run)) != kind:
                 raise ConfigError(
                     f"{self.path}: holds a {run_kind}, not a {kind}. Choose another "
                     f"{option('out')}, or resume it by the command that began it, with "
                     f"{option('seeds')} or {option('folds')} if it had them."
                 )
-            if last in run and (kind != "pre-training" or self.curves_path.exists()):
+            if final_key in run and (kind != "pre-training" or self.curves_path.exists()):
                 raise ConfigError(
                     f"{self.path}: this run is complete, so there is nothing to resume. Choose "
                     f"another {option('out')} for a new run, or pass {option('overwrite', True)} "
@@ -307,7 +197,7 @@ class RunFolder:
         except OSError as error:
             raise read_error(CheckpointError, self.run_path, error) from error
         except (ValueError, RecursionError) as error:
-            raise _damaged_run(self.run_path, describe_json_error(error)) from None
+            raise damaged_run(self.run_path, describe_json_error(error)) from None
         value.check()
         return value
 
@@ -318,23 +208,7 @@ class RunFolder:
             FileNotFoundError: there is no `run.json`.
             CheckpointError: it is damaged.
         """
-        choices = self.read_run().get(COMPUTE_CHOICES)
-        if choices is None:
-            return None
-        if not isinstance(choices, dict):
-            problem = f"{COMPUTE_CHOICES} is {json.dumps(choices)[:60]}, and must be an object"
-            raise _damaged_run(self.run_path, problem)
-        names = {field.name for field in dataclasses.fields(ComputeChoices)}
-        for name in sorted(names ^ choices.keys()):
-            problem = "missing" if name in names else "not known"
-            raise _damaged_run(self.run_path, f"'{COMPUTE_CHOICES}.{name}' is {problem}")
-        for name, is_allowed in CHOICE_VALUES.items():
-            if not is_allowed(value := choices[name]):
-                shown = json.dumps(value)[:60]
-                raise _damaged_run(
-                    self.run_path, f"'{COMPUTE_CHOICES}.{name}' is {shown}, which is not allowed"
-                )
-        return ComputeChoices(**choices)
+        return read_choices(self.read_run())
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Write `run.json`.
@@ -424,52 +298,3 @@ def _is_complete(folder: Path) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(run, dict) and "summary" in run
-
-
-def note_choices(device: torch.device, precision: Precision) -> dict[str, Any]:
-    """Return the entry of `run.json` by which a resumed run computes the same; empty on a GPU."""
-    if device.type != "cpu":
-        return {}
-    return {COMPUTE_CHOICES: asdict(compute_choices(precision, attention_paths()))}
-
-
-def machine_facts(device: torch.device) -> dict[str, Any]:
-    """Return the entries of `run.json` on versions and machine."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    return {
-        "versions": {
-            "bertsmith": __version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        },
-        "machine": {
-            "system": f"{sys.platform} {platform.release()}",
-            "device": str(device),
-            "processor": name,
-            "threads": torch.get_num_threads(),
-            INSTRUCTIONS: f"{processor_name()}, {instructions()}",
-        },
-    }
-
-
-def warn_other_processor(directory: Path, run: Mapping[str, Any], device: torch.device) -> None:
-    """Warn if a run continues on a processor that may round differently."""
-    before = run.get("machine", {}).get(INSTRUCTIONS)
-    now = f"{processor_name()}, {instructions()}"
-    if device.type == "cpu" and isinstance(before, str) and before != now:
-        warn_once(
-            f"{directory}: this run began on another processor, or with other instructions "
-            f"({before}; here {now}), so it equals the uninterrupted run but for rounding."
-        )
-
-
-def warn_other_division(directory: Path, run: Mapping[str, Any], num_processes: int) -> None:
-    """Warn if a run continues in another number of processes, as sums then round differently."""
-    before = run.get(PROCESSES)
-    if isinstance(before, int) and before != num_processes:
-        began_in = count_noun(before, "process", "processes")
-        warn_once(
-            f"{directory}: this run began in {began_in} and continues in {num_processes}, so it "
-            "equals the uninterrupted run but for rounding."
-        )

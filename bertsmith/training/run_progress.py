@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertsmith.system.progress import Bar
-from bertsmith.training.recorder import Callback, Status
+from bertsmith.training.callback import Callback, Status
 
 
 class RunProgress(Callback):

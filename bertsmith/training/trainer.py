@@ -29,12 +29,13 @@ from bertsmith.errors import (
 from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.files import write_json
-from bertsmith.system.hardware import count_trainers, describe_computing, describe_cores
+from bertsmith.system.hardware import count_worker_processes, describe_computing, describe_cores
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.progress import has_details
 from bertsmith.system.stop_signal import StopSignal
 from bertsmith.training.best_weights import BestWeights
 from bertsmith.training.budget import EVALUATION_LIMIT, is_due
+from bertsmith.training.callback import Callback, Status
 from bertsmith.training.checkpoint import (
     Checkpoint,
     TrainingState,
@@ -43,15 +44,14 @@ from bertsmith.training.checkpoint import (
     save_checkpoint,
 )
 from bertsmith.training.journal import cut_journal, is_held_out, read_journal
-from bertsmith.training.machine import EXACT_PARTS
+from bertsmith.training.machine import EXACT_SHARES
 from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
-from bertsmith.training.recorder import Callback, Recorder, Status
+from bertsmith.training.recorder import Recorder
 from bertsmith.training.run_config import RunConfig, build_identity, check_same
-from bertsmith.training.run_folder import (
-    CONFIG,
+from bertsmith.training.run_folder import CONFIG, RunFolder
+from bertsmith.training.run_machine import (
     PROCESSES,
-    RunFolder,
     machine_facts,
     note_choices,
     warn_other_division,
@@ -59,9 +59,9 @@ from bertsmith.training.run_folder import (
 )
 from bertsmith.training.workers.distributed import DistributedWorkers
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
 from bertsmith.training.workers.rank_group import RankGroup, joined_ranks
+from bertsmith.training.workers.share import Plan
 from bertsmith.training.write_errors import advice_for_writing
 
 CHECKPOINT_SECONDS = 600.0
@@ -92,12 +92,14 @@ class Trainer:
     Call `begin` or `resume`, then `run`; or `recall` for a run that is finished.
 
     Args:
-        model: fp32, on its device; it is trained in place. objective: gives batches and losses;
-        must be picklable if `config` has several processes. save: writes the model's folder; it is
-        called for each checkpoint and at the end. callbacks: receive every journal entry, and may
-        end the run. resume_command: the command line that resumes an interrupted run. clock:
-        returns the time in seconds, by which a run in minutes is measured.
-        workers: compute the steps of `model`; by default processes of this machine.
+        model: fp32, on its device; it is trained in place.
+        objective: makes batches and losses; must be picklable if there are several processes.
+        save: writes the model's folder; it is called for each checkpoint and at the end.
+        callbacks: receive every journal entry, and may end the run.
+        resume_command: the command line that resumes an interrupted run.
+        clock: returns the time in seconds, by which a run in minutes is measured.
+        workers: compute the steps; by default the worker processes of this machine, or of all
+            ranks that it has joined.
         report_to: name of a tracker (`training/trackers/`) that also gets the metrics.
         is_exact: whether sums have the same order for any number of processes and ranks.
         measure: computes further metrics of evaluations, from a model in evaluation mode.
@@ -138,20 +140,20 @@ class Trainer:
         self.state = TrainingState(identity=build_identity(config, objective.identity()))
         attention = describe_attention(self.device, config.precision)
         computing = describe_computing(
-            self.device, config.precision, -(-config.num_processes // num_ranks), attention
+            self.device, config.precision, -(-config.num_shares // num_ranks), attention
         )
         self.computing = "\n".join([computing, *config.notes])
-        head = describe_cores(self.device, config.precision, num_ranks)
+        hardware = describe_cores(self.device, config.precision, num_ranks)
         if ranks is not None:
-            head += f" A rank that is silent for {ranks.silence_seconds:g} s ends the run."
+            hardware += f" A rank that is silent for {ranks.silence_seconds:g} s ends the run."
         if has_details():
-            head = f"{head}\ncomputing {computing}"
-        self.shown_computing = "\n".join([head, *config.notes])
+            hardware = f"{hardware}\ncomputing {computing}"
+        self.shown_computing = "\n".join([hardware, *config.notes])
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
         self._checkpointed_step = 0
         self._last_step: dict[str, Any] = {}
-        self._held_out: dict[str, Any] = {}
+        self._last_evaluation: dict[str, Any] = {}
         self.is_stop_requested = False
         """Whether the user asked to stop after the last step had begun, so the run is complete."""
         self._is_ended = False
@@ -160,12 +162,12 @@ class Trainer:
         """Make the workers of this machine, or of all ranks that it has joined."""
         config = self.config
         num_ranks = 1 if ranks is None else ranks.num_ranks
-        all_members = EXACT_PARTS if is_exact else config.num_processes
-        num_members = -(-all_members // num_ranks)
-        plan = Plan(self.objective, config.optim, config.seed, num_members, is_exact=is_exact)
+        all_shares = EXACT_SHARES if is_exact else config.num_shares
+        num_shares = -(-all_shares // num_ranks)
+        plan = Plan(self.objective, config.optim, config.seed, num_shares, is_exact=is_exact)
         dtype = DTYPES[config.precision]
-        # Where the members are not those of this machine, it has a process for each of its cores.
-        num_processes = count_trainers(self.device) if is_exact else None
+        # With --exact, 12 shares are divided among a process for each core.
+        num_processes = count_worker_processes(self.device) if is_exact else None
         if ranks is None:
             return LocalWorkers(self.model, dtype, plan, num_processes=num_processes)
         return DistributedWorkers(self.model, dtype, plan, ranks, num_processes=num_processes)
@@ -182,7 +184,7 @@ class Trainer:
             **machine_facts(self.device),
             "computing": self.computing,
             "precision": self.config.precision,
-            PROCESSES: self.config.num_processes,
+            PROCESSES: self.config.num_shares,
             **note_choices(self.device, self.config.precision),
         }
         self.folder.write_run({**facts, **own_facts, CONFIG: self.state.identity})
@@ -196,7 +198,7 @@ class Trainer:
         """
         run = self._check_same()
         warn_other_processor(self.folder.path, run, self.device)
-        warn_other_division(self.folder.path, run, self.config.num_processes)
+        warn_other_division(self.folder.path, run, self.config.num_shares)
         with self.folder.locked():  # another process that trains here needs these files
             clear_leftovers(self.folder.checkpoints_dir)
             if checkpoint is not None:
@@ -260,7 +262,7 @@ class Trainer:
                     ):
                         self._evaluate()
                     self._loop(stop)
-                    if self._held_out.get("step") != self.state.step:
+                    if self._last_evaluation.get("step") != self.state.step:
                         self._evaluate()
                 except KeyboardInterrupt:
                     if not stop.requested:
@@ -358,8 +360,9 @@ class Trainer:
         self._remember(entry)
 
     def _remember(self, entry: dict[str, Any]) -> None:
+        """Keep an entry for the summary, and let `best` judge an evaluation."""
         if is_held_out(entry):
-            self._held_out = entry
+            self._last_evaluation = entry
             if self.best is not None:
                 self.best.consider(entry)
         else:
@@ -459,7 +462,7 @@ class Trainer:
             tokens_per_second=state.real_tokens / max(1e-9, state.step_seconds),
             data_wait_fraction=state.data_wait_fraction,
             last_step=self._last_step,
-            held_out=self._held_out,
+            held_out=self._last_evaluation,
         )
 
 

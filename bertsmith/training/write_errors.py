@@ -5,7 +5,7 @@ import errno
 from collections.abc import Iterator
 
 from bertsmith.errors import InputError, WriteError
-from bertsmith.system.files import write_error
+from bertsmith.system.write_error import write_error
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder
 

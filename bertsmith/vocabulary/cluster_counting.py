@@ -17,8 +17,8 @@ from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.data.work_units import WorkUnit, check_is_seen, plan_work_units, total_bytes
 from bertsmith.system.executor import Executor
-from bertsmith.system.files import writing
 from bertsmith.system.progress import progress_bar
+from bertsmith.system.write_error import writing
 from bertsmith.vocabulary.word_counts import WordCounts, merge_counts, read_counts, write_counts
 
 COUNTS_DIR = "word-counts"

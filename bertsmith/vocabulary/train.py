@@ -19,13 +19,14 @@ from bertsmith.data.reading import SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError, option
+from bertsmith.system.checksums import SUMS_FILE
 from bertsmith.system.compute import is_installed
 from bertsmith.system.executor import Executor
-from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.files import atomic_dir
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
-from bertsmith.system.sums import SUMS_FILE
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
 from bertsmith.tokenization.grouping import group_by_size
 from bertsmith.tokenization.normalize import Normalizer

@@ -108,7 +108,7 @@ def test_a_corpus_says_which_pieces_stay_and_scores_the_model(compress, corpus_d
         for number, batch in enumerate(batches):
             targets = {**batch.targets, "masked_labels": read(batch.targets["masked_labels"])}
             batches[number] = replace(batch, input_ids=read(batch.input_ids), targets=targets)
-        expected = objective.figures(model, batches)
+        expected = objective.evaluate_on(model, batches)
     assert report["after"]["scores"] == pytest.approx(expected, abs=1e-5)
 
 

@@ -135,7 +135,7 @@ def test_long_rows_and_large_models_are_computed_a_few_at_a_time(
         corpus_dir, ModelSettings(preset), PretrainingSettings(max_length),
         TrainingSettings(steps=1, batch_size=64, device="cpu"),
     )  # fmt: skip
-    machine = Machine(torch.device("cpu"), precision, num_processes=2)
+    machine = Machine(torch.device("cpu"), precision, num_shares=2)
     resolved = resolve_pretraining(job, Corpus.open(corpus_dir), machine)
     assert resolved.micro_batch_size == rows
 

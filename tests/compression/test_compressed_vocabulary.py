@@ -10,7 +10,7 @@ from tiny_models import SPECIAL_TOKENS
 from tiny_tokenizers import TEXT, TINY
 
 from bertsmith.compression.settings import VocabularySettings
-from bertsmith.compression.vocabulary import count_pieces, kept_tokens, read_texts
+from bertsmith.compression.vocabulary import count_text_tokens, read_texts, select_tokens
 from bertsmith.errors import ConfigError, InputError, as_flags
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
@@ -27,8 +27,8 @@ PIECES = st.lists(
 @given(pieces=PIECES, words=st.lists(WORDS, max_size=20), keep=st.booleans())
 def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(pieces, words, keep):
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *pieces])
-    counts = count_pieces(tokenizer, words)
-    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
+    counts = count_text_tokens(tokenizer, words)
+    smaller = trim_tokenizer(tokenizer, select_tokens(tokenizer, counts, keep_characters=keep))
     for word in words:
         assert smaller.encode(word).tokens == tokenizer.encode(word).tokens
 
@@ -47,7 +47,7 @@ def test_the_column_of_texts_is_chosen_by_the_option_of_the_command(tmp_path):
 def test_of_an_unknown_word_the_pieces_that_were_found_count():
     """Without them it would be cut."""
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "ab", "a", "##bc", "x"])
-    assert count_pieces(tokenizer, ["abc x"])[5:].tolist() == [1, 0, 0, 1]
+    assert count_text_tokens(tokenizer, ["abc x"])[5:].tolist() == [1, 0, 0, 1]
 
 
 def test_what_stays_in_any_case():
@@ -60,7 +60,7 @@ def test_what_stays_in_any_case():
         ({"min_count": 3}, ["a", "##a", "<new>"]),
         ({"keep_characters": False}, ["ab", "<new>"]),
     ):
-        kept = [tokenizer.vocab[id_] for id_ in kept_tokens(tokenizer, counts, **settings_)]
+        kept = [tokenizer.vocab[id_] for id_ in select_tokens(tokenizer, counts, **settings_)]
         assert kept == [*SPECIAL_TOKENS, *expected]
 
 
@@ -69,8 +69,8 @@ def test_what_stays_in_any_case():
 @given(texts=st.lists(st.sampled_from(TEXT.split()) | st.text(max_size=5), max_size=9))
 def test_texts_are_cut_as_before_by_other_kinds(kind, texts):
     tokenizer = TINY[kind]()
-    counts = count_pieces(tokenizer, texts)
-    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=False))
+    counts = count_text_tokens(tokenizer, texts)
+    smaller = trim_tokenizer(tokenizer, select_tokens(tokenizer, counts, keep_characters=False))
     assert smaller.vocab_size < tokenizer.vocab_size
     for text in texts:
         before, after = tokenizer.encode(text), smaller.encode(text)
@@ -80,7 +80,7 @@ def test_texts_are_cut_as_before_by_other_kinds(kind, texts):
 @pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
 def test_the_library_reads_what_was_trimmed(kind, tmp_path):
     tokenizer, text = TINY[kind](), "The river runs down, who knows it? 漢字"
-    ids = kept_tokens(tokenizer, count_pieces(tokenizer, ["the river runs down"]))
+    ids = select_tokens(tokenizer, count_text_tokens(tokenizer, ["the river runs down"]))
     smaller = trim_tokenizer(tokenizer, ids)
     smaller.save(tmp_path)
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))

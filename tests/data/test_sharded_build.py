@@ -18,7 +18,7 @@ from bertsmith.data.corpus import build_corpus
 from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.data.sharded_build import build_shard, build_with, merge_corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError, SettingError
-from bertsmith.system.files import hold_folder
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.processes import LocalProcesses
 
 SETTINGS = CorpusSettings(held_out=0.1, deduplicate=True, shard_tokens=999)

@@ -12,7 +12,7 @@ from tiny_models import NUM_POSITIONS, load_for_task, loss_of, tiny_tokenizer
 
 from bertsmith.distillation import teacher_cache
 from bertsmith.distillation.objective import UNLABELLED, Distillation, DistillationWeights
-from bertsmith.distillation.run import all_texts, with_row_numbers
+from bertsmith.distillation.run import join_texts, with_row_numbers
 from bertsmith.distillation.teacher import LiveTeacher
 from bertsmith.distillation.teacher_cache import stored_teacher
 from bertsmith.errors import ConfigError
@@ -123,7 +123,7 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(case):
 
 def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
     found = []
-    for settings in ({}, {"num_parts": 2, "micro_batch_tokens": 30}):
+    for settings in ({}, {"num_shares": 2, "micro_batch_tokens": 30}):
         objective, model = case.objective(**settings), case.model(seed=1)
         total(objective, model, objective.micro_batches(1)).backward()
         grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
@@ -134,7 +134,7 @@ def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
 def test_a_stored_teacher_says_what_a_live_one_says(case, tmp_path):
     live = case.teacher()
     labelled, unlabelled = case.datasets()
-    texts = all_texts([labelled.train.encoded.rows, unlabelled.train.encoded.rows])
+    texts = join_texts([labelled.train.encoded.rows, unlabelled.train.encoded.rows])
     stored = stored_teacher(tmp_path / "cache", live, texts, FACTS)
     stored = pickle.loads(pickle.dumps(stored))  # as workers get it
     for step in (1, 3):

@@ -22,8 +22,8 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.trainer import Trainer
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import Workers, total_counts
+from bertsmith.training.workers.share import Plan
 
 WIDTH = 5
 
@@ -90,8 +90,8 @@ class HeldOutPoints(HeldOutData[Line]):
         return {"held_out_loss": sum(sums) / sum(counts)}
 
 
-def line_workers(num_members: int, optim: OptimSettings | None = None) -> LocalWorkers:
-    plan = Plan(FitLine(), optim or OptimSettings(learning_rate=1e-2), 3, num_members)
+def line_workers(num_shares: int, optim: OptimSettings | None = None) -> LocalWorkers:
+    plan = Plan(FitLine(), optim or OptimSettings(learning_rate=1e-2), 3, num_shares)
     return LocalWorkers(Line(), torch.float32, plan)
 
 

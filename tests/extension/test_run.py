@@ -11,10 +11,10 @@ from test_objective import FitLine, Line, losses
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.compute import Compute
-from bertsmith.system.files import is_held
+from bertsmith.system.locks import is_held
 from bertsmith.training.budget import EvaluationPlan
+from bertsmith.training.callback import Callback
 from bertsmith.training.machine import Machine
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.settings import OptimSettings
 

@@ -1,4 +1,4 @@
-"""Toy workers in one file: one process, no shared memory; `Member` is what they share."""
+"""Toy workers in one file: one process, no shared memory; `Share` is what they share."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.optim import buffers_of
 from bertsmith.training.settings import OptimSettings
-from bertsmith.training.workers.member import Member, Plan, to_figures
 from bertsmith.training.workers.protocol import BatchSize, Figures, Workers
+from bertsmith.training.workers.share import Plan, Share, to_figures
 
 
 class PlainWorkers:
@@ -30,25 +30,25 @@ class PlainWorkers:
             view.copy_(model.get_parameter(name).detach())
         use_arrays(model, self.layout, self.arrays)
         collector = GradientCollector(model, self.layout)
-        self.member = Member(0, plan, model, self.arrays, self.layout, collector)
+        self.share = Share(0, plan, model, self.arrays, self.layout, collector)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self.member.close()
+        self.share.close()
 
     def prepare(self, step: int) -> Sequence[BatchSize]:
-        return self.member.prepare(step)
+        return self.share.prepare(step)
 
     def compute(self, step: int, counts: Mapping[str, int]) -> Sequence[Figures]:
-        return to_figures(self.member.compute(step, counts))
+        return to_figures(self.share.compute(step, counts))
 
     def reduce_gradients(self) -> float:
-        return math.sqrt(sum(self.member.sum_gradients().tolist()))
+        return math.sqrt(sum(self.share.sum_gradients().tolist()))
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        self.member.update(step, rate, divisor)
+        self.share.update(step, rate, divisor)
 
     def step_timing(self, step_seconds: float) -> Mapping[str, float]:
         return {}

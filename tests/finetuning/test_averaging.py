@@ -18,7 +18,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.head_names import MEMBERS_FOLDER
 from bertsmith.serving.served_model import ServedModel
-from bertsmith.system.sums import SUMS_FILE
+from bertsmith.system.checksums import SUMS_FILE
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.averaged_classification import AveragedClassify, AveragedMultiLabel
 from bertsmith.tasks.loading import load_predictor

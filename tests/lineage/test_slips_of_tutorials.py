@@ -13,8 +13,8 @@ from bertsmith.data.shards import Corpus
 from bertsmith.lineage.encoder_decoder import EncoderDecoder
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
-from bertsmith.model.accounting import count_parameters, pretraining_model, sum_parameters
 from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.model.parameter_counts import count_parameters, pretraining_model, sum_parameters
 from bertsmith.pretraining.row_source import RowSource
 from bertsmith.pretraining.settings import PretrainingSettings
 

@@ -9,7 +9,7 @@ from tiny_models import save_tiny, save_tiny_of
 from bertsmith.errors import CheckpointError
 from bertsmith.model.families import FAMILIES
 from bertsmith.model.model_folder import read_folder
-from bertsmith.system.sums import SUMS_FILE
+from bertsmith.system.checksums import SUMS_FILE
 
 MORE_KEYS = ("id2label", "label2id", "num_labels", "problem_type", "bertsmith", "pruned_heads")
 

@@ -124,7 +124,7 @@ class Rows:
 def new_team(dtype, dropout, device=CUDA):
     from bertsmith.training.settings import OptimSettings
     from bertsmith.training.workers.local import LocalWorkers
-    from bertsmith.training.workers.member import Plan
+    from bertsmith.training.workers.share import Plan
 
     torch.manual_seed(0)
     config = BertConfig(
@@ -152,15 +152,15 @@ def test_steps_on_a_gpu_and_on_a_cpu_come_to_the_same_weights():
 def test_gradients_and_update_never_wait_for_the_gpu(dropout):
     team = new_team(torch.bfloat16, dropout)
     team.plan.objective.rows = drawn(LENGTHS, 0)
-    [member] = team._members
-    counts = total_counts(member.prepare(1))
-    member.compute(1, counts)  # the trial of attention is over after this
+    [share] = team._shares
+    counts = total_counts(share.prepare(1))
+    share.compute(1, counts)  # the trial of attention is over after this
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        member.prepare(2)
-        member.compute(2, counts)
-        member.sum_gradients()
-        member.update(2, 1e-3, 2.0)
+        share.prepare(2)
+        share.compute(2, counts)
+        share.sum_gradients()
+        share.update(2, 1e-3, 2.0)
     finally:
         torch.cuda.set_sync_debug_mode("default")

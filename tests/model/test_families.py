@@ -17,8 +17,9 @@ from bertsmith.model import dense_attention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.families.distilbert import DistilBertConfig
-from bertsmith.model.int8 import can_prepack, can_quantize, prepack, quantize
+from bertsmith.model.int8 import can_quantize, quantize
 from bertsmith.model.loading import load_model
+from bertsmith.model.prepacked import can_prepack, prepack
 from bertsmith.model.saving import save_model
 from bertsmith.model.shrinking import to_distilbert, trim_vocabulary, truncate_layers
 from bertsmith.model.weight_names import canonical, hugging_face_names

@@ -8,14 +8,14 @@ from torch import nn
 
 from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.model.int8 import (
-    AFTER_ACTIVATION,
-    CENTER,
+    CENTERED_ZERO,
+    ZERO_AFTER_ACTIVATION,
     Int8Linear,
     can_quantize,
     quantize_rows,
     saturates,
-    slower_note,
 )
+from bertsmith.model.precision_speeds import slower_note
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 
@@ -25,7 +25,7 @@ needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no
 @settings(max_examples=50)
 @given(
     st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=50),
-    st.sampled_from([CENTER, AFTER_ACTIVATION]),
+    st.sampled_from([CENTERED_ZERO, ZERO_AFTER_ACTIVATION]),
 )
 def test_every_value_comes_back_within_a_step(values, zero_point):
     x = torch.tensor([values, [0.0] * len(values)])
@@ -74,14 +74,14 @@ def test_the_product_is_that_of_the_rounded_numbers(shape):
     with torch.no_grad():
         linear.weight[1] = 0.0  # an output that is its bias
     layer = Int8Linear(linear)
-    rounded, scales = quantize_rows(x, CENTER)
-    steps = layer.scales
+    rounded, scales = quantize_rows(x, CENTERED_ZERO)
+    steps = layer.weight_scales
     least = linear.weight.detach().abs().amax(1) / 127
     rows = (least <= steps) & (steps <= least * (2 if saturates() else 1))
     assert rows[least > 0].all()
     weight = (linear.weight.detach() / steps[:, None]).round() * steps[:, None]
     weight[1] = 0.0
-    exact = ((rounded.double() - CENTER) * scales) @ weight.double().T + linear.bias.double()
+    exact = ((rounded.double() - CENTERED_ZERO) * scales) @ weight.double().T + linear.bias.double()
     with torch.no_grad():
         found, plain = layer(x), linear(x)
     torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-5)

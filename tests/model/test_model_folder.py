@@ -18,7 +18,7 @@ from bertsmith.lineage.encoder_decoder_folders import find_encoder_decoder
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
-from bertsmith.system.sums import SUMS_FILE
+from bertsmith.system.checksums import SUMS_FILE
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from bertsmith.model.pretraining_catalog import (
     PairTaskName,
 )
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.pair_task import PairTask
-from bertsmith.pretraining.pair_tasks import pair_task_named
+from bertsmith.pretraining.pair_task import PairTask, load_pair_task
 
 
 def test_every_objective_has_its_class_and_a_family_with_its_head():
@@ -25,7 +24,7 @@ def test_every_objective_has_its_class_and_a_family_with_its_head():
 def test_every_pair_task_has_its_class_and_a_head_if_it_says_so():
     assert get_args(PairTaskName) == (*PAIR_TASKS, "none")
     for name, entry in PAIR_TASKS.items():
-        task = pair_task_named(name)
+        task = load_pair_task(name)
         assert isinstance(task, PairTask)
         assert (task.name, task.term) == (name, entry.term)
         assert (name in FAMILIES["bert"].heads) == entry.has_head

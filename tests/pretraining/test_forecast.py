@@ -25,7 +25,7 @@ from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
 
-MACHINE = Machine(torch.device("cpu"), "fp32", num_processes=2)
+MACHINE = Machine(torch.device("cpu"), "fp32", num_shares=2)
 STEPS = 40
 START_STEPS = 7
 
@@ -66,7 +66,7 @@ def test_a_step_is_that_of_the_objective(job, measured):
     objective = build_objective(config)
     start, rest = measured.phases
     assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)
-    for phase, num_rows, source in ((start, 12, objective.start), (rest, 6, objective.train)):
+    for phase, num_rows, source in ((start, 12, objective.short_rows), (rest, 6, objective.train)):
         steps = [
             objective.micro_batches(step)
             for step in range(phase.first, phase.first + plan.SAMPLED_STEPS)

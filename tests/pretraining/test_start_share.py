@@ -14,12 +14,12 @@ from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_pretraining, resolve_unmeasured
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.training.callback import Callback
 from bertsmith.training.curves import build_charts
 from bertsmith.training.machine import Machine
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 
-MACHINE = Machine(torch.device("cpu"), "fp32", num_processes=1)
+MACHINE = Machine(torch.device("cpu"), "fp32", num_shares=1)
 
 
 def job_with(corpus_dir, start, **training):

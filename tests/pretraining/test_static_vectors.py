@@ -25,7 +25,7 @@ from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.static_vectors import count_static_vectors
 from bertsmith.pretraining.vector_settings import VectorSettings
 from bertsmith.serving.served_model import ServedModel
-from bertsmith.system.sums import SUMS_FILE
+from bertsmith.system.checksums import SUMS_FILE
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.sentence_embedding import Embed

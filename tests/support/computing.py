@@ -25,7 +25,7 @@ import pytest
 import torch
 from opened_files import OpenedFiles
 
-from bertsmith.model import int8
+from bertsmith.model import int8, precision_speeds, prepacked
 from bertsmith.model.attention_paths import ATTENTION_LENGTHS, measured_paths
 from bertsmith.system import hardware, matrix_products, measurements
 from bertsmith.system.cores import available_cores
@@ -139,9 +139,11 @@ class ComputingPlugin:
         ProductSpeeds.precision = property(  # type: ignore[assignment, method-assign]
             self.noting("precision", ProductSpeeds.precision.fget)  # type: ignore[attr-defined]
         )
-        int8.measured_products = self.noting("precision", int8.measured_products)
+        precision_speeds.measured_products = self.noting(
+            "precision", precision_speeds.measured_products
+        )
         hardware.usable_threads = self.noting("threads", hardware.usable_threads)
-        for module in (int8, matrix_products):
+        for module in (int8, prepacked, matrix_products):
             module.has_onednn = self.noting("packing", module.has_onednn)
 
     def watch_other_processes(self) -> OpenedFiles | None:

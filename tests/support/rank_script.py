@@ -19,12 +19,12 @@ from bertsmith.model.shared import SharedModel
 from bertsmith.pretraining import row_source
 from bertsmith.system.launch import read_launch
 from bertsmith.training.layerwise import LayerwiseOptim
-from bertsmith.training.machine import EXACT_PARTS
+from bertsmith.training.machine import EXACT_SHARES
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.workers.distributed import DistributedWorkers, serve_rank
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.rank_group import RankGroup
+from bertsmith.training.workers.share import Plan
 
 row_source.EVALUATION_TOKENS = 64  # several eval batches, for the ranks to share
 ADAMW = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
@@ -67,9 +67,9 @@ def results_of(corpus: Any, ranks: RankGroup | None) -> dict[str, Any]:
     num_parts: dict[str, int] = {}
     num_ranks = 1 if ranks is None else ranks.num_ranks
     for name, scenario in SCENARIOS.items():
-        num_members = EXACT_PARTS // num_ranks if scenario.is_exact else 2
+        num_shares = EXACT_SHARES // num_ranks if scenario.is_exact else 2
         objective = objective_of(scenario, corpus)
-        plan = Plan(objective, scenario.optim, 3, num_members, is_exact=scenario.is_exact)
+        plan = Plan(objective, scenario.optim, 3, num_shares, is_exact=scenario.is_exact)
         model, dtype = small_model(), scenario.dtype
         workers: LocalWorkers | DistributedWorkers
         if ranks is None:

@@ -22,7 +22,7 @@ class LoopConfig:
     seed: int
     minutes: float | None = field(default=None, metadata=FREE)
     precision: Precision = field(default="fp32", metadata=FREE)
-    num_processes: int = field(default=1, metadata=FREE)
+    num_shares: int = field(default=1, metadata=FREE)
     eval_every: int | None = field(default=None, metadata=FREE)
     checkpoint_every: int | None = field(default=None, metadata=FREE)
     keep: int = field(default=2, metadata=FREE)

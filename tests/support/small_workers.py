@@ -13,8 +13,8 @@ from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.matrix_products import has_onednn, measured_products, using_route
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import total_counts
+from bertsmith.training.workers.share import Plan
 
 OPTIM = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
 
@@ -43,8 +43,8 @@ def small_objective(corpus_dir, kind=Pretraining, pairs="next_sentence", max_len
     )
 
 
-def small_workers(task, num_members, dtype=torch.float32, model=None, optim=OPTIM):
-    return LocalWorkers(model or small_model(), dtype, Plan(task, optim, 3, num_members))
+def small_workers(task, num_shares, dtype=torch.float32, model=None, optim=OPTIM):
+    return LocalWorkers(model or small_model(), dtype, Plan(task, optim, 3, num_shares))
 
 
 def train(workers, first, end):
@@ -79,4 +79,4 @@ def check_same_as_one_process(alone, together, steps=4):
     for name, array in alone.state_dict().items():
         assert torch.equal(together.state_dict()[name], array), name
     assert torch.equal(together.arrays.weights, alone.arrays.weights)
-    assert torch.equal(together.arrays.computing, alone.arrays.computing)
+    assert torch.equal(together.arrays.compute_weights, alone.arrays.compute_weights)

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from bertsmith.training.recorder import Callback
+from bertsmith.training.callback import Callback
 
 
 class StopAt(Callback):

@@ -11,7 +11,8 @@ import pytest
 from refusals import refuses
 
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.system.files import atomic_dir, atomic_write, hold_outputs, sha256_file, write_json
+from bertsmith.system.files import atomic_dir, atomic_write, sha256_file, write_json
+from bertsmith.system.output_files import hold_outputs
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path):

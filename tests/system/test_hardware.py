@@ -11,7 +11,7 @@ from bertsmith.system import hardware
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import (
     compute_settings,
-    count_trainers,
+    count_worker_processes,
     select_device,
     select_precision,
 )
@@ -102,7 +102,7 @@ def test_devices(monkeypatch):
     with refuses(ConfigError, "device: found 'cuda:77'", "--device auto", worded=False):
         select_device("cuda:77")
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    assert count_trainers(CPU) == hardware.MAX_TRAINERS
-    assert count_trainers(torch.device("cuda")) == 1
+    assert count_worker_processes(CPU) == hardware.MAX_WORKER_PROCESSES
+    assert count_worker_processes(torch.device("cuda")) == 1
     with refuses(ConfigError, "precision: found 'fp64'", "auto, fp32 and bf16"):
         select_precision("fp64", CPU)

@@ -12,7 +12,7 @@ import pytest
 from refusals import refuses
 
 from bertsmith.errors import ConfigError
-from bertsmith.system.processes import LocalProcesses, num_processes, run_in_new_process
+from bertsmith.system.processes import LocalProcesses, count_processes, run_in_new_process
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -112,10 +112,10 @@ def test_only_the_cores_that_this_process_may_use_are_counted():
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        assert num_processes() == 1
+        assert count_processes() == 1
     finally:
         os.sched_setaffinity(0, allowed)
-    assert num_processes(40) == 40
+    assert count_processes(40) == 40
     for number, allowed in ((0, "1 or more"), (10**6, "at most 1,024")):
         with refuses(ConfigError, "--processes", f" {number}", allowed):
-            num_processes(number)
+            count_processes(number)

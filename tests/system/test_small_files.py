@@ -12,8 +12,8 @@ from tiny_tokenizers import TINY
 from bertsmith.data.text_files import iter_lines
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.loading import load_model
+from bertsmith.system.checksums import SUMS_FILE
 from bertsmith.system.small_files import SmallFiles, read_small_file
-from bertsmith.system.sums import SUMS_FILE
 from bertsmith.tasks.auto import load
 from bertsmith.tokenization.auto import load_tokenizer
 

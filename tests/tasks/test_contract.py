@@ -132,7 +132,7 @@ def gradients(case, batches):
 
 def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
     whole = case.objective(batch_size=12).micro_batches(1)
-    divided = case.objective(batch_size=12, num_parts=3, micro_batch_tokens=20).micro_batches(1)
+    divided = case.objective(batch_size=12, num_shares=3, micro_batch_tokens=20).micro_batches(1)
     assert (len(divided) > 3) == (case.task.group_size is None)
     assert len(whole) == 1
     torch.testing.assert_close(

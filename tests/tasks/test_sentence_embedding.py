@@ -76,10 +76,10 @@ def test_groups_do_not_depend_on_the_number_of_processes():
     data = training_examples(Embed(group_size=5), encoded, Path("a.csv"), examples)
     held_out = HeldOutExamples(encoded, Path("a.csv"), examples)
     one, two, many = (
-        FineTuning(Embed(group_size=5), data, held_out, batch_size=13, num_parts=number)
+        FineTuning(Embed(group_size=5), data, held_out, batch_size=13, num_shares=number)
         for number in (1, 2, 9)
     )
-    assert [each.num_parts for each in (one, two, many)] == [1, 2, 3]
+    assert [each.num_shares for each in (one, two, many)] == [1, 2, 3]
     for step in (1, 2, 3):
         batches = [each.micro_batches(step) for each in (one, two, many)]
         ids = [[batch.input_ids.tolist() for batch in found] for found in batches]

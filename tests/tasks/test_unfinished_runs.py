@@ -13,7 +13,7 @@ from tiny_models import save_tiny
 import bertsmith
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
-from bertsmith.system.files import hold_folder
+from bertsmith.system.locks import hold_folder
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.question_answering import Answer

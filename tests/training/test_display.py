@@ -8,9 +8,9 @@ from limits import file_size_limit
 from rich.console import Console
 
 from bertsmith.training import display as display_module
+from bertsmith.training.callback import Status
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.display import Display
-from bertsmith.training.recorder import Status
 from bertsmith.training.trackers import tensorboard as events_module
 from bertsmith.training.trackers.tensorboard import EventWriter
 

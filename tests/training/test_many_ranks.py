@@ -10,33 +10,32 @@ from small_workers import OPTIM, small_model, small_objective
 from bertsmith.pretraining.row_source import GROUP_ROWS
 from bertsmith.pretraining.segments import Anchors, draw_lengths, draw_pairs
 from bertsmith.training.flat_parameters import CHUNK, Layout
-from bertsmith.training.workers.local import in_order
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.interleave import interleave
+from bertsmith.training.workers.share import Plan
 
 HUGE = 10**10
 """Tokens, more than twice 2**32."""
 
 
-def plans(num_ranks, num_members):
-    return [Plan(None, OPTIM, 3, num_members, rank, num_ranks) for rank in range(num_ranks)]
+def plans(num_ranks, num_shares):
+    return [Plan(None, OPTIM, 3, num_shares, rank, num_ranks) for rank in range(num_ranks)]
 
 
 @pytest.mark.parametrize("num_ranks", [1, 3, 64, 1024])
-@pytest.mark.parametrize("num_members", [1, 2])
-def test_ranks_share_a_step_and_the_weights_without_a_gap(num_ranks, num_members):
-    number = 5 * num_ranks + 3  # micro-batches, which the members cannot share evenly
+@pytest.mark.parametrize("num_shares", [1, 2])
+def test_ranks_share_a_step_and_the_weights_without_a_gap(num_ranks, num_shares):
+    number = 5 * num_ranks + 3  # micro-batches, which the shares cannot divide evenly
     dealt = []
     parts = []
-    for plan in plans(num_ranks, num_members):
-        members = range(num_members)
+    for plan in plans(num_ranks, num_shares):
+        indices = range(num_shares)
         shares = [
-            list(range(plan.first_micro_batch(member), number, plan.all_members))
-            for member in members
+            list(range(plan.first_micro_batch(index), number, plan.all_shares)) for index in indices
         ]
-        dealt.append(in_order(shares))
-        parts += [plan.weight_range(member) for member in members]
-    assert in_order(dealt) == list(range(number))
-    assert parts == list(range(num_ranks * num_members))
+        dealt.append(interleave(shares))
+        parts += [plan.weight_range(index) for index in indices]
+    assert interleave(dealt) == list(range(number))
+    assert parts == list(range(num_ranks * num_shares))
     layout = Layout.of(small_model().parameter_specs(), num_ranks)
     bounds = layout.divide(num_ranks)
     (length,) = {end - first for first, end in bounds}  # equal, as collectives need it
@@ -53,7 +52,7 @@ def test_the_rows_of_many_ranks_are_those_of_one(corpus_dir, num_ranks):
     rows, tokens = Counter(), []
     for plan in plans(num_ranks, 1):
         alone = task.resized(num_rows, task.eval_rows)
-        mine = range(plan.first_micro_batch(0), task.num_micro_batches(3), plan.all_members)
+        mine = range(plan.first_micro_batch(0), task.num_micro_batches(3), plan.all_shares)
         batches = [alone.micro_batch(3, index) for index in mine]
         tokens.append(sum(batch.num_tokens for batch in batches))
         for batch in batches:

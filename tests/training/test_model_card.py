@@ -16,7 +16,7 @@ from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.pretraining.run import run_pretraining
-from bertsmith.system.sums import SUMS_FILE
+from bertsmith.system.checksums import SUMS_FILE
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.training.model_card import model_card
 

@@ -110,7 +110,7 @@ def test_gradients_as_they_came_move_the_weights_as_their_fp32_sum_does(num_part
             updater = RangeUpdater(arrays, layout, part, 2, settings)
             squares.append(updater.sum_gradients(gradients))
             updater.update(gradients, 1, rate=1e-2, divisor=3.0)
-        used = [slot for view in (arrays.weights, arrays.computing)
+        used = [slot for view in (arrays.weights, arrays.compute_weights)
                 for slot in layout.views(view).values()]  # fmt: skip
         results.append([*squares, *used, *arrays.buffers.values()])
     for all_ways in zip(*results, strict=True):

@@ -27,7 +27,7 @@ def flat(figures):
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_the_number_of_ranks_is_no_part_of_the_result(corpus_dir, alone, num_ranks):
-    """With four ranks of two members, some have no micro-batch of a step."""
+    """With four ranks of two shares, some have no micro-batch of a step."""
     answers = end_ranks(start_ranks([SCRIPT, corpus_dir], num_ranks))
     assert [code for code, *_ in answers] == [0] * num_ranks, answers
     printed = json.loads(answers[0][1])

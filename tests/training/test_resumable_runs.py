@@ -8,9 +8,9 @@ import torch
 from refusals import refuses
 
 from bertsmith.errors import BertsmithWarning, CheckpointError
-from bertsmith.training.run_folder import (
+from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_machine import (
     INSTRUCTIONS,
-    RunFolder,
     machine_facts,
     warn_other_processor,
 )

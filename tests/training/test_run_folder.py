@@ -10,7 +10,8 @@ import torch
 from refusals import refuses
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.training.run_folder import RunFolder, note_choices
+from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_machine import note_choices
 
 
 def earlier_run(path, *, complete):

@@ -28,10 +28,10 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.training.budget import EvaluationPlan
+from bertsmith.training.callback import Callback
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import Journal, read_journal
 from bertsmith.training.page import RunPage
-from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 from bertsmith.training.trainer import Trainer

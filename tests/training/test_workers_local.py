@@ -59,7 +59,7 @@ def test_workers_do_what_one_process_would(corpus_dir):
 
 @pytest.mark.parametrize("dtype", [BF16, torch.float32])
 def test_fewer_micro_batches_than_members(corpus_dir, dtype):
-    """The idle members' gradients are zero, also where an earlier step left some."""
+    """The idle shares' gradients are zero, also where an earlier step left some."""
     task = small_objective(corpus_dir, micro_batch_size=6)
     whole, parts = (small_workers(task, number, dtype, plain()) for number in (1, 3))
     for gradient in parts.arrays.gradients:
@@ -77,7 +77,7 @@ def test_a_killed_worker_is_told_of(corpus_dir, is_up):
     with small_workers(task, 2) as team:
         if is_up:
             team.wait()
-        os.kill(team.workers[0].process.pid, signal.SIGKILL)
+        os.kill(team.processes[0].process.pid, signal.SIGKILL)
         with refuses(TrainingError, "exit code -9", "--resume", "--threads"):
             team.wait()
             train(team, 1, 3)
@@ -91,7 +91,7 @@ def test_a_run_that_ends_before_its_workers_are_up_does_not_wait_for_them(corpus
     with small_workers(task, 2) as team:
         if num_bytes:  # else they may be up after a step
             train(team, 1, 2)
-    assert team.workers[0].process.exitcode == -signal.SIGKILL
+    assert team.processes[0].process.exitcode == -signal.SIGKILL
 
 
 class Broken(Pretraining):
@@ -114,7 +114,7 @@ def test_signals_are_for_the_main_process_and_measuring_uses_the_cores_of_all(co
             assert torch.get_num_threads() == 1
             for is_up in (False, True):
                 for number in (signal.SIGINT, signal.SIGTERM):
-                    os.kill(team.workers[0].process.pid, number)
+                    os.kill(team.processes[0].process.pid, number)
                 if not is_up:
                     team.wait()
             train(team, 1, 2)
@@ -124,7 +124,7 @@ def test_signals_are_for_the_main_process_and_measuring_uses_the_cores_of_all(co
             # An error in a worker is raised here.
             with pytest.raises(TrainingError, match="this batch is broken"):
                 train(team, 2, 3)
-        assert team.workers[0].process.exitcode == 0
+        assert team.processes[0].process.exitcode == 0
         assert torch.get_num_threads() == 2
 
 
@@ -145,7 +145,7 @@ def test_in_a_worker_of_a_pool_one_process_does_all(corpus_dir, monkeypatch):
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
     with small_workers(small_objective(corpus_dir), 2) as team:
         train(team, 1, 2)
-        assert not team.workers
+        assert not team.processes
     assert list(LocalProcesses(2).map_in_order(abs, [-1, -2, -3])) == [1, 2, 3]
 
 

@@ -43,7 +43,7 @@ Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --te
 
 
 @dataclass(frozen=True)
-class StudentOfTask(DistillSettings):
+class TeacherOptions(DistillSettings):
     """Options of a run with a teacher."""
 
     teacher: Advanced[Annotated[Path, tyro.conf.arg(help_behavior_hint="")]] = NOT_GIVEN
@@ -53,13 +53,13 @@ class StudentOfTask(DistillSettings):
 def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
     """Parse recipe and flags of the task that `prog` ends with.
 
-    Return the settings of the task and, with --teacher, those of the student.
+    Return the settings of the task and, with --teacher, those of the distillation.
     """
     task = TASK_SETTINGS[prog.split()[-1]]
     description = f"{inspect.getdoc(task)}{TEACHER}"
     args = unset_other(args, "epochs", "steps")
     settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
-    return with_student(settings, settings.distillation, args)
+    return with_start_model(settings, settings.distillation, args)
 
 
 def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
@@ -70,16 +70,16 @@ def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
     fields = [
         ("model", Model, dataclasses.field(default=NOT_GIVEN)),
         ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),
-        ("distillation", StudentOfTask, dataclasses.field(default_factory=StudentOfTask)),
+        ("distillation", TeacherOptions, dataclasses.field(default_factory=TeacherOptions)),
         ("json", Json, dataclasses.field(default=False, metadata=FREE)),
     ]
     return dataclasses.make_dataclass("Settings", fields, bases=(task,), frozen=True, kw_only=True)
 
 
-def with_student(
-    settings: FinetuneSettings, student: DistillSettings, args: Sequence[str]
+def with_start_model(
+    settings: FinetuneSettings, distillation: DistillSettings, args: Sequence[str]
 ) -> tuple[FinetuneSettings, DistillSettings | None]:
-    """Return the settings with the model to begin with, and the student's if there is a teacher.
+    """Return the settings with the model to begin with, and those of a distillation, if it is one.
 
     Args:
         args: the words of the command line; an option that is not among them is set by a recipe.
@@ -87,9 +87,9 @@ def with_student(
     Raises:
         ConfigError: there is neither a model nor a teacher, or options of a teacher without one.
     """
-    if student.teacher == NOT_GIVEN:
-        for field in dataclasses.fields(student):
-            if (value := getattr(student, field.name)) != field.default:
+    if distillation.teacher == NOT_GIVEN:
+        for field in dataclasses.fields(distillation):
+            if (value := getattr(distillation, field.name)) != field.default:
                 flag = f"--{field.name.replace('_', '-')}"
                 if any(arg.partition("=")[0].replace("_", "-") == flag for arg in args):
                     raise ConfigError(
@@ -110,13 +110,13 @@ def with_student(
             "a teacher. Leave one of them out."
         )
     if settings.model != NOT_GIVEN:
-        student = replace(student, student=settings.model)
+        distillation = replace(distillation, student=settings.model)
     are_other_texts = settings.folds or (settings.seeds and settings.sample)
-    if student.cache is not None and are_other_texts:
+    if distillation.cache is not None and are_other_texts:
         other = "--folds" if settings.folds else "--sample and --seeds"
         raise ConfigError(
             f"--cache and {other} exclude each other: each of these runs learns from other texts. "
             "Leave one of them out."
         )
-    student.check_out(settings.out)
-    return replace(settings, model=student.start), student
+    distillation.check_out(settings.out)
+    return replace(settings, model=distillation.start), distillation

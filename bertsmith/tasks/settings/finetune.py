@@ -15,7 +15,8 @@ from bertsmith.training.settings import OptimSettings
 ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
-"""A path that the user did not give."""
+"""Default of a path that some runs need not name, such as eval examples with folds. It is a path,
+not None, so that the code of runs that need one has no case without; run.json shows it as "."."""
 Sources = tuple[ExampleSource, ExampleSource | None]
 """Sources of training and of eval examples. The second is None where eval examples are held out of
 the training examples."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.optim import parts_of_parameters
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.share import Plan
 
 # torch 2.13 has new names for both, and warns about the old ones.
 reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
@@ -25,9 +25,9 @@ class CollectiveExchange:
         self._plan = plan
         first, end = layout.divide(plan.num_ranks)[plan.rank]
         self._own = slice(first, end)
-        parts = parts_of_parameters(layout, plan.all_members, plan.optim)
+        parts = parts_of_parameters(layout, plan.all_shares, plan.optim)
         self._whole_parameters = [
-            (slice(slot.first, slot.end), part // plan.num_members) for slot, part in parts.items()
+            (slice(slot.first, slot.end), part // plan.num_shares) for slot, part in parts.items()
         ]
         """Ranges of the parameters that one rank updates as a whole, each with the number of that
         rank."""
@@ -39,10 +39,10 @@ class CollectiveExchange:
         else:
             reduce_scatter(total[self._own], total, group=self._group)
         if self._whole_parameters:  # they may cross the bounds of ranges
-            self._gather(total)
+            self._gather_ranges(total)
 
     def _sum_in_order(self, gradients: Tensor) -> None:
-        """Sum this rank's range member by member, in the order of their turns."""
+        """Sum this rank's range share by share, in the order in which shares get micro-batches."""
         received = torch.empty_like(gradients[0])
         by_rank = received.view(self._plan.num_ranks, -1)
         total = gradients[0, self._own]
@@ -54,9 +54,9 @@ class CollectiveExchange:
                 else:
                     total += by_rank[rank]
 
-    def publish(self, array: Tensor) -> None:
+    def all_gather(self, array: Tensor) -> None:
         if not self._whole_parameters:
-            self._gather(array)
+            self._gather_ranges(array)
             return
         # Added as integers to zeros, so that every bit of the numbers is kept.
         bits = torch.cat([array[span].view(torch.int32) for span, _ in self._whole_parameters])
@@ -68,12 +68,12 @@ class CollectiveExchange:
             if rank != self._plan.rank:
                 piece.zero_()
         dist.all_reduce(bits, group=self._group)
-        self._gather(array)
+        self._gather_ranges(array)
         for piece, (span, _) in zip(pieces, self._whole_parameters, strict=True):
             array[span].copy_(piece.view(torch.float32))
 
-    def _gather(self, array: Tensor) -> None:
+    def _gather_ranges(self, array: Tensor) -> None:
         all_gather(array, array[self._own], group=self._group)
 
-    def share(self, array: Tensor) -> None:
+    def broadcast(self, array: Tensor) -> None:
         dist.broadcast(array, src=0, group=self._group)

@@ -26,20 +26,20 @@ from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.code_digest import digest_code
 from bertsmith.system.hardware import (
     ComputeChoices,
-    compute_choices,
-    count_trainers,
+    count_worker_processes,
+    current_choices,
     keep_computing_as,
 )
 from bertsmith.system.threads import usable_threads
-from bertsmith.training.dealing import in_order
+from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import HeldOutData
 from bertsmith.training.workers.collective_exchange import CollectiveExchange
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Figures
 from bertsmith.training.workers.rank_errors import results_of, sendable
 from bertsmith.training.workers.rank_group import RankGroup
 from bertsmith.training.workers.rank_map import MAP, NEXT_ITEMS, MappedFunction
+from bertsmith.training.workers.share import Plan
 
 BUILD = "build"
 BEGIN_RUN = "begin"
@@ -48,7 +48,7 @@ END_RUN = "end of run"
 
 @dataclass(frozen=True)
 class RankRun:
-    """The description of a run that rank 0 sends to the others."""
+    """Description of a run, which rank 0 sends to the others."""
 
     plan: Plan
     skeleton: TrainableModel
@@ -70,8 +70,8 @@ class DistributedWorkers:
     Args:
         model: rank 0's, with the fp32 weights, which are updated.
         dtype: the type that the model computes in, fp32 or bf16.
-        plan: rank 0's; every rank has the same number of members.
-        num_processes: number of processes that do the members' work on rank 0.
+        plan: rank 0's; every rank has the same number of shares.
+        num_processes: number of worker processes on rank 0.
 
     Raises:
         BertsmithError: a rank cannot take part, for example because it has another corpus.
@@ -104,7 +104,7 @@ class DistributedWorkers:
             self.plan,
             without_values(self._model),
             self._dtype,
-            compute_choices("bf16" if is_bf16 else "fp32", attention_paths()),
+            current_choices("bf16" if is_bf16 else "fp32", attention_paths()),
             shared_facts(self.plan),
             self.plan.objective.evaluation,
         )
@@ -116,17 +116,17 @@ class DistributedWorkers:
         self.ranks.broadcast((BEGIN_RUN,))
         self.local.exchange = new_exchange(self.ranks, self.local, self._model.device)
         self.local.__enter__()
-        self.local.share_state()
+        self.local.broadcast_state()
         return self
 
     def prepare(self, step: int) -> list[BatchSize]:
-        return in_order(self._ask("prepare", step))
+        return interleave(self._ask("prepare", step))
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
         answers = self._ask("compute_timed", step, counts)
         self._compute_seconds = [seconds for _, seconds in answers]
         self._exchange_seconds_before = self.local.exchange_seconds
-        return in_order([figures for figures, _ in answers])
+        return interleave([figures for figures, _ in answers])
 
     def reduce_gradients(self) -> float:
         # Summed in the order of ranges, so that the norm is the same for any number of ranks.
@@ -154,7 +154,7 @@ class DistributedWorkers:
         return self._ask("evaluate_part")
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        self._ask("complete_state")
+        self._ask("gather_state")
         return self.local.state_dict()
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
@@ -229,7 +229,7 @@ def serve_rank(ranks: RankGroup) -> int:
 def _build_workers(ranks: RankGroup, device_type: str, pickled: bytes) -> LocalWorkers | None:
     """Build the workers of this rank for a run; if it cannot take part, tell rank 0 why."""
     try:
-        workers = _join(ranks, device_type, pickled)
+        workers = _check_and_build(ranks, device_type, pickled)
     except Exception as error:
         ranks.gather((sendable(error), None))
         return None
@@ -241,7 +241,7 @@ def _serve_run(ranks: RankGroup, workers: LocalWorkers) -> None:
     """Compute this rank's share of one run."""
     workers.exchange = new_exchange(ranks, workers, workers.model.device)
     with workers:
-        workers.share_state()
+        workers.broadcast_state()
         for name, *arguments in _messages_of_run(ranks):
             try:
                 answer = getattr(workers, name)(*arguments)
@@ -251,8 +251,8 @@ def _serve_run(ranks: RankGroup, workers: LocalWorkers) -> None:
                 ranks.gather((None, answer))
 
 
-def _join(ranks: RankGroup, device_type: str, pickled: bytes) -> LocalWorkers:
-    """Build the workers of this rank.
+def _check_and_build(ranks: RankGroup, device_type: str, pickled: bytes) -> LocalWorkers:
+    """Check that this rank can take part in a run, and build its workers.
 
     Raises:
         ConfigError: this rank has other data or versions than rank 0.
@@ -271,7 +271,7 @@ def _join(ranks: RankGroup, device_type: str, pickled: bytes) -> LocalWorkers:
         model,
         run.dtype,
         plan,
-        num_processes=count_trainers(device),
+        num_processes=count_worker_processes(device),
         held_out=run.held_out,
     )
 

@@ -32,37 +32,37 @@ from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.meta_init import without_values
 from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.trainable import TrainableModel
-from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_computing_as
+from bertsmith.system.hardware import ComputeChoices, current_choices, keep_computing_as
 from bertsmith.system.held_signals import signals_held_back
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import without_script
 from bertsmith.system.stop_signal import SIGNALS
 from bertsmith.system.threads import set_own_threads
-from bertsmith.training.dealing import in_order
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
+from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import HeldOutData
 from bertsmith.training.optim import buffers_of, update_rules
 from bertsmith.training.update_rules.rule import rule_for
 from bertsmith.training.workers.exchange import Exchange
-from bertsmith.training.workers.member import Member, Plan, to_figures
 from bertsmith.training.workers.protocol import BatchSize, Figures
+from bertsmith.training.workers.share import Plan, Share, to_figures
 
 STOP_SECONDS = 10.0
 """Seconds that a worker may take to end after it was asked to."""
 
 
 class LocalWorkers:
-    """Processes of this machine that compute a run's steps, as a context that starts and ends them.
+    """Worker processes of this machine, as a context that starts and ends them.
 
-    Until all workers are up, which takes seconds, this process also computes their shares, which
-    does not change the result. It computes everything if it may not start processes (inside a
-    `multiprocessing.Pool`). In this process only the members of its own share make batches ahead,
-    not those that it computes for workers.
+    This process is one of them. Until all others are up, which takes seconds, it also computes
+    their shares, which does not change the result. It computes everything if it may not start
+    processes (inside a `multiprocessing.Pool`). Batches are made ahead only for its own shares, not
+    for those that it computes in place of other processes.
 
     Args:
         model: has the fp32 weights, which are updated; its parameters become views of the arrays.
         dtype: the type that the model computes in, fp32 or bf16.
-        num_processes: number of processes that do the members' work; by default one per member.
+        num_processes: number of worker processes; by default one for each share.
         held_out: the eval data, if the plan comes from another rank and so has none.
 
     Raises:
@@ -88,9 +88,9 @@ class LocalWorkers:
         """Seconds spent in exchanges so far; on a GPU, which computes asynchronously, only the time
         to begin them."""
         self._held_out = held_out
-        self._num_processes = min(num_processes or plan.num_members, plan.num_members)
+        self._num_processes = min(num_processes or plan.num_shares, plan.num_shares)
         device = model.device
-        self._storage = Storage(self.layout.size, plan.num_members, dtype, buffers_of(plan.optim))
+        self._storage = Storage(self.layout.size, plan.num_shares, dtype, buffers_of(plan.optim))
         num_bytes = self._storage.num_bytes
         self._file = SharedFile(num_bytes) if self._num_processes > 1 else None
         if self._file is not None:
@@ -104,32 +104,75 @@ class LocalWorkers:
         views = self.layout.views(self.arrays.weights)
         for name, parameter in model.named_parameters():
             views[name].copy_(parameter.data)
-        use_arrays(model, self.layout, replace(self.arrays, computing=self.arrays.weights))
+        use_arrays(model, self.layout, replace(self.arrays, compute_weights=self.arrays.weights))
         if dtype != torch.float32:
-            self.arrays.computing.copy_(self.arrays.weights)
+            self.arrays.compute_weights.copy_(self.arrays.weights)
             # Without values: this process would keep a full copy's memory even after freeing it.
             self.compute_model = without_values(model).to(dtype).to_empty(device=device)
             use_arrays(self.compute_model, self.layout, self.arrays)
         self.compute_model.train()
         self._collector = GradientCollector(self.compute_model, self.layout)
-        self._members = [
-            Member(index, plan, self.compute_model, self.arrays, self.layout, self._collector)
-            for index in range(plan.num_members)
+        self._shares = [
+            Share(index, plan, self.compute_model, self.arrays, self.layout, self._collector)
+            for index in range(plan.num_shares)
         ]
-        self.workers: list[_Worker] = []
+        self.processes: list[_WorkerProcess] = []
+        """The worker processes besides this one."""
         self._threads_before = torch.get_num_threads()
         self.is_complete = self._num_processes == 1
+        """Whether all worker processes are up and compute their own shares."""
+
+    def __enter__(self) -> Self:
+        for index in self._indices_by_process[0]:
+            self._shares[index].is_prefetching = True
+        self._threads_before = torch.get_num_threads()
+        threads_per_process = (
+            1 if self.plan.is_exact else self._threads_before // self._num_processes
+        )
+        set_own_threads(max(1, threads_per_process))
+        if self._file is not None:
+            is_bf16 = self._storage.dtype == torch.bfloat16
+            choices = current_choices("bf16" if is_bf16 else "fp32", attention_paths())
+            setup = _WorkerSetup(self._file.path, self.layout, self._storage, choices)
+            skeleton = without_values(self.compute_model)
+            job = pickle.dumps((setup, self.plan, skeleton))
+            may_start = not multiprocessing.current_process().daemon
+            others = self._indices_by_process[1:] if may_start else []
+            try:
+                for number, indices in enumerate(others, start=1):
+                    self.processes.append(_WorkerProcess(number, indices, job))
+            except BaseException as error:
+                self.__exit__(type(error), error, error.__traceback__)
+                raise
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        for process in self.processes:
+            process.stop(takes_part=self.is_complete)
+        set_own_threads(self._threads_before)
+        if self._file is not None:
+            self._file.close()
+        for share in self._shares:
+            share.close()
+        self._collector.close()
+
+    def wait(self) -> None:
+        """Wait until all worker processes are up."""
+        if not self.is_complete:
+            for process in self.processes:
+                process.wait()
+            self._poll_processes()
 
     def prepare(self, step: int) -> list[BatchSize]:
-        self.poll_workers()
+        self._poll_processes()
         self._send("prepare", step)
-        return in_order([*(member.prepare(step) for member in self._own_members), *self._receive()])
+        return interleave([*(share.prepare(step) for share in self._own_shares), *self._receive()])
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
         self._send("compute", step, counts)
         # Numbers are read at the end, since reading waits for the device to finish all its work.
-        terms = [member.compute(step, counts) for member in self._own_members]
-        return in_order([*map(to_figures, terms), *self._receive()])
+        terms = [share.compute(step, counts) for share in self._own_shares]
+        return interleave([*map(to_figures, terms), *self._receive()])
 
     def compute_timed(self, step: int, counts: Mapping[str, int]) -> tuple[list[Figures], float]:
         """Compute gradients as `compute` does; return its result and the seconds that it took."""
@@ -141,64 +184,36 @@ class LocalWorkers:
         return math.sqrt(sum(map(sum, self.square_sums())))
 
     def square_sums(self) -> list[list[float]]:
-        """Sum the gradients of this rank's range over all members and ranks.
+        """Sum the gradients of this rank's ranges over all shares and ranks.
 
-        Return, for each member's range, its sums of squares.
+        Return the sums of squares of each share's range.
         """
         if self.exchange is not None:
             if not self.plan.is_exact:
-                self._call_all("sum_members")
+                self._call_all("sum_shares")
             with self._exchanging():
                 self.exchange.reduce(self.arrays.gradients)
             self._call_all("keep_sum")
         self._send("sum_gradients")
-        squares = [_to_numbers(member.sum_gradients()) for member in self._own_members]
+        squares = [_to_numbers(share.sum_gradients()) for share in self._own_shares]
         return [*squares, *self._receive()]
 
     def update(self, step: int, rate: float, divisor: float) -> None:
         self._call_all("update", step, rate, divisor)
         if self.exchange is not None:
             with self._exchanging():
-                self.exchange.publish(self.arrays.weights)
+                self.exchange.all_gather(self.arrays.weights)
             self._copy_weights()
-
-    @contextlib.contextmanager
-    def _exchanging(self) -> Iterator[None]:
-        """Add the time of the block to `exchange_seconds`."""
-        started_at = time.perf_counter()
-        yield
-        self.exchange_seconds += time.perf_counter() - started_at
 
     def step_timing(self, step_seconds: float) -> dict[str, float]:
         return {}
 
-    def share_state(self) -> None:
-        """Copy the weights and the optimizer's state of rank 0 to the other ranks."""
-        if self.exchange is not None:
-            for array in (self.arrays.weights, *self.arrays.buffers.values()):
-                self.exchange.share(array)
-            self._copy_weights()
-
-    def complete_state(self) -> None:
-        """Collect the optimizer's state, of which each rank has its own range."""
-        if self.exchange is not None:
-            for array in self.arrays.buffers.values():
-                self.exchange.publish(array)
-
-    def _copy_weights(self) -> None:
-        if self.arrays.computing is not self.arrays.weights:
-            self.arrays.computing.copy_(self.arrays.weights)
-
-    def _call_all(self, name: str, *arguments: object) -> None:
-        """Call a method that returns nothing on every member."""
-        self._send(name, *arguments)
-        for member in self._own_members:
-            getattr(member, name)(*arguments)
-        self._receive()
-
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[TrainableModel]:
-        """Yield the model in eval mode; torch may also use the workers' cores, unless is_exact."""
+        """Yield the model in eval mode, within the block.
+
+        Unless sums must be exact, torch may also use the cores of the other processes.
+        """
         threads = torch.get_num_threads()
         self.compute_model.eval()
         if not self.plan.is_exact:  # the number of cores changes the last digits
@@ -237,78 +252,69 @@ class LocalWorkers:
         for name, view in self.state_dict().items():
             view.copy_(tensors[name])
 
-    @property
-    def _own_members(self) -> list[Member]:
-        """The members whose work this process does."""
-        if self.workers and self.is_complete:
-            return [self._members[index] for index in self._shares[0]]
-        return self._members
+    def broadcast_state(self) -> None:
+        """Copy the weights and the optimizer's state of rank 0 to the other ranks."""
+        if self.exchange is not None:
+            for array in (self.arrays.weights, *self.arrays.buffers.values()):
+                self.exchange.broadcast(array)
+            self._copy_weights()
+
+    def gather_state(self) -> None:
+        """Complete the optimizer's state, of which each rank has updated its own range."""
+        if self.exchange is not None:
+            for array in self.arrays.buffers.values():
+                self.exchange.all_gather(array)
 
     @property
-    def _shares(self) -> list[range]:
-        """The members whose work each process does."""
+    def _own_shares(self) -> list[Share]:
+        """The shares that this process computes."""
+        if self.processes and self.is_complete:
+            return [self._shares[index] for index in self._indices_by_process[0]]
+        return self._shares
+
+    @property
+    def _indices_by_process(self) -> list[range]:
+        """The indices of the shares of each worker process, this one first."""
         bounds = [
-            self.plan.num_members * process // self._num_processes
+            self.plan.num_shares * process // self._num_processes
             for process in range(self._num_processes + 1)
         ]
         return [range(first, end) for first, end in pairwise(bounds)]
 
-    def poll_workers(self) -> None:
-        """Let workers compute their shares, once all of them are up."""
-        if not self.is_complete and all(worker.has_answered for worker in self.workers):
+    def _poll_processes(self) -> None:
+        """Let the other processes compute their shares, once all of them are up."""
+        if not self.is_complete and all(process.has_answered for process in self.processes):
             self.is_complete = True
             self._receive()
 
-    def wait(self) -> None:
-        """Wait until all workers are up."""
-        if not self.is_complete:
-            for worker in self.workers:
-                worker.wait()
-            self.poll_workers()
+    def _call_all(self, name: str, *arguments: object) -> None:
+        """Call a method of `Share` that returns nothing, for every share."""
+        self._send(name, *arguments)
+        for share in self._own_shares:
+            getattr(share, name)(*arguments)
+        self._receive()
 
     def _send(self, *message: object) -> None:
         if self.is_complete:
-            for worker in self.workers:
-                worker.send(message)
+            for process in self.processes:
+                process.send(message)
 
     def _receive(self) -> list[Any]:
-        """Receive the workers' answers, one for each of their members."""
+        """Receive the answers of the other processes, one for each of their shares."""
         if not self.is_complete:
             return []
-        return [answer for worker in self.workers for answer in worker.receive()]
+        return [answer for process in self.processes for answer in process.receive()]
 
-    def __enter__(self) -> Self:
-        for index in self._shares[0]:
-            self._members[index].is_prefetching = True
-        self._threads_before = torch.get_num_threads()
-        threads_per_process = (
-            1 if self.plan.is_exact else self._threads_before // self._num_processes
-        )
-        set_own_threads(max(1, threads_per_process))
-        if self._file is not None:
-            is_bf16 = self._storage.dtype == torch.bfloat16
-            choices = compute_choices("bf16" if is_bf16 else "fp32", attention_paths())
-            setup = _WorkerSetup(self._file.path, self.layout, self._storage, choices)
-            skeleton = without_values(self.compute_model)
-            job = pickle.dumps((setup, self.plan, skeleton))
-            shares = [] if multiprocessing.current_process().daemon else self._shares[1:]
-            try:
-                for number, members in enumerate(shares, 1):
-                    self.workers.append(_Worker(number, members, job))
-            except BaseException as error:
-                self.__exit__(type(error), error, error.__traceback__)
-                raise
-        return self
+    @contextlib.contextmanager
+    def _exchanging(self) -> Iterator[None]:
+        """Add the time of the block to `exchange_seconds`."""
+        started_at = time.perf_counter()
+        yield
+        self.exchange_seconds += time.perf_counter() - started_at
 
-    def __exit__(self, *problem: object) -> None:
-        for worker in self.workers:
-            worker.stop(takes_part=self.is_complete)
-        set_own_threads(self._threads_before)
-        if self._file is not None:
-            self._file.close()
-        for member in self._members:
-            member.close()
-        self._collector.close()
+    def _copy_weights(self) -> None:
+        if self.arrays.compute_weights is not self.arrays.weights:
+            self.arrays.compute_weights.copy_(self.arrays.weights)
 
 
 def _to_numbers(squares: Tensor) -> list[float]:
@@ -318,7 +324,7 @@ def _to_numbers(squares: Tensor) -> list[float]:
 
 @dataclass(frozen=True)
 class _WorkerSetup:
-    """The setup that a worker needs to compute as the main process does."""
+    """What a worker process needs, besides plan and model, to compute as the main process does."""
 
     shared_path: str
     layout: Layout
@@ -326,15 +332,21 @@ class _WorkerSetup:
     choices: ComputeChoices
 
 
-class _Worker:
-    """A worker as the main process sees it: its process and the pipe to it."""
+class _WorkerProcess:
+    """Another worker process and the pipe to it, as the main process sees them.
 
-    def __init__(self, number: int, members: range, job: bytes) -> None:
+    Args:
+        number: counts the other processes from 1; it is part of the process's name.
+        indices: the shares that the process computes.
+        job: pickled `_WorkerSetup`, `Plan` and model without values.
+    """
+
+    def __init__(self, number: int, indices: range, job: bytes) -> None:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
         self.connection, worker_end = spawn.Pipe()
         self.process = spawn.Process(
-            target=_work, args=(members, worker_end), name=f"bertsmith-{number}", daemon=True
+            target=_work, args=(indices, worker_end), name=f"bertsmith-{number}", daemon=True
         )
         with signals_held_back(), without_script():
             self.process.start()
@@ -406,16 +418,16 @@ def _work(indices: range, connection: Connection) -> None:
     configure_process()
     with contextlib.suppress(EOFError, OSError):  # the pipe is closed
         try:
-            members = _join(indices, connection.recv_bytes())
+            shares = _build_shares(indices, connection.recv_bytes())
             connection.send((None, []))
-            _serve(members, connection)
+            _serve(shares, connection)
         except Exception as error:
             connection.send((error, None))
     os._exit(0)  # skip torch's teardown (0.3 s)
 
 
-def _join(indices: range, job: bytes) -> list[Member]:
-    """Build the members that this worker computes, on the shared arrays."""
+def _build_shares(indices: range, job: bytes) -> list[Share]:
+    """Build the shares that this worker process computes, on the shared arrays."""
     setup: _WorkerSetup
     plan: Plan
     setup, plan, skeleton = pickle.loads(job)
@@ -425,24 +437,25 @@ def _join(indices: range, job: bytes) -> list[Member]:
     model = skeleton.to_empty(device="cpu")
     use_arrays(model, layout, arrays)
     collector = GradientCollector(model, layout)
-    members = [Member(index, plan, model, arrays, layout, collector) for index in indices]
-    for member in members:
-        member.is_prefetching = True
-    return members
+    shares = [Share(index, plan, model, arrays, layout, collector) for index in indices]
+    for share in shares:
+        share.is_prefetching = True
+    return shares
 
 
-def _serve(members: Sequence[Member], connection: Connection) -> None:
+def _serve(shares: Sequence[Share], connection: Connection) -> None:
+    """Call the methods of `Share` that the main process asks for, until it closes the pipe."""
     with contextlib.ExitStack() as stack:
-        for member in members:
-            stack.enter_context(contextlib.closing(member))
+        for share in shares:
+            stack.enter_context(contextlib.closing(share))
         while True:
             name, *arguments = connection.recv()
-            connection.send((None, [_answer(member, name, arguments) for member in members]))
+            connection.send((None, [_answer(share, name, arguments) for share in shares]))
 
 
-def _answer(member: Member, name: str, arguments: Sequence[Any]) -> object:
-    """Call a member's method for the main process; convert tensors of the answer to numbers."""
-    answer = getattr(member, name)(*arguments)
+def _answer(share: Share, name: str, arguments: Sequence[Any]) -> object:
+    """Call a method of a share; convert tensors of the result to numbers."""
+    answer = getattr(share, name)(*arguments)
     if name == "compute":
         return to_figures(answer)
     if name == "sum_gradients":

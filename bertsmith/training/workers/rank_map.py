@@ -10,7 +10,7 @@ import torch
 
 from bertsmith.errors import BertsmithError
 from bertsmith.model.attention_paths import attention_paths
-from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_computing_as
+from bertsmith.system.hardware import ComputeChoices, current_choices, keep_computing_as
 from bertsmith.system.matrix_products import Precision
 from bertsmith.system.threads import usable_threads
 from bertsmith.training.workers.rank_errors import results_of, sendable
@@ -40,7 +40,7 @@ def map_on_ranks(
         TrainingError: a rank has ended.
     """
     iterator = iter(items)
-    choices = compute_choices(precision, attention_paths())
+    choices = current_choices(precision, attention_paths())
     ranks.broadcast((MAP, pickle.dumps((function, choices))))
     while portion := list(islice(iterator, ranks.num_ranks)):
         ranks.broadcast((NEXT_ITEMS,))

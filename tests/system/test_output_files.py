@@ -11,7 +11,8 @@ from tiny_models import save_tiny
 
 from bertsmith.cli import main
 from bertsmith.errors import InputError
-from bertsmith.system.files import hold_folder, hold_outputs
+from bertsmith.system.locks import hold_folder
+from bertsmith.system.output_files import hold_outputs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 
@@ -19,7 +20,8 @@ HOLD = """
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from bertsmith.system.files import hold_folder, hold_outputs
+from bertsmith.system.locks import hold_folder
+from bertsmith.system.output_files import hold_outputs
 kind, out = sys.argv[1], Path(sys.argv[2])
 with hold_folder(out) if kind == "folder" else hold_outputs({"--out": out}, None):
     print("held", flush=True)

@@ -1,8 +1,8 @@
-"""One member's share of a step: gradients of some micro-batches, updates of one range of weights.
+"""A share of a step: gradients of some micro-batches, updates of one range of the weights.
 
-A step's micro-batches are dealt to the members in turn, and every member sums its gradients
-separately. So the order of sums depends only on the number of members: one process that does the
-work of several computes the same weights as several processes.
+A step's micro-batches are dealt to its shares in turn, and the gradients of each share are summed
+separately. So the order of sums depends only on the number of shares: one process that computes
+several shares gets the same weights as several processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,45 +25,46 @@ from bertsmith.training.workers.protocol import BatchSize, Figures
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings that the members of one rank (a machine, or a GPU) share.
+    """The division of a run's steps into shares, as one rank (a machine, or a GPU) sees it.
 
-    There are `num_members` on each of `num_ranks` ranks. Micro-batches are dealt first to the first
-    member of each rank, then to the second, so that all ranks are busy even if they are few. Ranges
-    of the weights go to all members of the first rank, then of the second, so that each rank's
-    ranges are neighbours.
+    Each of `num_ranks` ranks has `num_shares`. Micro-batches are dealt first to the first share of
+    each rank, then to the second, so that all ranks are busy even if there are few. Ranges of the
+    weights go to all shares of the first rank, then of the second, so that each rank's ranges are
+    neighbours.
     """
 
     objective: Objective[Any, Any]
     optim: OptimSettings
     seed: int
-    num_members: int
+    num_shares: int
     rank: int = 0
     num_ranks: int = 1
     is_exact: bool = False
     """Whether sums have the same order, and so the same bytes, for any number of ranks."""
 
     @property
-    def all_members(self) -> int:
-        """The number of members on all ranks."""
-        return self.num_members * self.num_ranks
+    def all_shares(self) -> int:
+        """The number of shares on all ranks."""
+        return self.num_shares * self.num_ranks
 
     def first_micro_batch(self, index: int) -> int:
-        """Return the number, from 0, of the first micro-batch of this rank's member `index`."""
+        """Return the number, from 0, of the first micro-batch of this rank's share `index`."""
         return self.rank + index * self.num_ranks
 
     def weight_range(self, index: int) -> int:
-        """Return which of `all_members` ranges of weights this rank's member `index` updates."""
-        return self.rank * self.num_members + index
+        """Return which of `all_shares` ranges of weights this rank's share `index` updates."""
+        return self.rank * self.num_shares + index
 
 
-class Member:
-    """Member `index` of the `plan.num_members` of its rank.
+class Share:
+    """Share `index` of the `plan.num_shares` of its rank, in every step of a run.
 
-    If it `is_prefetching`, steps must be computed one after another.
+    Call `prepare`, `compute`, `sum_gradients` and `update` for each step. If `is_prefetching`,
+    another thread makes the next micro-batches, so steps must be computed one after another.
 
     Args:
-        model: its parameters are views of `arrays.computing`.
-        collector: the model's; several members may share it.
+        model: its parameters are views of `arrays.compute_weights`.
+        collector: the model's; all shares that a process computes use it in turn.
     """
 
     def __init__(
@@ -83,22 +84,22 @@ class Member:
         self._gradients = arrays.gradients
         self._collector = collector
         self._updater = RangeUpdater(
-            arrays, layout, plan.weight_range(index), plan.all_members, plan.optim
+            arrays, layout, plan.weight_range(index), plan.all_shares, plan.optim
         )
-        first, end = layout.divide(plan.num_members)[index]
+        first, end = layout.divide(plan.num_shares)[index]
         self._summed = slice(first, end)
-        self._prefetcher: Prefetcher[_Share] | None = None
-        self._share = _Share(0, [], [])
+        self._prefetcher: Prefetcher[_PreparedStep] | None = None
+        self._prepared = _PreparedStep(0, [], [])
 
     def prepare(self, step: int) -> list[BatchSize]:
-        """Make this member's micro-batches of a step, and return their sizes."""
+        """Make the micro-batches of this share of a step, and return their sizes."""
         if self.is_prefetching:
             if self._prefetcher is None:
                 self._prefetcher = Prefetcher(self._make, step)
-            self._share = next(self._prefetcher)
+            self._prepared = next(self._prefetcher)
         else:
-            self._share = self._make(step)
-        return self._share.sizes
+            self._prepared = self._make(step)
+        return self._prepared.sizes
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[dict[str, LossTerm]]:
         """Compute gradients and loss terms of the micro-batches that `prepare` made.
@@ -106,19 +107,19 @@ class Member:
         The gradients are those of the loss of the whole step, so `counts` are the predictions of
         all its micro-batches by loss term.
         """
-        share = self._share
+        prepared = self._prepared
         plan = self.plan
         if plan.num_ranks > 1 or plan.is_exact:
             self._gradients = self._arrays.gradients  # sums need fp32
         else:
-            self._gradients = self._arrays.gradients_of(share.num_micro_batches)
+            self._gradients = self._arrays.gradients_of(prepared.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
         objective = plan.objective
         device = self._gradients.device
         all_terms = []
-        for number, batch in enumerate(share.batches):
-            micro_batch = plan.first_micro_batch(self.index) + number * plan.all_members
-            seed = step_seed(plan.seed, step, micro_batch)
+        for number, batch in enumerate(prepared.batches):
+            micro_batch = plan.first_micro_batch(self.index) + number * plan.all_shares
+            seed = micro_batch_seed(plan.seed, step, micro_batch)
             with dropout_seed(seed, device, step_key=(plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
             parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
@@ -131,16 +132,17 @@ class Member:
         if self._prefetcher is not None:
             self._prefetcher.close()
 
-    def _make(self, step: int) -> "_Share":
+    def _make(self, step: int) -> "_PreparedStep":
         objective = self.plan.objective
-        number = objective.num_micro_batches(step)
-        indices = range(self.plan.first_micro_batch(self.index), number, self.plan.all_members)
+        num_micro_batches = objective.num_micro_batches(step)
+        first = self.plan.first_micro_batch(self.index)
+        indices = range(first, num_micro_batches, self.plan.all_shares)
         batches = [objective.micro_batch(step, index) for index in indices]
         sizes = [BatchSize(batch.num_tokens, objective.counts(batch)) for batch in batches]
-        return _Share(number, batches, sizes)
+        return _PreparedStep(num_micro_batches, batches, sizes)
 
-    def sum_members(self) -> None:
-        """Sum the gradients of this rank's members into the first row, in this member's range."""
+    def sum_shares(self) -> None:
+        """Sum the gradients of this rank's shares into the first row, in this share's range."""
         total = self._gradients[0, self._summed]
         for gradient in self._gradients[1:]:
             total += gradient[self._summed]
@@ -159,8 +161,8 @@ class Member:
 
 
 @dataclass(frozen=True)
-class _Share:
-    """One member's micro-batches of a step of `num_micro_batches`."""
+class _PreparedStep:
+    """The micro-batches of one share, of the `num_micro_batches` of a step."""
 
     num_micro_batches: int
     batches: Sequence[Any]
@@ -178,6 +180,6 @@ def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     ]
 
 
-def step_seed(seed: int, step: int, micro_batch: int) -> int:
+def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
     """Derive an independent dropout seed for one micro-batch."""
     return int(np.random.SeedSequence([seed, step, micro_batch]).generate_state(1, np.uint64)[0])

@@ -15,7 +15,7 @@ import bertsmith
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
-from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
+from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE
 from bertsmith.tokenization.auto import load_tokenizer
 
 

@@ -1,0 +1,152 @@
+"""Locks on folders and files, so that two processes do not write to the same place.
+
+The operating system removes a lock when the process ends that holds it. On systems and file systems
+without locks, nothing is locked.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bertsmith.errors import ConfigError, option
+from bertsmith.system.write_error import writing
+
+
+class _Local(threading.local):
+    """The real paths of the folders and files that this thread has locked."""
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+
+
+_local = _Local()
+
+
+def is_held(path: Path) -> bool:
+    """Return whether this thread has locked the folder."""
+    return os.path.realpath(path) in _local.held
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Lock a folder for the block.
+
+    Blocks of one thread may be nested. On systems and file systems without locks, and for a folder
+    that cannot be opened, this does nothing.
+
+    Args:
+        shared: allow other blocks with `shared` at the same time.
+
+    Raises:
+        ConfigError: another process or thread is in such a block.
+    """
+    with contextlib.ExitStack() as stack:
+        if not is_held(folder) and not lock_path(stack, folder, os.O_RDONLY, shared):
+            raise ConfigError(
+                f"{folder}: another process is using this folder. Wait until it ends, or choose "
+                f"another {option('out')}."
+            )
+        yield
+
+
+@contextlib.contextmanager
+def hold_folder(
+    folder: Path, check: Callable[[], object] = lambda: None, *, shared: bool = False
+) -> Iterator[None]:
+    """Lock a folder for the block. If it is missing, make it, and remove it if it remains empty.
+
+    Args:
+        check: raises an error if the folder's content is unsuitable.
+        shared: allow other blocks with `shared` at the same time, which use other files.
+
+    Raises:
+        ConfigError: there is a file of that name, or another process or thread uses the folder.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: a file, not a folder. Choose another {option('out')}.")
+    with contextlib.ExitStack() as stack:
+        make_folder(stack, folder)
+        stack.enter_context(locked(folder, shared=shared))
+        check()
+        yield
+
+
+def try_lock(folder: Path) -> int | None:
+    """Lock `folder` and return the descriptor; None if it is locked already or cannot be."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def make_folder(stack: contextlib.ExitStack, folder: Path) -> None:
+    """Make a folder and its missing parents; the stack removes those that are still empty."""
+    target = Path(os.path.realpath(folder))
+    missing = [parent for parent in (target, *target.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        stack.callback(_remove_empty, parent)
+    with writing(folder):
+        target.mkdir(parents=True, exist_ok=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def lock_path(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = False) -> bool:
+    """Lock a folder or a lock file until the stack ends; return False if another process has it.
+
+    A lock file, which `flags` create, is removed at the end. On systems without locks this returns
+    True.
+    """
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    while True:
+        try:
+            lock = os.open(path, flags, 0o644)
+        except OSError:
+            if flags == os.O_RDONLY:
+                return True
+            raise
+        try:
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        except OSError:  # not every file system has locks
+            pass
+        # Another process may have removed the file in between, or replaced it.
+        if _is_open_as(lock, path):
+            break
+        os.close(lock)
+        if flags == os.O_RDONLY and not path.exists():
+            return True
+    stack.callback(os.close, lock)
+    if flags != os.O_RDONLY:
+        stack.callback(path.unlink, missing_ok=True)
+    real_path = os.path.realpath(path)
+    _local.held.add(real_path)
+    stack.callback(_local.held.discard, real_path)
+    return True
+
+
+def _is_open_as(descriptor: int, path: Path) -> bool:
+    """Return whether the file that was opened as `descriptor` is still the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,116 @@
+"""The machine of a run in its `run.json`, and what changes when it is resumed on another.
+
+A resumed run computes with the same choices as before. It continues on another processor, or with
+another division of its steps, with a warning, since sums are then rounded differently.
+"""
+
+import dataclasses
+import json
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertsmith._version import __version__
+from bertsmith.errors import warn_once
+from bertsmith.model.attention_paths import attention_paths
+from bertsmith.system.counts import count_noun
+from bertsmith.system.hardware import ComputeChoices, current_choices
+from bertsmith.system.matrix_products import Precision
+from bertsmith.system.measurements import instructions, processor_name
+from bertsmith.training.run_facts import RunFacts, damaged_run
+
+INSTRUCTIONS = "instructions"
+"""Key in the machine's facts: the processor and its instructions, which affect rounding."""
+PROCESSES = "processes"
+"""Key in `run.json`: the number of shares of a step, one for each process but with `--exact`."""
+COMPUTE_CHOICES = "compute_choices"
+"""Key in `run.json`: the choices by which a run computes on a CPU."""
+CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
+    "threads": lambda value: type(value) is int and value >= 1,
+    "precision": lambda value: value in ("fp32", "bf16"),
+    "float32_route": lambda value: value in ("highest", "medium"),
+    "attention": lambda value: (
+        isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
+    ),
+}
+"""Checks of the values of `compute_choices`, by name."""
+
+
+def note_choices(device: torch.device, precision: Precision) -> dict[str, Any]:
+    """Return the entry of `run.json` by which a resumed run computes the same; empty on a GPU."""
+    if device.type != "cpu":
+        return {}
+    return {COMPUTE_CHOICES: asdict(current_choices(precision, attention_paths()))}
+
+
+def machine_facts(device: torch.device) -> dict[str, Any]:
+    """Return the entries of `run.json` on versions and machine."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "versions": {
+            "bertsmith": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+        "machine": {
+            "system": f"{sys.platform} {platform.release()}",
+            "device": str(device),
+            "processor": name,
+            "threads": torch.get_num_threads(),
+            INSTRUCTIONS: f"{processor_name()}, {instructions()}",
+        },
+    }
+
+
+def warn_other_processor(directory: Path, run: Mapping[str, Any], device: torch.device) -> None:
+    """Warn if a run continues on a processor that may round differently."""
+    before = run.get("machine", {}).get(INSTRUCTIONS)
+    now = f"{processor_name()}, {instructions()}"
+    if device.type == "cpu" and isinstance(before, str) and before != now:
+        warn_once(
+            f"{directory}: this run began on another processor, or with other instructions "
+            f"({before}; here {now}), so it equals the uninterrupted run but for rounding."
+        )
+
+
+def warn_other_division(directory: Path, run: Mapping[str, Any], num_shares: int) -> None:
+    """Warn if a run continues in another number of processes, as sums then round differently."""
+    before = run.get(PROCESSES)
+    if isinstance(before, int) and before != num_shares:
+        began_in = count_noun(before, "process", "processes")
+        warn_once(
+            f"{directory}: this run began in {began_in} and continues in {num_shares}, so it "
+            "equals the uninterrupted run but for rounding."
+        )
+
+
+def read_choices(run: RunFacts) -> ComputeChoices | None:
+    """Return the choices by which a run computes; None on a GPU, where there are none.
+
+    Raises:
+        CheckpointError: they are damaged.
+    """
+    choices = run.get(COMPUTE_CHOICES)
+    if choices is None:
+        return None
+    if not isinstance(choices, dict):
+        problem = f"{COMPUTE_CHOICES} is {json.dumps(choices)[:60]}, and must be an object"
+        raise damaged_run(run.path, problem)
+    names = {field.name for field in dataclasses.fields(ComputeChoices)}
+    for name in sorted(names ^ choices.keys()):
+        problem = "missing" if name in names else "not known"
+        raise damaged_run(run.path, f"'{COMPUTE_CHOICES}.{name}' is {problem}")
+    for name, is_allowed in CHOICE_VALUES.items():
+        if not is_allowed(value := choices[name]):
+            shown = json.dumps(value)[:60]
+            raise damaged_run(
+                run.path, f"'{COMPUTE_CHOICES}.{name}' is {shown}, which is not allowed"
+            )
+    return ComputeChoices(**choices)
