@@ -113,7 +113,7 @@ class FittedHead(FineTuningResult):
             )
         lines += notes_on_examples(vars(self))
         if self.evaluation is not None:
-            lines += ["", str(self.evaluation), *map(str, self.baselines)]
+            lines += self._score_lines()
         return "\n".join(lines)
 
 

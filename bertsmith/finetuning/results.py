@@ -6,6 +6,7 @@ from typing import Any
 
 from bertsmith.config import to_jsonable
 from bertsmith.finetuning.head_choice import HeadChoice
+from bertsmith.system.progress import has_details
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.training.run_config import drop_none
 
@@ -39,3 +40,10 @@ class FineTuningResult:
         if self.evaluation is None:
             return drop_none(facts)
         return facts | {"evaluation": self.evaluation.to_json()}
+
+    def _score_lines(self, *advice: str) -> list[str]:
+        """List the scores, baselines and advice below an empty line; with -v, the details below."""
+        # The part after the empty line, such as scores of each label, may be long.
+        scores, _, details = str(self.evaluation).partition("\n\n")
+        lines = ["", scores, *map(str, self.baselines), *advice]
+        return [*lines, "", details] if details and has_details() else lines

@@ -35,7 +35,6 @@ from bertsmith.system.counts import count_noun
 from bertsmith.system.files import sha256_file
 from bertsmith.system.notebook import html_lines
 from bertsmith.system.paths import is_within
-from bertsmith.system.progress import has_details
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.catalog import TEXT_TO_TEXT
@@ -97,10 +96,7 @@ class FineTuned(FineTuningResult):
             lines = [str(self.choice), *lines]
         if self.evaluation is None:
             return "\n".join(lines)
-        # The part after the empty line, such as scores of each label, may be long.
-        scores, _, details = str(self.evaluation).partition("\n\n")
-        lines += ["", scores, *map(str, self.baselines), *self._advice()]
-        return "\n".join([*lines, "", details] if details and has_details() else lines)
+        return "\n".join([*lines, *self._score_lines(*self._advice())])
 
     def _repr_mimebundle_(self, **include: Any) -> dict[str, str]:
         """Return the text for IPython, which would show all fields of the dataclass."""

@@ -25,6 +25,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.loading import load_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
+from bertsmith.system.progress import showing_progress
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.linear_classification import LinearClassify, LinearMultiLabel
 from bertsmith.tasks.loading import load_predictor
@@ -154,6 +155,13 @@ def test_a_text_may_have_several_labels(settings, tmp_path):
     assert isinstance(load(settings.out, task="multi_label").definition, LinearMultiLabel)
     assert set(predictor("good bad film").labels) == {"good", "bad"}
     assert predictor("film").labels == ()
+
+
+def test_scores_of_each_label_are_details_below_the_baselines(whole):
+    assert "label  precision" not in str(whole) and "baseline  always" in str(whole)
+    with showing_progress(details=True):
+        scores, details = str(whole).split("label  precision")
+    assert "baseline  always" in scores and "<- predicted" in details
 
 
 @pytest.mark.parametrize("head", ["linear", "contrastive"])
