@@ -96,14 +96,18 @@ class BertRecipe(Recipe[PretrainJob]):
         check_same(folder.path, previous, build_identity(config, identity))
 
     def train(
-        self, folder: RunFolder, callbacks: Sequence[Callback], command: str, measure: Measure
+        self,
+        folder: RunFolder,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+        measure: Measure,
     ) -> None:
         run_pretraining(
             self.job,
             folder.path,
             resume=folder.run_path.exists(),
             callbacks=callbacks,
-            resume_command=command,
+            resume_command=resume_command,
             measure=measure,
         )
 

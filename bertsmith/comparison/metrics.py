@@ -131,6 +131,7 @@ def title_of(name: str) -> str:
 
 
 def to_json(metric: Metric) -> dict[str, Any]:
+    """Return the values of each recipe and its difference from the first, for `--json`."""
     recipes: dict[str, dict[str, Any]] = {}
     for name, values in metric.values.items():
         measured = metric.seed_values(name)

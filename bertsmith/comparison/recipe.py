@@ -76,12 +76,16 @@ class Recipe(ABC, Generic[JobT]):
 
     @abstractmethod
     def train(
-        self, folder: RunFolder, callbacks: Sequence[Callback], command: str, measure: Measure
+        self,
+        folder: RunFolder,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+        measure: Measure,
     ) -> None:
         """Train, or continue a stopped run.
 
         Args:
-            command: the command line that continues a stopped run.
+            resume_command: the command line that continues a stopped run, for its message.
             measure: computes the metrics of each evaluation that all recipes have in common.
 
         Raises:

@@ -66,7 +66,7 @@ class _ComparisonFile:
     shared: dict[str, Any] = field(default_factory=dict)
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
     sentences: tuple[str, ...] = ()
-    """Sentences with one mask token each; the page shows what each recipe proposes."""
+    """Sentences with one mask token each; the page shows what each model predicts there."""
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -96,7 +96,7 @@ class Comparison:
     plan: RowPlan
     """Numbers of held-out rows, for those that `settings` leave open."""
     sentences: tuple[str, ...] = ()
-    """Sentences with one mask token each, for which each model proposes words."""
+    """Sentences with one mask token each, for which each model predicts words."""
 
     @property
     def has_other_systems(self) -> bool:
@@ -125,7 +125,7 @@ class Comparison:
     def folder(self, recipe: AnyRecipe, seed: int) -> Path:
         return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
 
-    def differing(self) -> dict[str, dict[str, Any]]:
+    def differing_settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings that differ between recipes, each with its values by recipe."""
         flat = {recipe.name: dict(flatten(recipe.compared_settings())) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
@@ -147,20 +147,20 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
         InputError: a task's file does not exist.
     """
     tables = {path: read_recipe(path) for path in settings.files}
-    path, file = _comparison_file(tables)
-    recipes = list(_recipes_of(path, file, settings))
+    path, file = _find_comparison_file(tables)
+    recipes = list(_read_recipes(path, file, settings))
     for recipe_path, table in tables.items():
         if recipe_path != path:
-            recipes.append(_recipe_of(recipe_path.stem, table, str(recipe_path), settings))
+            recipes.append(_build_recipe(recipe_path.stem, table, str(recipe_path), settings))
     _check_names([recipe.name for recipe in recipes], "recipes", settings.files)
     if len(recipes) < 2:
         raise ConfigError(
-            f"{_listed(settings.files)}: found {count_noun(len(recipes), 'recipe')}; "
+            f"{_list_files(settings.files)}: found {count_noun(len(recipes), 'recipe')}; "
             "a comparison needs two or more. Name further recipe files, or a comparison file with "
             "a table [recipes]."
         )
     budget = _read_budget(path, file, settings)
-    tasks = [_task_of(name, table, path, settings) for name, table in file.tasks.items()]
+    tasks = [_build_task(name, table, path, settings) for name, table in file.tasks.items()]
     _check_names([task.name for task in tasks], "tasks", settings.files)
     recipes = [_with_budget(recipe, budget) for recipe in recipes]
     plan = plan_rows([recipe.training for recipe in recipes])
@@ -179,7 +179,7 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     return comparison
 
 
-def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:
+def _find_comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:
     """Return the one file with recipes or tasks, and its contents.
 
     Path and contents are empty if no file has recipes or tasks.
@@ -195,7 +195,7 @@ def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _Comp
     return paths[0], from_mapping(_ComparisonFile, tables[paths[0]], str(paths[0]))
 
 
-def _recipes_of(
+def _read_recipes(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> Iterator[AnyRecipe]:
     for name, table in file.recipes.items():
@@ -204,7 +204,7 @@ def _recipes_of(
         base = inline.pop("file", None)
         from_file = {}
         if base is not None:
-            from_file = read_recipe(_path_of(base, f"{source}: file"), path.parent)
+            from_file = read_recipe(_as_path(base, f"{source}: file"), path.parent)
         is_system = "system" in from_file or "system" in inline
         shared = {
             key: table
@@ -212,15 +212,15 @@ def _recipes_of(
             if not is_system or key in SHARED_WITH_SYSTEMS
         }
         merged = _merge_tables(_merge_tables(shared, from_file), inline)
-        yield _recipe_of(name, merged, source, settings)
+        yield _build_recipe(name, merged, source, settings)
 
 
-def _recipe_of(
+def _build_recipe(
     name: str, table: Mapping[str, Any], source: str, settings: ComparisonSettings
 ) -> AnyRecipe:
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
     system = values.pop("system", None)
-    corpus = _path_of(values.pop("corpus", settings.corpus), f"{source}: corpus")
+    corpus = _as_path(values.pop("corpus", settings.corpus), f"{source}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
         raise ConfigError(
             f"{source}: corpus: found '{corpus}'; that of the comparison is '{settings.corpus}'. "
@@ -262,7 +262,7 @@ def _with_evaluations(recipe: AnyRecipe, plan: RowPlan) -> AnyRecipe:
     return recipe.with_training(eval_rows=plan.evaluations.rows, eval_every=every)
 
 
-def _task_of(
+def _build_task(
     name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
 ) -> ComparedTask:
     source = f"{path}: tasks.{name}"
@@ -288,7 +288,7 @@ def _task_of(
     return ComparedTask(name, task, task_settings)
 
 
-def _path_of(value: object, source: str) -> Path:
+def _as_path(value: object, source: str) -> Path:
     """Return a recipe's value as a path.
 
     Raises:
@@ -316,14 +316,14 @@ def _read_budget(
     }
     if any(amount is not None for amount in on_command_line.values()):
         return budget_of(on_command_line, "command line")
-    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _source_of(path))
+    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _name_source(path))
 
 
 def _read_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
-            f"{_source_of(path)}: found no seeds. Give {option('seeds', 3)}; with a single seed, "
+            f"{_name_source(path)}: found no seeds. Give {option('seeds', 3)}; with a single seed, "
             "the noise is unknown."
         )
     check_largest("seeds", seeds)
@@ -332,7 +332,7 @@ def _read_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings)
     return seeds
 
 
-def _source_of(path: Path) -> str:
+def _name_source(path: Path) -> str:
     return str(path) if path.name else "command line"
 
 
@@ -366,11 +366,11 @@ def _check_names(names: Sequence[str], kind: str, files: Sequence[Path]) -> None
     for name in names:
         if (folder := folder_name(name)) in folders:
             raise ConfigError(
-                f"{_listed(files)}: {kind} '{folders[folder]}' and '{name}' would share the folder "
-                f"'{folder}'. Rename one of them."
+                f"{_list_files(files)}: {kind} '{folders[folder]}' and '{name}' would share the "
+                f"folder '{folder}'. Rename one of them."
             )
         folders[folder] = name
 
 
-def _listed(files: Sequence[Path]) -> str:
+def _list_files(files: Sequence[Path]) -> str:
     return ", ".join(map(str, files)) or "command line"

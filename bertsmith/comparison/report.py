@@ -76,7 +76,7 @@ class ComparisonReport:
             ("setting", *self.names),
             *(
                 (key, *(str_of(values[name]) for name in self.names))
-                for key, values in self.comparison.differing().items()
+                for key, values in self.comparison.differing_settings().items()
             ),
         ]
 
@@ -147,7 +147,7 @@ class ComparisonReport:
                 for recipe in self.comparison.recipes
             },
             "equal": self.equal(),
-            "differing": self.comparison.differing(),
+            "differing": self.comparison.differing_settings(),
             "method": METHOD,
             "figures": {metric.name: to_json(metric) for metric in self.metrics},
             "runs": [result.to_json() for result in self.results],

@@ -82,9 +82,9 @@ class SystemRecipe(Recipe[SystemJob]):
             config = run.resolve_config(data, machine)
             model = run.build_model(config, data).to(machine.device)
             objective = run.build_objective(config, data)
-            row = seconds_per_row(objective, model, machine, TRIAL_SECONDS)
-        rows = training.steps * training.batch_size
-        return (1 + EVALUATION_LIMIT) * rows * STEP_COST * row
+            row_seconds = seconds_per_row(objective, model, machine, TRIAL_SECONDS)
+        num_rows = training.steps * training.batch_size
+        return (1 + EVALUATION_LIMIT) * num_rows * STEP_COST * row_seconds
 
     def check_earlier(self, folder: RunFolder) -> None:
         resolved = self._resolve(folder)
@@ -92,14 +92,18 @@ class SystemRecipe(Recipe[SystemJob]):
         check_same(folder.path, folder.read_run()[CONFIG], identity)
 
     def train(
-        self, folder: RunFolder, callbacks: Sequence[Callback], command: str, measure: Measure
+        self,
+        folder: RunFolder,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+        measure: Measure,
     ) -> None:
         pretrain_system(
             self.job,
             folder.path,
             resume=folder.run_path.exists(),
             callbacks=callbacks,
-            resume_command=command,
+            resume_command=resume_command,
             measure=measure,
         )
 

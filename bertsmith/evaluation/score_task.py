@@ -48,15 +48,15 @@ def options_of_task(settings: ScoreOptions, task: ScoredTask, gold: Path) -> Any
     Raises:
         ConfigError: an option of another task is given.
     """
-    options, _ = SCORED_TASKS[task]
-    own = {field.name for field in fields(options)}
+    options_class, _ = SCORED_TASKS[task]
+    names = {field.name for field in fields(options_class)}
     for field in fields(settings):
-        if field.name not in own and getattr(settings, field.name) != field.default:
+        if field.name not in names and getattr(settings, field.name) != field.default:
             raise ConfigError(
                 f"{option(field.name)}: {gold} is scored as {task}, which has no "
                 f"such option. Leave it out, or give another {option('task')}."
             )
-    return settings.part(options)
+    return settings.part(options_class)
 
 
 def score(task: ScoredTask, gold: Path, predictions: Path, options: ScoreOptions) -> Any:
@@ -83,13 +83,13 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     if gold == STANDARD_INPUT:
         raise InputError(f"{gold}: standard input can be read only once. Write it to a file.")
     check_is_file(gold)
-    is_set = options.multi_label
+    is_multi_label = options.multi_label
     readers: dict[ScoredTask, Callable[[], Iterable[Any]]] = {
         "answer": lambda: QuestionReader(gold, needs_offsets=False),
         "tag": lambda: TaggedReader(gold, options.part(TagColumns)),
         "choose": lambda: ChoiceReader(gold, options.part(ChoiceColumns), needs_prompt=False),
         "classify": lambda: ExampleReader(
-            gold, options.part(Columns), empty_labels=is_set, needs_text=False
+            gold, options.part(Columns), empty_labels=is_multi_label, needs_text=False
         ),
     }
     tasks = [task for task, reader in readers.items() if _can_read(reader)]
@@ -97,7 +97,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
         tasks.remove("tag")  # a table: there is no empty line, as there is between sentences
     if "choose" in tasks and "classify" in tasks:
         tasks.remove("classify")
-    if tasks == ["classify"] and not is_set:
+    if tasks == ["classify"] and not is_multi_label:
         tasks = _tasks_of_labels(gold, predictions, options.part(Columns))
     if len(tasks) == 1:
         return tasks[0]
@@ -122,17 +122,17 @@ def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:
 
 def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[ScoredTask]:
     """Return the tasks of a table's labels: classify, regress, or either."""
-    right = _label_kinds(ExampleReader(gold, columns, needs_text=False))
-    if "name" in right:
+    gold_kinds = _label_kinds(ExampleReader(gold, columns, needs_text=False))
+    if "name" in gold_kinds:
         return ["classify"]
     is_table = table_format(predictions) != "txt"
     delimiter = columns.delimiter
     names = ["predicted_value", "value"]
     if is_table and _can_read(lambda: read_labels(predictions, columns=names, delimiter=delimiter)):
         return ["regress"]  # `predict` writes columns of these names only for numbers
-    has_fractions = "fraction" in right
-    predicted = _label_kinds(read_labels(predictions, delimiter=delimiter))
-    if has_fractions != ("fraction" in predicted):
+    has_fractions = "fraction" in gold_kinds
+    predicted_kinds = _label_kinds(read_labels(predictions, delimiter=delimiter))
+    if has_fractions != ("fraction" in predicted_kinds):
         return ["classify", "regress"]
     return ["regress"] if has_fractions else ["classify"]
 

@@ -38,38 +38,41 @@ def explain(loaded: LoadedDefinition[Any], decided: TextDecisions) -> list[Attri
     shown = decided.shown
     num_weights, num_tokens = _count_weights(loaded.model), len(shown.ids)
     num_explained = count_explained(num_weights, num_tokens, MAX_EXPLAINED)
-    numbers = _by_importance(decided)[:num_explained]
+    indices = _by_importance(decided)[:num_explained]
     results: list[Attribution | None] = [None] * len(decided.decisions)
-    if head is None or not numbers:
+    if head is None or not indices:
         return results
     reader = HeadReader(loaded.model, head, shown.ids, shown.type_ids)
     baseline = shown.mask_words(loaded.tokenizer.mask_id)
-    targets = _targets(decided, numbers)
+    targets = _targets(decided, indices)
     max_points = count_points(num_weights, num_tokens, len(targets))
     attributions = integrate_gradients(reader, baseline, targets, max_points)
-    for number, result in zip(numbers, attributions, strict=True):
-        results[number] = result
+    for index, result in zip(indices, attributions, strict=True):
+        results[index] = result
     return results
 
 
 def _by_importance(decided: TextDecisions) -> list[int]:
-    """List the decisions with a target; the likeliest word of each mask precedes other words."""
-    numbers = [n for n, each in enumerate(decided.decisions) if each.target is not None]
+    """List the indices of the decisions that have a target.
+
+    Words for [MASK] are ordered by their rank: first the likeliest word for each [MASK].
+    """
+    indices = [n for n, each in enumerate(decided.decisions) if each.target is not None]
     if decided.kind != "masks":
-        return numbers
+        return indices
     # The words of one mask have the same `start`, and the likeliest of them come first.
     num_seen: Counter[int] = Counter()
     ranked = []
-    for number in numbers:
-        start = decided.decisions[number].start
+    for index in indices:
+        start = decided.decisions[index].start
         rank = num_seen[start]
         num_seen[start] += 1
-        ranked.append((rank, number))
-    return [number for _, number in sorted(ranked)]
+        ranked.append((rank, index))
+    return [index for _, index in sorted(ranked)]
 
 
-def _targets(decided: TextDecisions, numbers: Sequence[int]) -> list[Target]:
-    targets = (decided.decisions[number].target for number in numbers)
+def _targets(decided: TextDecisions, indices: Sequence[int]) -> list[Target]:
+    targets = (decided.decisions[index].target for index in indices)
     return [target for target in targets if target is not None]
 
 

@@ -75,11 +75,11 @@ def restore(source: np.ndarray, target: np.ndarray, first_sentinel: int) -> np.n
     return np.concatenate(parts).astype(np.int64)
 
 
-def _draw_lengths(total: int, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Divide `total` at random into `number` lengths of at least 1; all are 0 if `total` is 0."""
-    if total < number:
-        return np.full(number, total)
-    cuts = np.sort(rng.choice(total - 1, number - 1, replace=False)) + 1
+def _draw_lengths(total: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Divide `total` at random into `count` lengths of at least 1; all are 0 if `total` is 0."""
+    if total < count:
+        return np.full(count, total)
+    cuts = np.sort(rng.choice(total - 1, count - 1, replace=False)) + 1
     return np.diff(cuts, prepend=0, append=total)
 
 

@@ -41,6 +41,7 @@ class FolderMap(Generic[ModelT]):
     config: type
     """The dataclass of the model's shape, whose fields are entries of config.json."""
     build: Callable[[Any], ModelT]
+    """Builds a new model from its config."""
     fixed: Mapping[str, Any]
     """Entries of config.json that change the computation, with the only values that we support."""
     names_in_folder: Callable[[str], tuple[str, ...]]
@@ -102,8 +103,8 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
             if part.shape != (tensor.shape[0] // len(names), *tensor.shape[1:]):
                 raise CheckpointError(
                     f"{directory}: {stored_name} has the shape "
-                    f"{list(tensors[stored_name].shape)}, which "
-                    "does not fit config.json. Copy both again from one model."
+                    f"{list(tensors[stored_name].shape)}, which does not fit config.json. Copy "
+                    "both again from one model."
                 )
         scaled = [part.float() * factor for part, factor in zip(parts, factors, strict=True)]
         values[name] = torch.cat(scaled).contiguous()

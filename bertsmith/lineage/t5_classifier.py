@@ -177,7 +177,8 @@ KEYS: dict[str, str | None] = {
     "classifier_dropout": None,
     "pooling": None,
 }
-"""Fields with another name in config.json; None: not read from there."""
+"""Names in config.json of the fields that are called differently there; None for the fields that
+it does not have."""
 
 FAMILY = Family(
     config=T5ClassifierConfig,

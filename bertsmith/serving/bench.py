@@ -149,7 +149,7 @@ def measure_server(
 async def _measure(
     client: HttpClient, bodies: Sequence[bytes], seconds: float, seed: int, on_load: OnLoad
 ) -> BenchResult:
-    requests = [client.request(body) for body in bodies]
+    requests = [client.build_request(body) for body in bodies]
 
     async def wait_in_turn(name: str, callers: int, seconds: float) -> LoadResult:
         result = await run_closed_loop(client, requests, callers, seconds, seed)

@@ -187,11 +187,11 @@ class HttpClient:
         self.url = url
         self._parts = split_url(url)
         self._key_header = f"Authorization: Bearer {api_key}\r\n" if api_key else ""
-        self._is_free = asyncio.Semaphore(max_connections)
+        self._free_connections = asyncio.Semaphore(max_connections)
         self._idle: list[Connection] = []
 
-    def request(self, body: bytes) -> bytes:
-        """Return the bytes of a POST of JSON."""
+    def build_request(self, body: bytes) -> bytes:
+        """Build the bytes of a POST of JSON."""
         url = self._parts
         path = url.path or "/"
         target = f"{path}?{url.query}" if url.query else path
@@ -212,7 +212,7 @@ class HttpClient:
             OSError: the server cannot be reached, or closed the connection.
             ValueError: the answer is no HTTP response.
         """
-        async with self._is_free:
+        async with self._free_connections:
             while connection := self._take_idle():
                 try:
                     return await self._exchange(connection, request)

@@ -27,7 +27,7 @@ def test_recipes_are_what_they_share_and_what_they_change(settings):
         assert (job.training.steps, job.training.minutes) == (4, None)
     assert (comparison.num_seeds, comparison.max_length) == (2, 16)
     assert comparison.recipes[0].with_seed(3).training.seed == 3
-    differing = comparison.differing()
+    differing = comparison.differing_settings()
     shares = ("mask_share", "random_share", "keep_share")
     assert set(differing) == {f"pretraining.{name}" for name in ("pairs", *shares)}
     assert differing["pretraining.mask_share"] == dict(zip(names, (0.8, 0.8, 1.0), strict=True))

@@ -106,10 +106,12 @@ def test_requests_one_after_another_share_a_connection_and_others_do_not():
 
     async def talk(client):
         for text in (b'"a"', b'"b"'):
-            assert (await client.send(client.request(text))).body == text
+            assert (await client.send(client.build_request(text))).body == text
         assert num_connections == 1
         bodies = [f'"{number}"'.encode() for number in range(9)]
-        responses = await asyncio.gather(*(client.send(client.request(each)) for each in bodies))
+        responses = await asyncio.gather(
+            *(client.send(client.build_request(each)) for each in bodies)
+        )
         assert [response.body for response in responses] == bodies
         assert num_connections == 3
 
@@ -130,7 +132,7 @@ def test_a_request_is_sent_again_if_the_server_closed_the_idle_connection():
 
     async def talk(client):
         for _ in range(3):
-            assert (await client.send(client.request(b"{}"))).body == BODY
+            assert (await client.send(client.build_request(b"{}"))).body == BODY
 
     exchange(handle, talk)
     assert num_connections == 3
@@ -148,8 +150,8 @@ def test_a_broken_answer_is_an_error_and_the_next_request_is_not_touched(sent):
 
     async def talk(client):
         with pytest.raises((ConnectionError, ValueError)):
-            await client.send(client.request(b"{}"))
-        assert (await client.send(client.request(b"{}"))).body == BODY
+            await client.send(client.build_request(b"{}"))
+        assert (await client.send(client.build_request(b"{}"))).body == BODY
 
     exchange(handle, talk)
 
@@ -169,8 +171,8 @@ def test_a_cancelled_request_takes_its_connection_along():
 
     async def talk(client):
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(client.send(client.request(b"{}")), 0.05)
-        assert (await client.send(client.request(b"{}"))).body == BODY
+            await asyncio.wait_for(client.send(client.build_request(b"{}")), 0.05)
+        assert (await client.send(client.build_request(b"{}"))).body == BODY
 
     exchange(handle, talk)
     assert num_connections == 2

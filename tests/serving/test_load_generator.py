@@ -61,7 +61,7 @@ def run_load(compute, start):
     async def run():
         async with http_server(handle) as url:
             client = HttpClient(url, 500)
-            result = await start(client, [client.request(b"{}")])
+            result = await start(client, [client.build_request(b"{}")])
             client.close()
             return result
 
