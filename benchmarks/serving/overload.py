@@ -55,7 +55,7 @@ def describe_memory(megabytes: Sequence[float]) -> str:
 async def overload(args: argparse.Namespace) -> bool:
     """Send the requests, print what was answered; return whether all of it was allowed."""
     client = HttpClient(complete_url(args.url), allow_connections())
-    requests = [client.request(body) for body in read_bodies(client.url)]
+    requests = [client.build_request(body) for body in read_bodies(client.url)]
     samples: list[tuple[float, float]] = []
     watch = asyncio.create_task(watch_memory(args.pid, samples))
     try:

@@ -1,7 +1,8 @@
-"""T5's positions: a learned number for each head and each bucket of distances between two tokens.
+"""T5's relative position bias: a learned number for each head and each bucket of distances.
 
-Source: Raffel et al. 2020, section 2.1. Each small distance has a bucket of its own. Larger
-distances share buckets, whose width grows with the distance.
+Source: Raffel et al. 2020, section 2.1. The distance is that between a query and a key, in tokens.
+Each small distance has a bucket of its own. Larger distances share buckets, whose width grows with
+the distance.
 """
 
 import math
@@ -15,10 +16,10 @@ from bertsmith.model.blocks import Block
 
 
 class RelativeBias:
-    """The numbers that a stack adds to the scores of all its layers, for one forward pass.
+    """The biases that a stack of layers adds to the attention scores, in one forward pass.
 
     Args:
-        weight: the learned numbers, [buckets, heads].
+        weight: the learned biases, [buckets, heads].
         bidirectional: whether keys after a query have buckets of their own; if not, they have the
             bucket of distance 0, and causal attention hides them.
         max_distance: this distance and all larger ones share the last bucket.
@@ -31,7 +32,7 @@ class RelativeBias:
         self._cache: dict[int, Tensor] = {}  # by the identity of the block
 
     def __call__(self, block: Block) -> Tensor:
-        """Return the numbers of a block, [rows or 1, heads, queries, keys].
+        """Return the biases of a block, [rows or 1, heads, queries, keys].
 
         They are computed for the first layer, and used again by the others.
         """
