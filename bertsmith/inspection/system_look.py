@@ -255,7 +255,7 @@ def _read_gpt(
     limit = _limit_length(max_length, config.n_positions, config.n_layer * config.n_head)
     start = tokenizer.cls_id if config.bos_token_id is None else config.bos_token_id
     ids, pieces = _encode_given(tokenizer, text, 0)
-    shown = (_special(tokenizer, start), *pieces[: limit - 1])
+    shown = (_special_piece(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
     return SystemInput(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
 
@@ -302,8 +302,8 @@ def _read_encoder_decoder(
     baseline_id = tokenizer.unk_id if isinstance(model, T5) else None
     reader = ShownEncoderDecoder(model, source, [model.start_id, *target_ids], baseline_id)
     shown = (
-        number_words((*pieces[: limit - 1], _special(tokenizer, model.end_id))),
-        number_words((_special(tokenizer, model.start_id), *target_pieces)),
+        number_words((*pieces[: limit - 1], _special_piece(tokenizer, model.end_id))),
+        number_words((_special_piece(tokenizer, model.start_id), *target_pieces)),
     )
     return SystemInput(reader, (text, target_text), shown, num_all, tokenizer)
 
@@ -334,7 +334,7 @@ def _limit_length(max_length: int | None, longest: int, num_heads: int) -> int:
     return max_length
 
 
-def _special(tokenizer: Tokenizer, id_: int) -> ShownPiece:
+def _special_piece(tokenizer: Tokenizer, id_: int) -> ShownPiece:
     return ShownPiece(format_token(tokenizer, id_, ""), None, 0, 0, 0)
 
 

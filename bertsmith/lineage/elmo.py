@@ -29,6 +29,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 """The filters of the paper's model: width in characters, and number of filters of this width."""
 PAPER_WIDTH = 512
+"""The width of the paper's vectors, of pieces and of each direction."""
 CARRY_BIAS = -2.0
 """Initial bias of a highway layer's gate: at first most of the input passes unchanged."""
 PROJECTION_GAIN = 4.0
@@ -36,6 +37,7 @@ PROJECTION_GAIN = 4.0
 embeddings of torch do. LSTMs hardly read smaller ones, and then predict nothing but token
 frequencies for hundreds of steps."""
 PIECES_AT_ONCE = 1024
+"""Number of pieces of the vocabulary whose vectors are computed together, to bound memory."""
 COLUMN_MULTIPLE = 8
 """The characters of a batch's pieces are padded to a multiple of this, so that few different shapes
 occur."""
@@ -153,7 +155,7 @@ def build_lstm(size: int, cells: int) -> nn.LSTM:
 
 
 class OneWayLstm(nn.Module):
-    """The LSTMs of one direction; from the second one on, the input is added to the output."""
+    """The LSTMs of one direction; from the second on, an LSTM's input is added to its output."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
