@@ -271,7 +271,7 @@ def test_every_sentence_of_the_page_has_a_chinese_one():
     assert len(chinese) == table.strip().count("\n") + 1
     said = set(re.findall(r'\btranslate\("([^"]+)"', rest))
     said |= set(re.findall(r'(?:\?|:) "([a-z]+)"\)', rest))
-    said |= set(re.findall(r'nothing = "([^"]+)"', rest))
+    said |= set(re.findall(r'notice = "([^"]+)"', rest))
     said |= set(re.findall(r'\bnote\("([^"]+)"', rest))
     said |= set(re.findall(r'(?:\?|:|return) "([A-Z][^"]+\.)"', rest))
     named = {"no answer", "replaced", "from", "to", "token", "word"}
