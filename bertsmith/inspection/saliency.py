@@ -185,7 +185,9 @@ def integrate_until_complete(
     while True:
         results = path.attribute(parts)
         max_splits = (max_points - path.num_points) // POINTS_OF_SPLIT
-        if max(each.error for each in results) <= tolerance or max_splits < 1:
+        largest_error = np.max([each.error for each in results])
+        # No number of points completes a sum that is not finite.
+        if not tolerance < largest_error < np.inf or max_splits < 1:
             return results
         differences = [max(abs(each.difference), SMALL_DIFFERENCE) for each in results]
         # The error of a part, for the target where it is largest.
