@@ -7,7 +7,7 @@ import torch
 from refusals import refuses
 from tiny_runs import KilledError, StopAtStep, small_job
 
-from bertsmith.comparison.budget import ComparisonBudget, length_of_job
+from bertsmith.comparison.budget import ComparisonBudget, bert_training_length
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.build import build_objective
@@ -132,7 +132,7 @@ def test_the_charts_mark_the_step(corpus_dir, tmp_path):
 
 def test_a_budget_in_tokens_counts_the_short_rows_too(corpus_dir):
     job = job_with(corpus_dir, {"start_share": 0.5})
-    length = length_of_job(ComparisonBudget(20_000, "tokens"), job)
+    length = bert_training_length(ComparisonBudget(20_000, "tokens"), job)
     objective = build_objective(resolve_unmeasured(job.with_training(**length)))
     tokens = sum(
         batch.num_tokens

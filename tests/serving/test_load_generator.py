@@ -9,7 +9,7 @@ from http_answers import answer, http_server, read_request
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.serving import load
+from bertsmith.serving import load_generator
 from bertsmith.serving.http_client import HttpClient
 from bertsmith.serving.load_generator import (
     BROKEN,
@@ -141,7 +141,7 @@ def test_answers_are_counted_by_status():
 
 
 def test_a_request_without_answer_is_counted_when_patience_ends(monkeypatch):
-    monkeypatch.setattr(load, "PATIENCE", 0.1)
+    monkeypatch.setattr(load_generator, "PATIENCE", 0.1)
 
     async def compute():
         await asyncio.sleep(60)
@@ -157,7 +157,7 @@ def test_a_request_without_answer_is_counted_when_patience_ends(monkeypatch):
 
 
 def test_callers_wait_for_their_answers_and_longer_if_they_are_refused(monkeypatch):
-    monkeypatch.setattr(load, "REFUSED_PAUSE", 0.1)
+    monkeypatch.setattr(load_generator, "REFUSED_PAUSE", 0.1)
     num_waiting, max_waiting = 0, 0
 
     async def compute():
