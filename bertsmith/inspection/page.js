@@ -122,7 +122,9 @@ function makeSvg(tag, properties = {}, ...children) {
 
 function percent(share) {
   if (share > 0 && share < 0.0005) return `<${SPACE}0.1${SPACE}%`;
-  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}${SPACE}%`;
+  if (share < 1 && share >= 0.9995) return `>${SPACE}99.9${SPACE}%`;
+  const isNearEnd = (share > 0 && share < 0.0995) || (share < 1 && share >= 0.9905);
+  return `${(100 * share).toFixed(isNearEnd ? 1 : 0)}${SPACE}%`;
 }
 const number = (value) => String(Number(value.toPrecision(3)));
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }; // of rows and of columns
@@ -660,7 +662,7 @@ function showLens() {
   ).id = "lens";
   redraws.push(() => {
     if (lens.decisions) {
-      const rows = lens.decisions.map((layer, index) => [translate("layer {layer}", { layer: index }), layer.map(([label, value]) => [label && (["no answer"].includes(label) ? translate(label) : label), data.kind === "choices" ? number(value) : shownValue(value)].filter(Boolean).join(" ")).join(" · ")]);
+      const rows = lens.decisions.map((layer, index) => [translate("layer {layer}", { layer: index }), layer.map(([label, value]) => [label && (["no answer"].includes(label) ? translate(label) : label), data.kind === "choices" ? number(value) : shownValue(value)].filter(Boolean).join(": ")).join(" · ")]);
       box.replaceChildren(table([translate("layer"), translate("prediction")], rows));
       return;
     }

@@ -70,6 +70,16 @@ def test_a_script_in_a_text_stays_text(open_page):
     assert page.locator("#saliency .passage").all_text_contents() == [f"a film {SCRIPT}", SCRIPT]
 
 
+def test_what_is_nearly_certain_is_not_shown_as_certain(open_page):
+    page = open_page("classify", "a good film")
+    shares = [0, 0.0001, 0.004, 0.0996, 0.5, 0.99, 0.996, 0.9996, 1]
+    shown = page.evaluate("shares => shares.map(percent)", shares)
+    expected = "0 %|< 0.1 %|0.4 %|10 %|50 %|99 %|99.6 %|> 99.9 %|100 %"
+    assert [" ".join(text.split()) for text in shown] == expected.split("|")
+    first, *_ = page.locator("#lens td").all_text_contents()
+    assert re.fullmatch(r"\w+: [\d.]+\s% · \w+: [\d.]+\s%", first)
+
+
 def test_words_are_merged_on_request(open_page):
     page = open_page("classify", "the films was good")
     tokens = ["[CLS]", "the", "film", "##s", "was", "good", "[SEP]"]
