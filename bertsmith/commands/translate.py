@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 
+from bertsmith.commands.flags import print_note
 from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.translate import Settings
 from bertsmith.data.text_files import iter_lines
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
+from bertsmith.system.counts import count_noun
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -20,8 +22,13 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         texts = [text.rstrip("\r\n") for text in iter_lines(settings.file)]
     generator = TextToTextGenerator.load(settings.model, settings.device)
     targets = generator(texts, settings.max_new_tokens, beam_search)
+    num_empty = 0
     for text, target in zip(texts, targets, strict=True):
+        num_empty += bool(text.strip()) and not target
         if settings.json:
             print(json.dumps({"source": text, "target": target}, ensure_ascii=False))
         else:
             print(target)
+    if num_empty:
+        num_texts = count_noun(len(texts), "text")
+        print_note(f"The model wrote nothing for {num_empty:,} of {num_texts}.")

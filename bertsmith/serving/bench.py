@@ -199,7 +199,8 @@ async def _check_answer(client: HttpClient, request: bytes) -> None:
         answer = response.body[:200].decode(errors="replace")
         raise ConfigError(
             f"{client.url}: the server answered a first text with status {response.status}: "
-            f"{answer!r}. Check the path of the URL and what it expects."
+            f"{answer!r}. Give the URL of a route that the model answers, such as /predict for a "
+            "classifier."
         )
 
 

@@ -14,11 +14,12 @@ from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.errors import ConfigError, InputError, SettingError
 from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
-from bertsmith.lineage.transformer_folder import load_transformer
+from bertsmith.lineage.transformer_folder import load_transformer, save_transformer
 from bertsmith.lineage.translation import EncodedPairs, Translation, encode_pairs
 from bertsmith.lineage.translation_run import finetune_translation
 from bertsmith.lineage.translation_settings import TranslationOptimSettings, TranslationSettings
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.journal import read_journal
 from bertsmith.training.settings import TrainingSettings
@@ -215,6 +216,12 @@ def test_the_lines_train_and_write(tmp_path, tokenizer, typed, bertsmith, refuse
     assert len(texts.splitlines()) == 2
     answer = json.loads(bertsmith("translate", out, "cat", "--beams", "2", "--json", *flags))
     assert answer["source"] == "cat"
+    model = load_transformer(out)
+    with torch.no_grad():
+        model.logit_bias[0, model.end_id] = 1e4
+    save_transformer(model, tmp_path / "silent", load_tokenizer(out))
+    printed = typed("translate", tmp_path / "silent", "ant bee", "cat", "", *flags)
+    assert printed.out == "\n\n\n" and "wrote nothing for 2 of 3 texts" in printed.err
     report = json.loads(
         bertsmith("evaluate", out, "--data", tmp_path / "eval.tsv", "--device", "cpu", "--json")
     )

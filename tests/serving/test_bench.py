@@ -180,7 +180,7 @@ def test_a_server_that_refuses_the_first_text_is_named(server):
         return 404
 
     model.compute = refuse
-    with refuses(ConfigError, "404", worded=False):
+    with refuses(ConfigError, "404", "such as /predict", worded=False):
         measure_server(f"{url}/nothing", [b"{}"], 0.1)
 
 

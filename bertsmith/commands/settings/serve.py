@@ -71,7 +71,8 @@ class Settings(InferenceCompute):
     """Seconds after which a request that is not yet computed is refused (503)."""
     bench: str | None = None
     """Measure the server that runs at this URL, instead of serving: its throughput, its latency at
-    50 % and 80 % of that rate, and what it does at 200 %."""
+    50 % and 80 % of that rate, and what it does at 200 %. Give the URL of a route, such as
+    http://127.0.0.1:8080/predict; without one it is /embed, for vectors."""
     texts: Advanced[Path | None] = None
     """Texts that --bench sends, one per line, or as .jsonl one body of a request per line.
     Default: sentences of 5 to 200 words that come with bertsmith."""
