@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -194,6 +195,8 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     settings = parse(args, prog)
     configure_process()
     launch = read_launch()
+    if launch is not None:  # else torch prints a stack each time that it fails to connect
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     line = [*prog.split(), *args]
     if launch is None:
         return partial(_import_main(name), settings, line)

@@ -8,7 +8,9 @@ import atexit
 import contextlib
 import os
 import socket
+import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,9 +18,13 @@ import torch.distributed as dist
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.launch import Launch
+from bertsmith.training.workers.rank_errors import print_on_rank
 
 JOIN_SECONDS = 600.0
 """Longest time that ranks wait for all others when they start, as in torchrun."""
+NOTICE_SECONDS = 30.0
+"""Time after which a waiting rank says for what it waits."""
+TRY_SECONDS = 5.0
 STAY_SECONDS = 30.0
 """Longest time that rank 0 stays after a refusal, to answer ranks that start a little later."""
 POLL_SECONDS = 0.1
@@ -42,9 +48,51 @@ def open_store(launch: Launch) -> Any:
     # Without a number of ranks, so that rank 0 does not wait here until all have connected.
     url = "env://?world_size=-1"
     limit = timedelta(seconds=JOIN_SECONDS)
-    store, _, _ = next(iter(dist.rendezvous(url, timeout=limit)))  # type: ignore[attr-defined]
+    with _telling_wait(launch):
+        _await_server(launch)
+        store, _, _ = next(iter(dist.rendezvous(url, timeout=limit)))  # type: ignore[attr-defined]
     # When torchrun restarts all ranks, its store still has the ports of the ended ones.
     return prefixed(f"attempt-{launch.num_restarts}", store)
+
+
+def _await_server(launch: Launch) -> None:
+    """Wait until a program listens at the address of a launch, unless this rank is to do so.
+
+    torch would wait, too, but Python handles no signal meanwhile, so Ctrl-C would end nothing.
+
+    Raises:
+        DistError: nobody listens there within `JOIN_SECONDS`, or it is no address.
+    """
+    is_torchruns = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if launch.rank == 0 or is_torchruns:
+        return
+    deadline = time.monotonic() + JOIN_SECONDS
+    while True:
+        try:
+            socket.create_connection((launch.address, launch.port), TRY_SECONDS).close()
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise dist.DistNetworkError(str(error)) from error
+        except (OverflowError, ValueError) as error:
+            raise dist.DistNetworkError(str(error)) from error
+        time.sleep(POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def _telling_wait(launch: Launch) -> Iterator[None]:
+    """Say, if the block takes long, that nobody answers at the address of the launch."""
+    message = (
+        f"rank {launch.rank} does not reach rank 0 at {launch.address}:{launch.port}, and tries "
+        f"again for {JOIN_SECONDS / 60:.0f} minutes. Is it running, and is that its address?"
+    )
+    timer = threading.Timer(NOTICE_SECONDS, print_on_rank, (message,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def prefixed(prefix: str, store: Any) -> Any:
@@ -91,6 +139,14 @@ def tell_refusal(launch: Launch, message: str) -> None:
 def _tell(launch: Launch, store: Any, state: str) -> str:
     """Tell rank 0 the state of this rank's line; return its answer."""
     store.set(str(launch.rank), state)
+    deadline = time.monotonic() + JOIN_SECONDS
+    while True:  # not one long wait, since Python handles no signal within it
+        try:
+            store.wait([ANSWER], timedelta(seconds=1))
+            break
+        except dist.DistStoreError:
+            if time.monotonic() > deadline:
+                raise
     answer: str = store.get(ANSWER).decode()
     store.add(NUM_ANSWERED, 1)
     return answer
@@ -99,14 +155,23 @@ def _tell(launch: Launch, store: Any, state: str) -> str:
 def _first_refusal(launch: Launch, store: Any) -> str:
     """Wait until a line was refused, or all were accepted."""
     missing = set(range(1, launch.num_ranks))
-    deadline = time.monotonic() + JOIN_SECONDS
+    began = time.monotonic()
+    is_told = False
     while missing:
         for rank in sorted(missing):
             if store.check([str(rank)]):
                 missing.remove(rank)
                 if (state := store.get(str(rank)).decode()) != ACCEPTED:
                     return state
-        if missing and time.monotonic() > deadline:
+        seconds = time.monotonic() - began
+        if missing and seconds > NOTICE_SECONDS and not is_told:
+            is_told = True
+            more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+            print_on_rank(
+                f"waiting for rank {min(missing)}{more} of {launch.num_ranks:,} to start, for up "
+                f"to {JOIN_SECONDS / 60:.0f} minutes"
+            )
+        if missing and seconds > JOIN_SECONDS:
             raise dist.DistStoreError(f"rank {min(missing)} has not started")
         time.sleep(POLL_SECONDS if missing else 0)
     return ACCEPTED

@@ -1,5 +1,6 @@
-"""Errors of one rank, raised on rank 0 with the name of the rank and its host."""
+"""Errors of one rank, raised on rank 0 with the name of the rank and its host, and messages."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,3 +29,8 @@ def results_of(answers: Sequence[tuple[BertsmithError | None, Any]], hosts: list
         if error is not None:
             raise type(error)(f"rank {rank} on {hosts[rank]}: {error.message}")
     return [result for _, result in answers]
+
+
+def print_on_rank(message: str) -> None:
+    """Print a message on standard error, also of ranks other than 0, which are quiet else."""
+    print(f"bertsmith: {message}", file=sys.__stderr__, flush=True)

@@ -19,6 +19,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from bertsmith.training.workers.rank_errors import print_on_rank
+
 BEAT_SECONDS = 1.0
 
 
@@ -109,7 +111,7 @@ class Watch:
             number, stack = self._reported(rank)
             if number < num_begun and (rank, number) not in self._named_late:
                 self._named_late.add((rank, number))
-                _print(
+                print_on_rank(
                     f"{self._name(rank)} is alive, but has not answered for "
                     f"{self._silence_seconds:.0f} s. The run waits for it. It is at:\n{stack}"
                 )
@@ -124,7 +126,7 @@ class Watch:
             place: the stack that the rank in question reported last.
         """
         try:
-            _print(
+            print_on_rank(
                 f"{reason}, so the run ends here. Earlier checkpoints are as they were. "
                 + (f"That rank was last at:\n{place}\n" if place else "")
                 + "This rank was waiting at:"
@@ -142,11 +144,6 @@ def describe_stack(frame: FrameType | None) -> str:
         lines.append(f'  File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}')
         frame = frame.f_back
     return "\n".join(lines)
-
-
-def _print(message: str) -> None:
-    # sys.stderr of all ranks but 0 goes nowhere.
-    print(f"bertsmith: {message}", file=sys.__stderr__, flush=True)
 
 
 def _beat_key(rank: int) -> str:
