@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.settings import OptimSettings

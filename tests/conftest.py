@@ -21,7 +21,7 @@ from computing import CACHE_KEY, CHOICES, ComputingPlugin, pin
 from hypothesis import settings
 
 from bertsmith.cli import main
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.evaluation import side_by_side
 from bertsmith.model.attention_paths import measured_paths

@@ -7,7 +7,7 @@ from tiny_models import GOOD, OTHER, save_tiny
 
 import bertsmith
 from bertsmith.commands.predict import main
-from bertsmith.data import sources, tagged_files
+from bertsmith.data import decompression, tagged_files
 from bertsmith.data.examples import Example
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_class_files, score_number_files
@@ -65,7 +65,7 @@ def write_texts(path, count, task):
 def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
     monkeypatch.setattr(tagged_files, "DETECTED_FROM", 50)
-    monkeypatch.setattr(sources, "_BUFFER_BYTES", READ_BYTES)
+    monkeypatch.setattr(decompression, "_BUFFER_BYTES", READ_BYTES)
     folder = save_tiny(tmp_path / "m", task, labels=LABELS[task])
     suffix = "conll" if task == "tag" else "csv"
     files = [write_texts(tmp_path / f"{count}.{suffix}", count, task) for count in ROWS]

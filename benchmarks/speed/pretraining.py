@@ -144,7 +144,7 @@ def prepare(plan: Plan) -> None:
 
 def build(text: str, tokenizer: str, out: str) -> None:
     """Build a corpus from the text."""
-    from bertsmith.data.corpus import build_corpus
+    from bertsmith.data.corpus_build import build_corpus
     from bertsmith.data.settings import CorpusSettings
     from bertsmith.tokenization.auto import load_tokenizer
 
@@ -234,7 +234,7 @@ def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, t
     tune(tuning)
     from transformers import BertForPreTraining
 
-    from bertsmith.data.shards import Corpus
+    from bertsmith.data.corpus import Corpus
     from bertsmith.model.config import BertConfig
 
     wanted = job(corpus, preset, rows)

@@ -116,7 +116,7 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
     """Pre-train for so many steps or seconds, and save the model with its tokenizer."""
     from transformers import BertConfig, BertForPreTraining, set_seed
 
-    from bertsmith.data.shards import Corpus
+    from bertsmith.data.corpus import Corpus
     from bertsmith.pretraining.resolve import resolve_unmeasured
 
     config, training = resolve_unmeasured(wanted), wanted.training

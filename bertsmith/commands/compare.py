@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_note, print_report
+from bertsmith.commands.output import print_note, print_report
 from bertsmith.commands.settings.compare import Settings
 from bertsmith.comparison.job import NAME, compare
 from bertsmith.errors import TrainingError

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_report
+from bertsmith.commands.output import print_report
 from bertsmith.commands.settings.compress import Settings
 from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.compression.compress import compress

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bertsmith.commands.settings.corpus_build import Settings
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
 from bertsmith.data.settings import ShardNumber

@@ -8,9 +8,9 @@ import numpy as np
 
 from bertsmith.commands.corpus_build import describe_html, describe_sources, describe_split
 from bertsmith.commands.settings.corpus_inspect import Settings
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.manifest import SPLITS, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from bertsmith.commands.corpus_build import print_corpus
 from bertsmith.commands.settings.corpus_merge import Settings
+from bertsmith.data.corpus import TOKENIZER_DIR
 from bertsmith.data.sharded_build import merge_corpus
-from bertsmith.data.shards import TOKENIZER_DIR
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.settings.demo import Settings
 from bertsmith.demo.job import run_demo
 from bertsmith.demo.page import METHODS, MORE_MINUTES, PRETRAINED, UNTRAINED, shortened

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.tables import check_delimiter

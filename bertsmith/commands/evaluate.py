@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.evaluate_flags import check_flags
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.pair_evaluation import evaluate_pairs
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.commands.system_scores import evaluate_system

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import print_note, print_report
+from bertsmith.commands.output import print_note, print_report
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.data.tables import check_delimiter
 from bertsmith.distillation.run import distill

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.finetune_translate import Settings
 from bertsmith.data.tables import check_delimiter

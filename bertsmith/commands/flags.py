@@ -1,10 +1,9 @@
-"""Parse command lines into settings, with or without a recipe; print reports and notes."""
+"""Parse command lines into settings, with or without a recipe."""
 
 import contextlib
 import dataclasses
 import inspect
 import io
-import json
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -189,13 +188,3 @@ def changed_flags(settings: Any) -> list[str]:
         else:
             words += [f"--{flag}", str(value)]
     return words
-
-
-def print_report(report: Any, as_json: bool) -> None:
-    print(json.dumps(report.to_json()) if as_json else report)
-
-
-def print_note(line: str | None) -> None:
-    """Print a line on standard error, if there is one."""
-    if line:
-        print(line, file=sys.stderr, flush=True)

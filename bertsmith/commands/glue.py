@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_note, print_report
+from bertsmith.commands.output import print_note, print_report
 from bertsmith.commands.settings.glue import Settings
 from bertsmith.finetuning.glue import run_glue
 from bertsmith.system.locks import hold_folder

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.settings.predict import Settings
 from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
 from bertsmith.data.excel_files import import_openpyxl

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.settings.push import Settings
 from bertsmith.model.hub import push_model
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.system.launch import read_launch
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_report
+from bertsmith.commands.output import print_report
 from bertsmith.commands.settings.score import Settings
 from bertsmith.data.tables import check_delimiter
 from bertsmith.evaluation.score_task import find_task, score

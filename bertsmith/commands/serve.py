@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.settings.serve import Settings
 from bertsmith.serving.bench import (
     TABLE_HEADING,

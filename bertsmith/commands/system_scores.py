@@ -11,7 +11,7 @@ from bertsmith.commands.evaluate_flags import (
     used_flags,
 )
 from bertsmith.commands.first_word import parse_with_columns
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.pair_evaluation import evaluate_pairs
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.data.columns import Columns, TranslationColumns

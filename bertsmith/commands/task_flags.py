@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bertsmith.commands.first_word import find_model, parse_with_columns
-from bertsmith.commands.flags import print_note
 from bertsmith.commands.help import HELP_FLAGS
+from bertsmith.commands.output import print_note
 from bertsmith.data.columns import Columns
 from bertsmith.errors import CheckpointError
 from bertsmith.model.model_folder import ModelFolder, read_folder

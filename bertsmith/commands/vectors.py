@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_report
+from bertsmith.commands.output import print_report
 from bertsmith.commands.settings.vectors import Settings
 from bertsmith.pretraining.static_vectors import count_static_vectors
 from bertsmith.system.paths import shell_path

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from bertsmith.comparison.budget import ComparisonBudget, bert_training_length
 from bertsmith.comparison.recipe import Recipe
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.auto_size import tokens_per_second

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import held_out_figures, pretraining_losses
 from bertsmith.pretraining.row_source import RowSource

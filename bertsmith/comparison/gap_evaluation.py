@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.corpus_objective import bits_per_byte
 from bertsmith.lineage.gaps import Gap, gap_log_probs, predicts_gaps

@@ -24,7 +24,7 @@ from bertsmith.comparison.row_plan import RowPlan, plan_rows
 from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.comparison.system_recipe import SystemRecipe, read_system_job
 from bertsmith.config import from_mapping, read_recipe
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.system.bounds import check_largest

@@ -9,7 +9,7 @@ from bertsmith.comparison.peak_memory import PEAK_MEMORY_KEY
 from bertsmith.comparison.recipes import ComparedTask, Comparison
 from bertsmith.comparison.runs import RunResult
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.metrics.differences import Difference
 from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread

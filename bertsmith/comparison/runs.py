@@ -26,7 +26,7 @@ from bertsmith.comparison.gap_evaluation import (
 )
 from bertsmith.comparison.recipes import AnyRecipe, ComparedTask, Comparison
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted, as_flags, option
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
 from bertsmith.metrics.names import format_score, score_name

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CheckpointError, option
 from bertsmith.evaluation.side_by_side import Measure
 from bertsmith.model.bert import BertModel

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from bertsmith.data.corpus import TOKENIZER_DIR
 from bertsmith.data.documents import DocumentReader
 from bertsmith.data.encoding import PARTITION_BYTES, EncodedPart, Encoder
 from bertsmith.data.npy import NpyWriter
 from bertsmith.data.reading import Errors, SourceReport
-from bertsmith.data.shards import TOKENIZER_DIR
 from bertsmith.data.work_units import WorkUnit, check_is_seen
 from bertsmith.errors import CorpusError
 from bertsmith.system.files import atomic_dir, sha256_file, write_json

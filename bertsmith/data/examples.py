@@ -6,24 +6,16 @@ or a label is an error, or is skipped and counted.
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-
+from bertsmith.data.column_specs import ColumnSpec, lowered
 from bertsmith.data.columns import Columns
 from bertsmith.data.parquet_classes import read_class_names
 from bertsmith.data.parquet_files import parquet_schema
-from bertsmith.data.records import (
-    ColumnSpec,
-    IncompleteRowError,
-    Record,
-    RecordReader,
-    lowered,
-)
+from bertsmith.data.records import IncompleteRowError, Record, RecordReader
 from bertsmith.data.table_rows import classes_stay_numbers
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
@@ -69,8 +61,6 @@ LIST_SEPARATOR = "\x1f"
 
 FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 """Values of a column that says whether a text has the label after which the column is named."""
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,29 +302,6 @@ def as_label_set(labels: Iterable[str]) -> list[str]:
 
 def are_pairs(examples: Iterable[Example]) -> bool:
     return any(example.pair is not None for example in examples)
-
-
-def random_sample(examples: Sequence[Item], size: int | None, seed: int) -> list[Item]:
-    """Draw `size` examples at random, and keep their order; None takes all."""
-    order = np.random.default_rng(seed).permutation(len(examples))
-    return [examples[index] for index in sorted(order[:size].tolist())]
-
-
-def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:
-    """Draw `size` examples so that each label keeps its share; keep their order.
-
-    Every label keeps at least one example as long as `size` allows (Adams' method of
-    apportionment: the r-th of n examples of a label has rank r / n, the lowest ranks are taken).
-    """
-    sizes = Counter(example.label for example in examples)
-    seen: Counter[str | None] = Counter()
-    ranks: list[tuple[float, int]] = []
-    for index in np.random.default_rng(seed).permutation(len(examples)).tolist():
-        label = examples[index].label
-        ranks.append((seen[label] / sizes[label], index))
-        seen[label] += 1
-    chosen = sorted(ranks, key=lambda rank: rank[0])[:size]
-    return [examples[index] for index in sorted(index for _, index in chosen)]
 
 
 def check_header(

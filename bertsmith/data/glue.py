@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example
-from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.records import Record, RecordReader
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.system.files import atomic_write
 

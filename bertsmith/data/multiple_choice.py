@@ -7,8 +7,9 @@ the prompt. In a csv, tsv or xlsx file, empty cells at the end mean that a row h
 from dataclasses import dataclass
 from typing import Any
 
+from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import ChoiceColumns
-from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.records import Record, RecordReader
 from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.tables import whole_number
 from bertsmith.data.text_files import ExampleSource

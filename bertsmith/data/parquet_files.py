@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from bertsmith.data.decompression import open_path
 from bertsmith.data.json_rows import as_json
-from bertsmith.data.sources import compression_of, open_path
+from bertsmith.data.sources import compression_of
 from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.write_error import write_error

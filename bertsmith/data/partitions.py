@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-from bertsmith.data.sources import Format, Source, open_path
+from bertsmith.data.decompression import open_path
+from bertsmith.data.sources import Format, Source
 from bertsmith.errors import InputError, read_error
 
 DOCUMENT_ENDS: Mapping[Format, re.Pattern[bytes]] = {

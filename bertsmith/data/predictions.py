@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from bertsmith.data.column_specs import ColumnSpec, find_column, is_repeated
 from bertsmith.data.delimiters import delimiter_in
 from bertsmith.data.examples import as_label_set
 from bertsmith.data.excel_files import cell_text
@@ -16,7 +17,7 @@ from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
-from bertsmith.data.records import RAGGED, ColumnSpec, find_column, is_repeated
+from bertsmith.data.records import RAGGED
 from bertsmith.data.row_ids import row_ids
 from bertsmith.data.squad import question_format
 from bertsmith.data.tables import RowFormat, read_rows, read_txt, table_format

@@ -5,23 +5,21 @@ a row has many texts, they are in several columns, or in a list under one key.
 """
 
 import itertools
-import json
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from bertsmith.data.column_specs import (
+    ColumnSpec,
+    are_numbers,
+    assign_columns,
+    is_repeated,
+    lowered,
+)
 from bertsmith.data.delimiters import delimiter_in, separator_hint
 from bertsmith.data.excel_files import cell_text, find_formula
-from bertsmith.data.json_rows import (
-    CutText,
-    describe_cut_label,
-    json_type,
-    list_names,
-    plain_number,
-)
+from bertsmith.data.json_rows import list_names
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.parquet_classes import with_class_names
 from bertsmith.data.reader import ExampleT, Reader
@@ -29,11 +27,9 @@ from bertsmith.data.tables import (
     ASK_FORMAT,
     RowFormat,
     TableFormat,
-    column_number,
     read_rows,
     read_txt,
     table_format,
-    whole_number,
 )
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, locate_row, name_source
 from bertsmith.data.training_columns import NUMBERED, TrainingColumns
@@ -44,7 +40,13 @@ Record = dict[str, tuple[str, ...]]
 
 FOR_EXCEL = "sep="
 """Beginning of a first line that tells Excel the separator of columns."""
-_RANGE = re.compile(r"(\d+)-(\d+)")
+RAGGED = {
+    "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
+    "csv": "Put a text that holds a comma, quote or line end in double quotes, the first "
+    "directly behind the comma.",
+    "xlsx": "Empty the cells beside the table, or name their columns in its first row.",
+}
+"""Advice on a row with another number of columns than the first."""
 
 
 class TableOptions(Protocol):
@@ -82,108 +84,6 @@ class _OpenedRows(NamedTuple):
 
 class IncompleteRowError(InputError):
     """A row with a missing text or column, which the user may choose to skip."""
-
-
-@dataclass(frozen=True)
-class ColumnSpec:
-    """A column that a task reads, such as the prompt or a score.
-
-    Attributes:
-        name: its name in records and messages.
-        option: the option that chooses it.
-        chosen: the column that the user chose; if `is_many`, several with commas or a range, `3-6`.
-        trained: the columns that the model was trained on, which are preferred to those with usual
-            names; a table may lack them.
-        usual: names to look for if the user chose none; the first match wins. If `is_many`, a name
-            also matches columns that begin with it and end in a number.
-        is_many: whether its texts may be in several columns.
-        is_optional: whether a table may lack it.
-        may_be_empty: whether it may be empty in a row.
-        may_lack_key: whether a JSON row may lack its key, though other rows have it.
-        scalars: JSON types besides strings that are read as text.
-        read_list: converts a list of strings to texts; None refuses lists.
-        is_label: whether its texts are classes, which must not have lost half a character.
-        is_read: if false, the column is not read, but other specs cannot take it either.
-        instead: for messages, how to read rows without it, such as "none".
-    """
-
-    name: str
-    option: str
-    chosen: str | None
-    usual: tuple[str, ...]
-    is_many: bool = False
-    is_optional: bool = False
-    may_be_empty: bool = False
-    may_lack_key: bool = False
-    scalars: tuple[type, ...] = ()
-    is_label: bool = False
-    read_list: Callable[[list[str]], list[str]] | None = None
-    is_read: bool = True
-    instead: str = "none"
-    trained: tuple[str, ...] = ()
-
-    def find_trained(self, column_names: Sequence[str]) -> list[int] | None:
-        """Return the indices of the training columns in `column_names`; None if one is missing."""
-        indices = [find_column(name, column_names, 0) for name in self.trained]
-        present = [index for index in indices if index is not None]
-        return present if present and len(present) == len(indices) else None
-
-    def find(
-        self, column_names: Sequence[str], *, by_number: bool, used: Collection[int] = ()
-    ) -> list[int] | None:
-        """Return its indices in `column_names`; None if there are none.
-
-        Columns in `used` belong to other specs; they are used only if the user chose them.
-        """
-        if self.chosen is not None:
-            return find_chosen_columns(self.chosen, column_names, self.is_many, by_number=by_number)
-        if by_number:
-            return None
-        for usual in self.usual:
-            indices = self._usual_columns(usual, column_names)
-            unused = [index for index in indices if index not in used]
-            if unused:
-                return unused
-        return None
-
-    def _usual_columns(self, usual: str, column_names: Sequence[str]) -> list[int]:
-        """Return the indices of the column of this name and, if `is_many`, of numbered columns."""
-        if not self.is_many:
-            index = find_column(usual, column_names, len(column_names))
-            return [] if index is None else [index]
-        names = lowered(column_names)
-        pattern = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
-        indices = [i for i, name in enumerate(names) if pattern.fullmatch(name)]
-        return sorted(indices, key=lambda i: natural_key(names[i]))
-
-    def texts(self, location: str, key: str, value: Any) -> list[str]:
-        """Convert a JSON value under `key` to texts.
-
-        Raises:
-            InputError: the value in the row at `location` has another type, or is a label that lost
-                half a character.
-        """
-        if self.read_list is not None and isinstance(value, list):
-            return self.read_list([self._text(location, key, item) for item in value])
-        return [self._text(location, key, value)]
-
-    def _text(self, location: str, key: str, value: Any) -> str:
-        if float in self.scalars:
-            value = plain_number(value)
-        if self.is_label and isinstance(value, CutText):
-            raise InputError(f"{location}: {describe_cut_label(value.original)}")
-        if value is None or isinstance(value, str):
-            return value or ""
-        if type(value) in self.scalars:
-            return json.dumps(value)
-        expected = "a string"
-        if self.scalars:
-            expected += " or a number"
-        if self.read_list:
-            expected += " or a list of strings"
-        raise InputError(
-            f"{location}: '{key}' is {json_type(value)}; {expected} is expected. Fix the row."
-        )
 
 
 class RecordReader(Reader[ExampleT]):
@@ -302,7 +202,7 @@ class RecordReader(Reader[ExampleT]):
             for index, spec in enumerate(self._read_specs)
             if index == 0 or spec.chosen or not spec.is_optional
         ]
-        return not all(choice is not None and _is_numbers(choice) for choice in choices)
+        return not all(choice is not None and are_numbers(choice) for choice in choices)
 
     def class_names(self) -> Mapping[str, Sequence[str]]:
         """Return names of classes by column, for which a Parquet file's numbers stand."""
@@ -343,7 +243,7 @@ class RecordReader(Reader[ExampleT]):
                 for spec in self.find_specs(column_names)
             ]
         return [
-            replace(spec, trained=names.get(spec.name, ()))
+            replace(spec, trained_names=names.get(spec.name, ()))
             for spec in self.find_specs(column_names)
         ]
 
@@ -480,8 +380,8 @@ class RecordReader(Reader[ExampleT]):
             InputError: a key belongs to a spec that all rows must have, or none of them; or it
                 would have been read instead of another key if the first row had it.
         """
-        in_use = divide(self.specs, column_names, by_number=False)
-        anew = divide(self._specs_of(lowered(column_names)), column_names, by_number=False)
+        in_use = assign_columns(self.specs, column_names, by_number=False)
+        anew = assign_columns(self._specs_of(lowered(column_names)), column_names, by_number=False)
         for spec in self._read_specs:
             before = self.names.get(spec.name, ())
             indices = (in_use if before else anew)[spec.name] or ()
@@ -507,9 +407,9 @@ class RecordReader(Reader[ExampleT]):
         if by_number:
             names = [f"{NUMBERED}{number}" for number in range(1, len(column_names) + 1)]
         indices: dict[str, list[int]] = {}
-        divided = divide(self.specs, column_names, by_number=by_number)
+        assigned = assign_columns(self.specs, column_names, by_number=by_number)
         for spec in self._read_specs:
-            columns = divided[spec.name]
+            columns = assigned[spec.name]
             if columns is not None:
                 indices[spec.name] = columns
                 self.names[spec.name] = tuple(names[i] for i in columns)
@@ -520,7 +420,7 @@ class RecordReader(Reader[ExampleT]):
         return indices
 
     def _missing(self, spec: ColumnSpec, column_names: list[str], by_number: bool) -> str:
-        names = spec.usual if spec.chosen is None else (spec.chosen, *spec.chosen.split(","))
+        names = spec.usual_names if spec.chosen is None else (spec.chosen, *spec.chosen.split(","))
         repeated = [name for name in names if is_repeated(name, column_names)]
         if repeated and not by_number:
             return (
@@ -542,8 +442,8 @@ class RecordReader(Reader[ExampleT]):
                 f"{option('header', 'yes')}."
             )
         missing = f"'{spec.chosen}'" if spec.chosen else f"looks like the {spec.name}"
-        if spec.trained and not spec.chosen:
-            missing += f", and none is called {list_names(spec.trained)} as in training"
+        if spec.trained_names and not spec.chosen:
+            missing += f", and none is called {list_names(spec.trained_names)} as in training"
         if column_names and column_names[0].startswith(FOR_EXCEL):
             advice = f"Remove the first line, '{column_names[0]}', which only Excel reads."
         if len(column_names) == 1:
@@ -551,106 +451,6 @@ class RecordReader(Reader[ExampleT]):
         return f"no column {missing}. {columns}. {advice}"
 
 
-RAGGED = {
-    "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
-    "csv": "Put a text that holds a comma, quote or line end in double quotes, the first "
-    "directly behind the comma.",
-    "xlsx": "Empty the cells beside the table, or name their columns in its first row.",
-}
-"""Advice on a row with another number of columns than the first."""
-
-
-def divide(
-    specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
-) -> dict[str, list[int] | None]:
-    """Assign columns to specs; None to a spec without any.
-
-    A column that the user chose belongs to that spec only, any other to the first spec that looks
-    for it; but a spec that is not read yields its column to a spec that needs it.
-    """
-    indices = _first_come(specs, column_names, by_number=by_number)
-    if all(indices[spec.name] or spec.is_optional for spec in specs):
-        return indices
-    others = [spec for spec in specs if spec.is_read or spec.chosen is not None]
-    return {spec.name: None for spec in specs} | _first_come(
-        others, column_names, by_number=by_number
-    )
-
-
-def _first_come(
-    specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
-) -> dict[str, list[int] | None]:
-    """Assign each column to the first spec that takes it.
-
-    Specs whose columns the user chose come first, then those that take the columns of training, and
-    then those that look for usual names.
-    """
-    find = partial(ColumnSpec.find, column_names=column_names, by_number=by_number)
-    indices = {spec.name: find(spec) for spec in specs if spec.chosen is not None}
-    used = {index for columns in indices.values() for index in columns or ()}
-    for spec in specs:
-        trained = None if by_number or spec.chosen is not None else spec.find_trained(column_names)
-        if trained and not used.intersection(trained):
-            indices[spec.name] = trained
-            used.update(trained)
-    for spec in specs:
-        if spec.name not in indices:
-            indices[spec.name] = find(spec, used=used)
-            used.update(indices[spec.name] or ())
-    return indices
-
-
-def lowered(names: Iterable[str]) -> list[str]:
-    return [name.strip().lower() for name in names]
-
-
 def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
     last = max((i for i, text in enumerate(texts) if text.strip()), default=-1)
     return tuple(texts[: last + 1])
-
-
-def find_chosen_columns(
-    chosen: str, column_names: Sequence[str], is_many: bool, *, by_number: bool
-) -> list[int] | None:
-    """Find the columns that the user chose by name or number; None if one is missing."""
-    names = [] if by_number else column_names
-    index = find_column(chosen, names, len(column_names))
-    if index is not None or not is_many:
-        return None if index is None else [index]
-    if limits := _RANGE.fullmatch(chosen):
-        first, last = whole_number(limits[1]), whole_number(limits[2])
-        if first is None or last is None or last - first >= len(column_names):
-            return None  # before listing so many
-        parts = [str(number) for number in range(first, last + 1)]
-    else:
-        parts = [part.strip() for part in chosen.split(",")]
-    indices = [find_column(part, names, len(column_names)) for part in parts]
-    present = [index for index in indices if index is not None]
-    return present if present and len(present) == len(parts) else None
-
-
-def _is_numbers(chosen: str) -> bool:
-    """Return whether the user chose columns by number."""
-    parts = chosen.split(",")
-    return bool(_RANGE.fullmatch(chosen)) or all(part.strip().isdecimal() for part in parts)
-
-
-def find_column(name: str, column_names: Sequence[str], width: int) -> int | None:
-    """Find the index of the column with this name, or else with this number (from 1)."""
-    for simplify in (str, str.strip, lambda value: value.strip().lower()):
-        simple_name = simplify(name)
-        matches = [i for i, column in enumerate(column_names) if simplify(column) == simple_name]
-        if len(matches) == 1:
-            return matches[0]
-    return column_number(name, width)
-
-
-def is_repeated(name: str, column_names: Sequence[str]) -> bool:
-    return lowered(column_names).count(name.strip().lower()) > 1
-
-
-def natural_key(name: str) -> tuple[str, int, str]:
-    """Return a sort key: `choice`, `choice9`, `choice10`, for numbers of any length."""
-    stem = name.rstrip("0123456789")
-    number = name[len(stem) :].lstrip("0")
-    return stem, len(number) if name != stem else -1, number

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertsmith.data.build_plan import PLAN_NAME, BuildPlan, make_plan
-from bertsmith.data.corpus import UNMERGED_DIR, check_corpus_out, write_corpus
+from bertsmith.data.corpus import TOKENIZER_DIR
+from bertsmith.data.corpus_build import UNMERGED_DIR, check_corpus_out, write_corpus
 from bertsmith.data.documents import select_sources
 from bertsmith.data.encoded_units import (
     UnitEncoder,
@@ -26,7 +27,6 @@ from bertsmith.data.encoding import EncodedPart
 from bertsmith.data.manifest import Manifest
 from bertsmith.data.reading import SourceReport
 from bertsmith.data.settings import CorpusSettings, ShardNumber
-from bertsmith.data.shards import TOKENIZER_DIR
 from bertsmith.data.work_units import WorkUnit, plan_work_units, total_bytes
 from bertsmith.errors import CorpusError, option
 from bertsmith.system.executor import Executor

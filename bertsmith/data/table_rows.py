@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bertsmith.data.column_specs import find_column
 from bertsmith.data.encoded_texts import as_list, check_no_pair, is_table, name_type
 from bertsmith.data.json_rows import list_names
-from bertsmith.data.records import find_column
 from bertsmith.errors import InputError, warn_once
 from bertsmith.system.counts import count_noun
 

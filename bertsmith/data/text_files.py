@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bertsmith.data.decompression import open_path
 from bertsmith.data.lines import MAX_ROW_BYTES, check_is_text, utf8_advice
-from bertsmith.data.sources import compression_of, ending_of, open_path
+from bertsmith.data.sources import compression_of, ending_of
 from bertsmith.data.standard_input import StandardInput, open_standard_input
 from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import TranslationColumns
-from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.records import Record, RecordReader
 from bertsmith.data.text_files import ExampleSource
 
 SOURCES = ("source", "src", "input", "text", "document", "article", "question", "en")

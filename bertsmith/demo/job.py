@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.examples import Example
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.demo.corpus import ModuleText, installed_libraries, read_documentation

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.settings import PretrainingStudentSettings
 from bertsmith.distillation.student import (

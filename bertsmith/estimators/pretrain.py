@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.config import from_mapping, read_recipe, spelling
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.encoded_texts import as_items, is_table, name_type
 from bertsmith.data.json_rows import list_names

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import Columns
 from bertsmith.data.reader import check_limit
-from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.records import Record, RecordReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 from bertsmith.errors.model_kinds import PAIR_EVALUATION, ModelKindError

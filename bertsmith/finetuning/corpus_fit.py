@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.linear_fit import (
     MAX_WEIGHTS,

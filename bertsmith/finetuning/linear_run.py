@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.corpus_fit import LabelledTexts, fit_with_corpus, open_unlabelled

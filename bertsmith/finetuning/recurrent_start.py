@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bertsmith.data.corpus import TOKENIZER_DIR
 from bertsmith.data.manifest import MANIFEST_NAME
-from bertsmith.data.shards import TOKENIZER_DIR
 from bertsmith.errors import ConfigError, option
 from bertsmith.lineage.recurrent_classifier import RecurrentClassifierConfig
 from bertsmith.model.bert import BertModel

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch, pack
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.corpus_objective import (
     CorpusObjective,
     bits_per_byte,

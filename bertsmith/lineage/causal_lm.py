@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from bertsmith.data.batches import Batch, pack
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.corpus_objective import (
     CorpusObjective,
     bits_per_byte,

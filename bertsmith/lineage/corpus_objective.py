@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.text_windows import TextWindow, TextWindows
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.pretraining.objective import describe_span, held_out_figures, terms_on_cpu

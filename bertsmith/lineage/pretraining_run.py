@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.lineage.settings import SystemSettings
 from bertsmith.lineage.system import SYSTEMS, System

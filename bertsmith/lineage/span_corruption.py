@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.corpus_objective import CorpusObjective, row_generator
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.t5 import T5

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.pretraining.segments import Anchors, Segments, windows_around
 
 

@@ -2,7 +2,7 @@
 
 from pkgutil import resolve_name
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import ElectraPair
 from bertsmith.model.reinitialize import initialize_sinusoidal

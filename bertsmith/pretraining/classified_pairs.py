@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import option
 from bertsmith.pretraining.pair_task import PairTask, TextLengths
 from bertsmith.pretraining.segments import (

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import IGNORE_INDEX
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import on_meta_device

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CorpusError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import IGNORE_INDEX
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.pretraining_catalog import PAIR_TASKS

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import log
 from typing import Any
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.electra_pair import GENERATOR_SIZE

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertsmith.data.batches import Batch, pack
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import IGNORE_INDEX
-from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.pair_task import PairTask, TextLengths, load_pair_task
 from bertsmith.pretraining.rows import RowReader

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.pretraining.segments import Segments
 from bertsmith.pretraining.word_bounds import WordBounds
 from bertsmith.tokenization.tokenizer import Tokenizer

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import IGNORE_INDEX
-from bertsmith.data.shards import Corpus
 
 IS_NEXT = 0
 IS_RANDOM = 1

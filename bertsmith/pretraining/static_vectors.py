@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families.static_vectors import StaticConfig

@@ -17,10 +17,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import (
-    Example,
-    are_pairs,
-)
+from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.label_remarks import look_alike
 from bertsmith.data.labels import label_flags, label_names, label_set
 from bertsmith.errors import ExamplesError, SettingError, option

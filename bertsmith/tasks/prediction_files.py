@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bertsmith.data.column_specs import lowered
 from bertsmith.data.excel_files import cell_text
 from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
-from bertsmith.data.records import RecordReader, SourceRow, lowered
+from bertsmith.data.records import RecordReader, SourceRow
 from bertsmith.data.source_columns import source_columns, unique_names
 from bertsmith.data.table_writer import TABLE_ENDINGS, table_writer
 from bertsmith.data.text_files import STANDARD_INPUT

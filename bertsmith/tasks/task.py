@@ -18,9 +18,9 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import random_sample
 from bertsmith.data.reader import Reader
 from bertsmith.data.records import RecordReader
+from bertsmith.data.sampling import random_sample
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windowing import Windowing

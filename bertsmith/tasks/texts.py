@@ -16,8 +16,9 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Example, ExampleReader, stratified_sample
+from bertsmith.data.examples import Example, ExampleReader
 from bertsmith.data.label_values import LabelKind, label_values
+from bertsmith.data.sampling import stratified_sample
 from bertsmith.data.table_rows import with_class_numbers, with_classes_of
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns

@@ -11,7 +11,7 @@ from tiny_models import reviews, save_tiny, save_tiny_of, write_reviews
 from tiny_runs import FP32
 from tiny_tokenizers import TINY
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.objective import Pretraining

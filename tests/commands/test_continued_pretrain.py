@@ -10,7 +10,7 @@ from tiny_models import save_tiny_of
 from tiny_runs import LENGTHS
 from tiny_tokenizers import TINY
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.pretraining.resolve import LEARNING_RATES

@@ -7,7 +7,7 @@ import pytest
 from folders import contents
 
 from bertsmith.commands.settings import pretrain
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 

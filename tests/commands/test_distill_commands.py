@@ -13,7 +13,7 @@ from tiny_models import save_tiny, save_tiny_of, write_reviews
 from tiny_runs import FP32, LENGTHS
 
 from bertsmith.cli import main
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.model.loading import load_model
 
 BOTH_SIDES = "teacher (before) and student (after):"

@@ -19,9 +19,9 @@ from torch_threads import another_number
 
 from bertsmith.commands.pretrain import describe_run
 from bertsmith.commands.settings.pretrain import parse
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus import Corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.settings import CorpusSettings
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithWarning, ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.reinitialize import sinusoids

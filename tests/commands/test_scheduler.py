@@ -10,7 +10,7 @@ from tiny_tokenizers import tiny_wordpiece
 from unit_texts import write_texts
 
 from bertsmith.data import work_units
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sharded_build import build_with
 from bertsmith.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 from folders import contents
 from tokenizers import Tokenizer as LibraryTokenizer
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.tokenization.auto import load_tokenizer
 
 TEXT = "\n\n".join(

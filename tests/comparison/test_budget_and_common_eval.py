@@ -4,7 +4,7 @@ from tiny_models import tiny_model
 
 from bertsmith.comparison.budget import ComparisonBudget, bert_training_length, count_tokens
 from bertsmith.comparison.common_eval import CommonEvaluation
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.flops import flops_per_token
 from bertsmith.pretraining.job import PretrainJob

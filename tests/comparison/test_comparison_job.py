@@ -12,7 +12,7 @@ from stop_at import StopAt
 from bertsmith.cli import main
 from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.job import compare
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.model.loading import load_model
 from bertsmith.training.journal import read_journal

@@ -14,7 +14,7 @@ from bertsmith.comparison.gap_evaluation import GapEvaluation
 from bertsmith.comparison.job import compare
 from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.settings import ComparisonSettings
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.lineage.elmo_folder import load_elmo
 from bertsmith.lineage.gpt_folder import load_gpt

@@ -16,12 +16,12 @@ from folders import contents
 from refusals import refuses
 from tiny_tokenizers import tiny_byte_bpe, tiny_unigram, tiny_wordpiece
 
-from bertsmith.data import corpus as corpus_module
+from bertsmith.data import corpus_build as corpus_module
 from bertsmith.data import encoding
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus import Corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.settings import CorpusSettings
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import CorpusError, InputError
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -168,7 +168,7 @@ BUILD = """
 import sys
 import time
 from pathlib import Path
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
 class Telling(LocalProcesses):

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from refusals import refuses
 
 from bertsmith.data.columns import Columns
-from bertsmith.data.examples import Example, ExampleReader, stratified_sample
+from bertsmith.data.examples import Example, ExampleReader
+from bertsmith.data.sampling import stratified_sample
 from bertsmith.errors import InputError, as_flags
 
 GOOD = [("good", None, "1")]

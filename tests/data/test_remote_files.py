@@ -8,7 +8,7 @@ from refusals import refuses
 from tiny_tokenizers import TEXT, tiny_wordpiece
 
 from bertsmith.data import encoding, work_units
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.remote_files import is_url
 from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.data.sharded_build import build_shard, merge_corpus

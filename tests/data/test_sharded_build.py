@@ -12,9 +12,9 @@ from refusals import refuses
 from tiny_tokenizers import tiny_wordpiece
 from unit_texts import write_texts
 
-from bertsmith.data import corpus as corpus_module
+from bertsmith.data import corpus_build as corpus_module
 from bertsmith.data import encoded_units, work_units
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.data.sharded_build import build_shard, build_with, merge_corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError, SettingError

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from limits import file_size_limit
 from refusals import refuses
 
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, TokenizerManifest
-from bertsmith.data.shards import Corpus, DocumentBlock, SplitWriter, id_dtype
+from bertsmith.data.shards import DocumentBlock, SplitWriter, id_dtype
 from bertsmith.errors import CorpusError
 
 documents = st.lists(

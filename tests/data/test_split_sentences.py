@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertsmith.data.encoding import split_sentences
+from bertsmith.data.sentences import split_sentences
 
 # "|" marks where a sentence ends.
 ENGLISH = [

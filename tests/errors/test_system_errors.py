@@ -18,8 +18,8 @@ from tiny_models import save_tiny, write_reviews
 from tiny_runs import FP32
 
 import bertsmith
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.shards import Corpus
 from bertsmith.distillation.cache_folder import load_array, save_array
 from bertsmith.errors import CheckpointError, CorpusError, InputError
 from bertsmith.errors.system_errors import SYSTEM_ADVICE

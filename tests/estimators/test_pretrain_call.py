@@ -16,7 +16,7 @@ from refusals import refuses
 from tiny_tokenizers import tiny_wordpiece
 
 import bertsmith
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.estimators.pretrain import as_texts

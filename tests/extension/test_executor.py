@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tiny_tokenizers import TEXT, tiny_wordpiece
 
 from bertsmith.data import encoding
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.partitions import Partition
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.system.processes import LocalProcesses

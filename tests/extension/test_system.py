@@ -6,7 +6,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage import system
 from bertsmith.lineage.causal_lm import CausalLanguageModelling
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system

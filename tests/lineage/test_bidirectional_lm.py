@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from bertsmith.data.batches import pack
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.bidirectional_lm import BidirectionalLanguageModelling
 from bertsmith.lineage.elmo import Elmo, ElmoConfig
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.causal_lm import CausalLanguageModelling
 from bertsmith.lineage.gpt import Gpt, GptConfig
 

@@ -8,7 +8,7 @@ import transformers
 from refusals import refuses
 from tiny_runs import KilledError, StopAtStep
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, SettingError
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from tiny_models import tiny_model
 
 from bertsmith.data.batches import pack
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.encoder_decoder import EncoderDecoder
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.transformer import Transformer, TransformerConfig

@@ -9,7 +9,7 @@ import torch
 import transformers
 from tiny_runs import KilledError, StopAtStep
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
 from bertsmith.lineage.settings import T5Settings
 from bertsmith.lineage.span_corruption import NUM_SENTINELS, SpanCorruption, corrupt, restore

@@ -9,7 +9,7 @@ from refusals import refuses
 from small_workers import small_model
 from tiny_runs import small_corpus
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CorpusError
 from bertsmith.pretraining import row_source
 from bertsmith.pretraining.contrastive import TEMPERATURE

@@ -8,7 +8,7 @@ import torch
 from refusals import refuses
 from tiny_runs import small_corpus
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig

@@ -7,7 +7,7 @@ import torch
 from refusals import refuses
 from small_workers import small_objective
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining import auto_size

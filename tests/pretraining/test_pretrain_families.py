@@ -10,7 +10,7 @@ from refusals import refuses
 from tiny_models import write_reviews
 
 from bertsmith.commands.pretrain import describe_run
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.families import FAMILIES
 from bertsmith.model.loading import load_model

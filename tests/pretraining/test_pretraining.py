@@ -14,7 +14,7 @@ from tiny_runs import small_corpus
 
 from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.config import from_mapping, read_recipe
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.pretraining import row_source
 from bertsmith.pretraining.objective import Pretraining

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 import transformers
 from small_workers import check_same_as_one_process, small_config, small_workers
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens

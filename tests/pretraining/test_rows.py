@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_runs import small_corpus
 
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.pretraining.chinese_words import MaximumMatching
 from bertsmith.pretraining.masking import MaskingVocabulary
 from bertsmith.pretraining.rows import RowReader

@@ -13,7 +13,7 @@ from tiny_models import write_csv, write_reviews
 from bertsmith import TextClassifier
 from bertsmith.compression.compress import compress
 from bertsmith.compression.settings import CompressSettings, LayerSettings
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CheckpointError, ConfigError, SettingError
 from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.run import finetune

@@ -2,7 +2,7 @@
 
 from stop_at import StopAt
 
-from bertsmith.data.corpus import build_corpus
+from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import BertsmithError

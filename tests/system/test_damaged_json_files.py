@@ -8,7 +8,7 @@ import tiny_runs
 from refusals import refuses
 
 from bertsmith import cli
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CheckpointError, CorpusError
 from bertsmith.training.journal import read_journal
 
