@@ -15,9 +15,10 @@ from bertsmith.data.settings import CorpusSettings
 from bertsmith.system.counts import count_noun
 from bertsmith.system.dask_cluster import connect
 from bertsmith.system.paths import free_path, shell_path
+from bertsmith.vocabulary.report import TokenizerReport
 from bertsmith.vocabulary.settings import LearningSettings, TokenizerSettings
 from bertsmith.vocabulary.stats import TokenizerStats
-from bertsmith.vocabulary.train import TokenizerReport, write_tokenizer
+from bertsmith.vocabulary.train import write_tokenizer
 from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 
 SHOWN_CHARACTERS = 20

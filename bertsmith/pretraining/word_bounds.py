@@ -11,7 +11,8 @@ import numpy as np
 from bertsmith.errors import ConfigError, option
 from bertsmith.pretraining.chinese_words import Segmenter
 from bertsmith.tokenization.normalize import code_ranges
-from bertsmith.tokenization.tokenizer import StringCache, Tokenizer
+from bertsmith.tokenization.string_cache import StringCache
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 
 def chinese_pieces(tokenizer: Tokenizer) -> np.ndarray:

@@ -23,13 +23,7 @@ from numpy.typing import NDArray
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import byte_bpe_files
 from bertsmith.tokenization.normalize import character_class, code_ranges
-from bertsmith.tokenization.tokenizer import (
-    Ids,
-    PieceAt,
-    TextTokens,
-    Tokenizer,
-    joined_rows,
-)
+from bertsmith.tokenization.tokenizer import Ids, PieceAt, TextTokens, Tokenizer, joined_rows
 
 # Words of at most this many symbols are rescanned after each merge; longer ones use a heap.
 SHORT = 24

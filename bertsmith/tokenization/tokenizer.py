@@ -13,7 +13,7 @@ from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,9 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.added_tokens import AddedToken, TokenFinder
 from bertsmith.tokenization.calling import CallableTokenizer, Encoding
 from bertsmith.tokenization.normalize import code_ranges
+from bertsmith.tokenization.string_cache import StringCache
 from bertsmith.tokenization.tokenizer_files import SPECIAL_NAMES
 
-# Longer strings recur too seldom to be worth their memory.
-MAX_KEY_LENGTH = 24
-# Entries of one generation, about 30 MB; 10 MB of English text have some 90,000 different ones.
-CACHE_SIZE = 1 << 17
-
-Value = TypeVar("Value")
 Ids = NDArray[np.int32]
 
 
@@ -66,30 +61,6 @@ class TextTokens:
             self.offsets.append((position + start, position + end))
 
 
-class StringCache(dict[str, Value]):
-    """A cache of a function of a string.
-
-    When the cache is full, its entries become the older generation, which replaces the previous
-    older one. A string found in the older generation is copied to the new one. So at most two
-    generations are in memory, and the values of common strings stay.
-    """
-
-    def __init__(self, compute: Callable[[str], Value]) -> None:
-        super().__init__()
-        self._compute = compute
-        self._older: dict[str, Value] = {}
-
-    def __missing__(self, key: str) -> Value:
-        older = self._older  # another thread may replace it meanwhile
-        value = older[key] if key in older else self._compute(key)
-        if len(key) <= MAX_KEY_LENGTH:
-            if len(self) >= CACHE_SIZE:
-                self._older = dict(self)
-                self.clear()
-            self[key] = value
-        return value
-
-
 class Tokenizer(CallableTokenizer):
     """The vocabulary and the rules of one model.
 
@@ -101,7 +72,7 @@ class Tokenizer(CallableTokenizer):
             None stands for the special tokens, which `vocab` must then hold unless
             `adds_special_tokens` is set.
         model_max_length: the longest encoding that the model can read; stored for other programs,
-        and used by calls that truncate or pad without a length.
+            and used by calls that truncate or pad without a length.
         special_tokens: `pad_token` and the like, where they are not those of `default_tokens`.
 
     Raises:
@@ -331,7 +302,8 @@ class Tokenizer(CallableTokenizer):
         row = [self.cls_id]
         starts = []
         for number, part in enumerate(parts):
-            row += [self.sep_id] * (self.num_separators - 1) * (number > 0)
+            if number > 0:
+                row += [self.sep_id] * (self.num_separators - 1)
             starts.append(len(row))
             row += [*part, self.sep_id]
         type_ids = _type_ids_of_one_text(len(row))

@@ -25,11 +25,7 @@ from bertsmith.tokenization.normalize import (
     decompose_sorted,
     lowercase_letters,
 )
-from bertsmith.tokenization.tokenizer import (
-    PieceAt,
-    TextTokens,
-    Tokenizer,
-)
+from bertsmith.tokenization.tokenizer import PieceAt, TextTokens, Tokenizer
 
 MAX_CLUSTER_BYTES = 5
 """Bytes of the longest grapheme cluster that is looked up whole. Clusters that are not a character

@@ -21,11 +21,7 @@ from bertsmith.tokenization.bulk_encoding import BulkEncoder
 from bertsmith.tokenization.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
 from bertsmith.tokenization.normalize import Normalizer, locate_words, unit_pattern
 from bertsmith.tokenization.piece_cutting import PieceCutter
-from bertsmith.tokenization.tokenizer import (
-    PieceAt,
-    Tokenizer,
-    joined_rows,
-)
+from bertsmith.tokenization.tokenizer import PieceAt, Tokenizer, joined_rows
 
 CONTINUING_PREFIX = "##"
 # A byte that UTF-8 never has: it begins the id of an added token in text for the bulk encoder.

@@ -21,11 +21,12 @@ from bertsmith.tokenization.unigram import Unigram, UnigramTokenizer
 from bertsmith.tokenization.unigram_files import ends_number_with_comma
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
+from bertsmith.vocabulary.counting import count_texts
 from bertsmith.vocabulary.extension import SURPLUS, check_num_new, learn_extension
 from bertsmith.vocabulary.pruning import count_ids, drop_least_used
+from bertsmith.vocabulary.report import TokenizerReport
 from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
-from bertsmith.vocabulary.train import TokenizerReport, count_texts
 from bertsmith.vocabulary.wordpiece import UnprefixedLearner, choose_alphabet
 
 MARGIN = 1e-6

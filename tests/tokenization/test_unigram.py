@@ -15,7 +15,7 @@ from tokenizers import normalizers
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.unigram import ALBERT_STEPS, CharacterMap, UnigramTokenizer
 from bertsmith.tokenization.unigram_files import read_sentencepiece
-from bertsmith.vocabulary.train import learn_unigram
+from bertsmith.vocabulary.library_training import learn_unigram
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from refusals import refuses
 from tokenizers import decoders
 from unicode_strings import unicode_string
 
-import bertsmith.tokenization.tokenizer
+import bertsmith.tokenization.string_cache
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
@@ -90,7 +90,7 @@ def test_results_do_not_depend_on_what_is_remembered(monkeypatch):
     rng = random.Random(25)
     texts = [unicode_string(rng) + " the tokenizer" for _ in range(400)]
     expected = [WordPieceTokenizer(VOCAB).encode_ids(text) for text in texts]
-    monkeypatch.setattr(bertsmith.tokenization.tokenizer, "CACHE_SIZE", 7)
+    monkeypatch.setattr(bertsmith.tokenization.string_cache, "CACHE_SIZE", 7)
     tokenizer = WordPieceTokenizer(VOCAB)
     assert [tokenizer.encode_ids(text) for text in texts] == expected
     assert [tokenizer.encode(text).ids[1:-1] for text in texts] == expected

@@ -10,9 +10,10 @@ from refusals import refuses
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.vocabulary.library_training import learn_with_library
 from bertsmith.vocabulary.settings import TokenizerSettings
 from bertsmith.vocabulary.stats import tokenizer_stats
-from bertsmith.vocabulary.train import learn_with_library, train_tokenizer
+from bertsmith.vocabulary.train import train_tokenizer
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 SYLLABLES = ["ka", "to", "mi", "ru", "sen", "do", "pa", "li", "x"]

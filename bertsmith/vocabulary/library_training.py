@@ -1,0 +1,113 @@
+"""Training of vocabularies by the tokenizers library: unigram models, and WordPiece to compare."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bertsmith.errors import ConfigError, option
+from bertsmith.system.compute import is_installed
+from bertsmith.vocabulary.segmentation import CONTINUATION
+from bertsmith.vocabulary.wordpiece import (
+    SPECIAL_TOKENS,
+    LearnedVocabulary,
+    check_size,
+    choose_alphabet,
+)
+
+UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+"""ALBERT's special tokens, in the order of their ids in ALBERT."""
+
+WORDS_PER_LINE = 1 << 12
+
+
+def learn_with_library(
+    counts: Mapping[str, int], vocab_size: int, *, alphabet_size: int, min_frequency: int
+) -> list[str]:
+    """Train WordPiece with the library, which merges the most frequent pair.
+
+    Args:
+        counts: words as our tokenizer splits them; the library does not split them further.
+        alphabet_size: number of characters that the library may keep.
+    """
+    from tokenizers import models, trainers
+
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        limit_alphabet=alphabet_size,
+        special_tokens=list(SPECIAL_TOKENS),
+        continuing_subword_prefix=CONTINUATION,
+        show_progress=False,
+    )
+    ids = _train(models.WordPiece(), trainer, counts).get_vocab()
+    return sorted(ids, key=ids.__getitem__)
+
+
+def learn_unigram(
+    counts: Mapping[str, int], vocab_size: int, *, character_coverage: float = 0.9999
+) -> LearnedVocabulary:
+    """Train a unigram model with the library (Kudo 2018, section 3.2).
+
+    Args:
+        counts: words, each with `▁` before it, of any length: in languages without spaces they are
+            clauses.
+        character_coverage: share of all characters that must have a token. The rarest characters
+            beyond it divide a word, and tokens are learned from the parts between them.
+
+    Raises:
+        ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
+    """
+    if not is_installed("tokenizers"):
+        raise ConfigError(
+            f"{option('kind', 'unigram')} is learned by the tokenizers library, which is not "
+            f"installed. Run 'pip install tokenizers', or choose {option('kind', 'wordpiece')} or "
+            "byte-bpe."
+        )
+    from tokenizers import models, trainers
+
+    alphabet, dropped = choose_alphabet(counts, character_coverage)
+    characters = set(alphabet)
+    whole = {word: count for word, count in counts.items() if characters.issuperset(word)}
+    parts = Counter(whole)
+    for word in counts.keys() - whole.keys():
+        for part in "".join(c if c in characters else " " for c in word).split():
+            parts[part] += counts[word]
+    check_size(vocab_size, len(UNIGRAM_SPECIAL_TOKENS), len(alphabet), character_coverage)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(UNIGRAM_SPECIAL_TOKENS),
+        unk_token="<unk>",
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    trained = json.loads(_train(models.Unigram(), trainer, parts).to_str())
+    # A special token that also occurs in the text can be learned a second time.
+    pieces: dict[str, float] = {}
+    for piece, score in trained["model"]["vocab"]:
+        pieces.setdefault(piece, score)
+    return LearnedVocabulary(
+        tokens=list(pieces),
+        alphabet=alphabet,
+        dropped_characters=dropped,
+        skipped_words=sum(counts.values()) - sum(whole.values()),
+        scores=list(pieces.values()),
+    )
+
+
+def _train(model: Any, trainer: Any, counts: Mapping[str, int]) -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.train_from_iterator(_lines(counts), trainer)
+    return tokenizer
+
+
+def _lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield lines that together repeat each word as often as it was counted."""
+    for word in sorted(counts):
+        lines, rest = divmod(counts[word], WORDS_PER_LINE)
+        for length in [WORDS_PER_LINE] * lines + [rest]:
+            yield f"{word} " * length
