@@ -31,7 +31,7 @@ from bertsmith.system.paths import shell_path
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-from bertsmith.vocabulary.extension import replaced_ids
+from bertsmith.vocabulary.replaced_ids import replaced_ids
 
 
 @dataclass(frozen=True)

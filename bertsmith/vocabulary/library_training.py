@@ -7,13 +7,9 @@ from typing import Any
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import is_installed
+from bertsmith.vocabulary.alphabet import check_size, choose_alphabet
 from bertsmith.vocabulary.segmentation import CONTINUATION
-from bertsmith.vocabulary.wordpiece import (
-    SPECIAL_TOKENS,
-    LearnedVocabulary,
-    check_size,
-    choose_alphabet,
-)
+from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, LearnedVocabulary
 
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, in the order of their ids in ALBERT."""

@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bertsmith.tokenization.wordpiece import WordPiece
 
-# Other tokens take over a dropped token's text, so use is counted again in each round.
 ROUNDS = 4
-
+"""Rounds of dropping. Other tokens take over a dropped token's text, so use is counted again in
+each round."""
+SURPLUS = 0.2
+"""Share of extra tokens: with 0.2, 1,200 tokens are learned where 1,000 are asked for, and the 200
+that the words use least are dropped."""
 
 CountUse = Callable[[Sequence[str]], Mapping[int, int]]
 """Function from tokens to the occurrences of each, by its index, in texts encoded with them."""

@@ -30,10 +30,7 @@ from bertsmith.vocabulary.origin import ORIGIN_NAME
 from bertsmith.vocabulary.report import TokenizerReport
 from bertsmith.vocabulary.settings import TokenizerSettings
 from bertsmith.vocabulary.stats import tokenizer_stats
-from bertsmith.vocabulary.wordpiece import (
-    LearnedVocabulary,
-    learn_wordpiece,
-)
+from bertsmith.vocabulary.wordpiece import LearnedVocabulary, learn_wordpiece
 
 TOKENIZER_FILES = frozenset(
     {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE,

@@ -15,9 +15,10 @@ from bertsmith.pretraining.from_model import first_difference
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
-from bertsmith.vocabulary.extend import extend_unigram
-from bertsmith.vocabulary.extension import learn_extension, replaced_ids
+from bertsmith.vocabulary.replaced_ids import replaced_ids
+from bertsmith.vocabulary.unigram_extension import extend_unigram
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
+from bertsmith.vocabulary.wordpiece_extension import learn_extension
 
 UNK_ID = SPECIAL_TOKENS.index("[UNK]")
 GENERAL = Counter({"the": 9, "cat": 4, "sat": 3, "on": 5, "a": 7, "mat": 2, "ten": 1, "rose": 1})

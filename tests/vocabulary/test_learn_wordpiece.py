@@ -11,6 +11,7 @@ from refusals import refuses
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.vocabulary.alphabet import single_character_pieces
 from bertsmith.vocabulary.segmentation import characters
 from bertsmith.vocabulary.stats import tokenizer_stats
 from bertsmith.vocabulary.wordpiece import (
@@ -19,7 +20,6 @@ from bertsmith.vocabulary.wordpiece import (
     SPECIAL_TOKENS,
     LearnedVocabulary,
     learn_wordpiece,
-    single_character_pieces,
 )
 
 RULE_NAMES = sorted(RULES)

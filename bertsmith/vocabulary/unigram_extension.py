@@ -1,0 +1,79 @@
+"""Extension of a unigram model by tokens learned from other texts.
+
+A new token's probability is its share of all tokens in the texts' words (Kudo 2018, section 3.2),
+but at least a little above the product of its parts' probabilities: otherwise no word would be cut
+into the new token.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from bertsmith.errors import ConfigError, option
+from bertsmith.tokenization.unigram import Unigram, UnigramTokenizer
+from bertsmith.tokenization.unigram_files import ends_number_with_comma
+from bertsmith.vocabulary.alphabet import check_num_new, choose_alphabet
+from bertsmith.vocabulary.pruning import SURPLUS, count_ids, drop_least_used
+from bertsmith.vocabulary.wordpiece import UnprefixedLearner
+
+MARGIN = 1e-6
+"""Least excess of a new token's score over the sum of its parts' scores; above rounding errors."""
+
+
+def extend_unigram(
+    tokenizer: UnigramTokenizer,
+    counts: Mapping[str, int],
+    num_new: int,
+    *,
+    min_frequency: int = 2,
+    character_coverage: float = 0.9999,
+) -> UnigramTokenizer:
+    """Extend the tokenizer by up to `num_new` tokens, new characters first.
+
+    Args:
+        counts: words as `UnigramTokenizer.words` gives them, with their counts.
+        min_frequency: the lowest frequency of a pair that is merged.
+        character_coverage: share of the texts' characters that must be known afterwards.
+
+    Raises:
+        ConfigError: `num_new` is below the number of characters that the tokenizer lacks, or every
+            word has a character that stays unknown.
+    """
+    least = min(tokenizer.scores)
+    old = list(tokenizer.vocab)
+    scores = [*tokenizer.scores, *[least] * (len(old) - tokenizer.num_pieces)]
+    alphabet, _ = choose_alphabet(counts, character_coverage)
+    single = [character for character in alphabet if character not in set(old)]
+    check_num_new(num_new, len(single), character_coverage)
+    start = [*old, *single]
+    score_of = dict(zip(start, [*scores, *[least] * len(single)], strict=True))
+    model = Unigram(start, list(score_of.values()), tokenizer.unk_id)
+    cuts = {word: [piece.id for piece in model.cut(word)] for word in counts}
+    words = {word: counts[word] for word, ids in cuts.items() if tokenizer.unk_id not in ids}
+    if not words:
+        advice = "Give other texts."
+        if character_coverage < 1:
+            advice = f"Give other texts, or a higher {option('character_coverage')}."
+        raise ConfigError(
+            "Each word of the texts has a character that the tokenizer does not know, even with "
+            f"{option('character_coverage', character_coverage)}. {advice}"
+        )
+    learner = UnprefixedLearner(
+        words, start, min_frequency, cut=lambda word: [start[i] for i in cuts[word]]
+    )
+    size = len(old) + num_new
+    learner.grow(size + round(SURPLUS * num_new))
+    frequencies = learner.frequencies()
+    for piece, frequency in zip(learner.texts[len(old) :], frequencies[len(old) :], strict=True):
+        parts = sum(score_of[part.token] for part in model.cut(piece)) + MARGIN
+        share = math.log(max(frequency, 1) / sum(frequencies))
+        score_of[piece] = max(share, parts, least)
+
+    def count_use(pieces: Sequence[str]) -> Counter[int]:
+        cut = Unigram(pieces, [score_of[piece] for piece in pieces], tokenizer.unk_id).cut
+        return count_ids(lambda word: [piece.id for piece in cut(word)], words)
+
+    # ALBERT reads `9,` as two tokens.
+    new = [each for each in learner.texts[len(start) :] if not ends_number_with_comma(each)]
+    chosen = drop_least_used([*start, *new], len(start), size, count_use)
+    return UnigramTokenizer(chosen, [score_of[piece] for piece in chosen], **tokenizer.settings())
