@@ -20,8 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.data.batches import Batch, group_by_length
+from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.length_groups import group_by_length
 from bertsmith.distillation.cache_folder import (
     MANIFEST,
     check_cache,

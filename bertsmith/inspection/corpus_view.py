@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.data.batches import Batch, group_by_length
+from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.label_values import label_name
+from bertsmith.data.length_groups import group_by_length
 from bertsmith.errors import InputError
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
 from bertsmith.inspection.layer_recorder import LayerRecorder, ReceiveWeights

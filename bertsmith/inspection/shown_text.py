@@ -15,7 +15,7 @@ from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.question_windows import ContextWindow
 from bertsmith.data.squad import Question
 from bertsmith.data.tagged import TaggedSentence
-from bertsmith.data.windows import cut_words
+from bertsmith.data.word_rows import cut_words
 from bertsmith.errors import InputError, option
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.fill_mask import FillMask

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.data.batches import Batch, group_by_length, pack
+from bertsmith.data.batches import Batch, pack
+from bertsmith.data.length_groups import group_by_length
 from bertsmith.errors import InputError, SettingError
 from bertsmith.lineage.bidirectional_lm import DIRECTIONS, predicting_positions
 from bertsmith.lineage.elmo import Elmo

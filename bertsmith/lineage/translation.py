@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import torch.nn.functional as F
 
-from bertsmith.data.batches import group_by_length
+from bertsmith.data.length_groups import group_by_length
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.errors import InputError, option
 from bertsmith.lineage.encoder_decoder import EncoderDecoder

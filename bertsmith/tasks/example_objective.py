@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.batches import Batch, deal_by_length, group_by_length, pack
+from bertsmith.data.batches import Batch, pack
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.length_groups import deal_by_length, group_by_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.task import Task

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.data.batches import Batch, divide_by_length, pack
+from bertsmith.data.batches import Batch, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
+from bertsmith.data.length_groups import divide_by_length
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.model.attention_paths import attention_paths

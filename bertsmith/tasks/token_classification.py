@@ -37,7 +37,7 @@ from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import Windowing
-from bertsmith.data.windows import RowWords, encode_words, label_pieces
+from bertsmith.data.word_rows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, ExamplesError, InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, line_with_count

@@ -12,7 +12,8 @@ from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.question_windows import encode_questions
 from bertsmith.data.squad import Question
 from bertsmith.data.windowing import Windowing
-from bertsmith.data.windows import encode_windowed, encode_words
+from bertsmith.data.windows import encode_windowed
+from bertsmith.data.word_rows import encode_words
 from bertsmith.tasks.multiple_choice import Choose
 
 TEXTS = [TEXT, "the river", TEXT[:90], "it is wide", TEXT * 2, "who"]

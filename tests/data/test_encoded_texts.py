@@ -9,7 +9,7 @@ from bertsmith.data.encoded_texts import encode_texts, max_text_length
 from bertsmith.data.question_windows import encode_questions, label_windows
 from bertsmith.data.squad import GoldAnswer, Question
 from bertsmith.data.windowing import Windowing
-from bertsmith.data.windows import encode_words
+from bertsmith.data.word_rows import encode_words
 from bertsmith.errors import ConfigError
 
 kinds = pytest.mark.parametrize("kind", TINY)

@@ -15,13 +15,8 @@ from bertsmith.data.question_windows import encode_questions, label_windows, loc
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.windowing import Windowing
-from bertsmith.data.windows import (
-    cut_words,
-    deciding_windows,
-    encode_windowed,
-    make_windows,
-    window_spans,
-)
+from bertsmith.data.windows import encode_windowed, make_windows, window_spans
+from bertsmith.data.word_rows import cut_words, deciding_windows
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
