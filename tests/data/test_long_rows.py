@@ -6,7 +6,7 @@ import pytest
 from memory_peak import peak
 from refusals import refuses
 
-from bertsmith.data import conll, documents, json_stream, lines, tables, text_files
+from bertsmith.data import conll, json_stream, lines, table_texts, tables, text_files
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
@@ -39,7 +39,7 @@ READERS = {
 
 @pytest.fixture
 def low_limits(monkeypatch):
-    for module in (text_files, tables, conll, documents, lines):
+    for module in (text_files, tables, conll, table_texts, lines):
         monkeypatch.setattr(module, "MAX_ROW_BYTES", LIMIT)
     monkeypatch.setattr(json_stream, "MAX_VALUE", LIMIT)
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 100)
