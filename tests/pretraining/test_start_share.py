@@ -8,7 +8,7 @@ from refusals import refuses
 from tiny_runs import KilledError, StopAtStep, small_job
 
 from bertsmith.comparison.budget import ComparisonBudget, bert_training_length
-from bertsmith.data.shards import Corpus
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_pretraining, resolve_unmeasured
