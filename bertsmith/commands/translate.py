@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from bertsmith.commands.flags import print_note
+from bertsmith.commands.output import print_note
 from bertsmith.commands.predict import decode_argument
 from bertsmith.commands.settings.translate import Settings
 from bertsmith.data.text_files import iter_lines
