@@ -233,8 +233,7 @@ def measure(
 def build_word_counts(texts: Sequence[str]) -> Any:
     """Build TF-IDF and logistic regression; Chinese has no spaces, so its characters count."""
     num_chinese = sum(bool(re.search("[\u4e00-\u9fff]", text)) for text in texts)
-    analyzer = "char" if num_chinese > len(texts) / 2 else "word"
-    return build_tfidf().set_params(tfidfvectorizer__analyzer=analyzer)
+    return build_tfidf(by_character=num_chinese > len(texts) / 2)
 
 
 class StepClock(Callback):

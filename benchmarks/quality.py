@@ -338,7 +338,7 @@ def score(task: Task, model: Path, seed: int, args: argparse.Namespace) -> float
 
 def tf_idf(task: Task, text: Text, seed: int, args: argparse.Namespace) -> float:
     """Score logistic regression on TF-IDF of words and pairs of words."""
-    classifier = build_tfidf().set_params(tfidfvectorizer__analyzer=text.analyzer)
+    classifier = build_tfidf(by_character=text.analyzer == "char")
     column = task.flags[task.flags.index("--text-column") + 1]
     train, evaluated = divided(task, seed, args)[0], args.data / task.eval
     classifier.fit(column_of(train, column), column_of(train, "label"))

@@ -21,9 +21,14 @@ MAX_EVAL_CHARS = 5_000_000
 MAX_CLASSES = 100
 MAX_WEIGHTS = 2_000_000
 
+CHINESE = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
+WORD = rf"[{CHINESE}]|[^\W{CHINESE}]{{2,}}"
+"""A Chinese character, since Chinese has no spaces, or else a word of two letters or more, as is
+scikit-learn's default."""
+
 
 def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
-    """Score logistic regression on words and pairs of words, fitted to at most `MAX_TRAIN_CHARS`.
+    """Score logistic regression on words and pairs of them, fitted to at most `MAX_TRAIN_CHARS`.
 
     The result is None if scikit-learn is not installed, the texts are pairs, or there are too many
     eval texts or classes.
@@ -98,10 +103,15 @@ def _fit_and_predict(
     return np.asarray(model.predict([example.text for example in held_out]))
 
 
-def build_tfidf(max_features: int | None = None, *, several: bool = False) -> Any:
+def build_tfidf(
+    max_features: int | None = None, *, several: bool = False, by_character: bool = False
+) -> Any:
     """Build the pipeline of TF-IDF and logistic regression; None without scikit-learn.
 
-    With `several`, each column of a matrix of 0 and 1 has a regression of its own.
+    Args:
+        max_features: the most frequent terms are counted, at most this many.
+        several: fit a regression to each column of a matrix of 0 and 1.
+        by_character: count all characters and pairs of them, not words.
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -110,7 +120,13 @@ def build_tfidf(max_features: int | None = None, *, several: bool = False) -> An
         from sklearn.pipeline import make_pipeline
     except ImportError:
         return None
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=max_features)
+    vectorizer = TfidfVectorizer(
+        analyzer="char" if by_character else "word",
+        token_pattern=None if by_character else WORD,
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        max_features=max_features,
+    )
     regression = LogisticRegression(C=10.0, max_iter=1000)
     return make_pipeline(vectorizer, OneVsRestClassifier(regression) if several else regression)
 

@@ -1,5 +1,7 @@
 """Plain methods beside a model's scores: fitted to training examples, scored on eval examples."""
 
+import re
+
 import numpy as np
 import pytest
 from tiny_models import save_tiny
@@ -17,7 +19,7 @@ from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.text_classification import Classify
-from bertsmith.tasks.tfidf import MAX_TRAIN_CHARS, score_tfidf
+from bertsmith.tasks.tfidf import MAX_TRAIN_CHARS, WORD, score_tfidf
 from bertsmith.tasks.token_classification import Tag
 
 CLASSIFY = Classify(("0", "1"))
@@ -68,6 +70,17 @@ def test_tfidf_is_fitted_to_training_alone():
     long = [Example(f"{'good' if i % 2 else 'bad'} " * 20_000, label=str(i % 2)) for i in range(40)]
     assert sum(len(example.text) for example in long) > MAX_TRAIN_CHARS
     assert "of the 40 texts" in score_tfidf(long, EVAL).method
+
+
+def test_tfidf_counts_chinese_characters():
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
+    train = [Example(f"{start}很{word}", label=str(word == "好")) for word in "好坏" for start in
+             ("这家酒店", "房间", "早餐也", "服务")]  # fmt: skip
+    others = [Example("电池不太好", label="True"), Example("屏幕坏了", label="False")]
+    assert score_tfidf(train, others).scores["accuracy"] == 1.0
+    text = "It's a naïve 3D film_2 of 1999, isn't it? Один\u00adдва"
+    assert re.findall(WORD, text) == re.findall(r"\b\w\w+\b", text)  # as by default
+    assert re.findall(WORD, "看BERT的3D电影") == ["看", "BERT", "的", "3D", "电", "影"]
 
 
 def test_tfidf_decides_on_each_of_several_labels():
