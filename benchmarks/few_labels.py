@@ -323,10 +323,9 @@ def ways_for_names(ways: Sequence[Way]) -> list[Way]:
 
 def head_by_rule(head: str, model: Path | None, sample: Rows) -> str | None:
     """Return the head that `auto` takes by its rule; None for other heads, and if it compares."""
-    texts, labels = sample
-    if head != "auto" or model is None or len(texts) >= MANY_TO_COMPARE:
+    if head != "auto" or model is None or len(sample[0]) >= MANY_TO_COMPARE:
         return None
-    return head_for_few(read_folder(model), len(texts), len(set(labels)))
+    return head_for_few(read_folder(model))[0]
 
 
 def describe_call(args: argparse.Namespace) -> str:
@@ -358,14 +357,15 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         f"{results['machine']}; other programs used the cores at the same time. Calls were "
         f"stopped, so that some ways have fewer samples. With fewer than {MANY_TO_COMPARE} labels "
         "`--head auto` goes by a rule, and its figures are those of the head that it takes. This "
-        "rule, and the penalty of the linear head for so few labels, were chosen on further "
-        "samples of SST-2 and five genres. The first figures of six articles were a reason to look "
-        "at both, but chose no value; CoLA and ChnSentiCorp had no part in either. counted-vectors "
-        "(`bertsmith vectors`) and reviews-bert (trained for 15 minutes) are folders that learned "
-        "from the reviews of IMDB, counted-vectors-zh is one that learned from 4 MB of the Chinese "
-        "Wikipedia. TF-IDF counts words and pairs of words, in Chinese characters and their pairs. "
-        "The corpus beside reviews-bert is that of its pre-training: the same reviews, without "
-        "labels."
+        "rule, and the penalty of the linear head for so few labels, were chosen on other data: "
+        "further samples of SST-2 and five genres, scored by other rows, and sets made of other "
+        "public files ([how](results/few-labels.md#which-penalty-for-few-texts)). Earlier figures "
+        "of CoLA, six articles and ChnSentiCorp were a reason to look at both, but chose no value. "
+        "counted-vectors (`bertsmith vectors`) and reviews-bert (trained for 15 minutes) are "
+        "folders that learned from the reviews of IMDB, counted-vectors-zh is one that learned "
+        "from 4 MB of the Chinese Wikipedia. TF-IDF counts words and pairs of words, in Chinese "
+        "characters and their pairs. The corpus beside reviews-bert is that of its pre-training: "
+        "the same reviews, without labels."
     )
     yield ""
     yield "```"

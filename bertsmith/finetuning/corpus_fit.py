@@ -25,6 +25,7 @@ from bertsmith.finetuning.linear_fit import (
     Standardization,
     fit_weights,
 )
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pretraining.counted_start import check_memory, count_vectors
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
@@ -72,7 +73,7 @@ class LabelledTexts:
     importance: NDArray[np.float32] | None = None
 
 
-def open_unlabelled(path: Path, loaded: LoadedModel) -> Corpus:
+def open_unlabelled(path: Path, model: ModelFolder) -> Corpus:
     """Open the training documents of a corpus.
 
     Raises:
@@ -80,10 +81,10 @@ def open_unlabelled(path: Path, loaded: LoadedModel) -> Corpus:
         ConfigError: it has another vocabulary than the model, or there is too little memory.
     """
     corpus = Corpus.open(path, "train")
-    if corpus.tokenizer_fingerprint != loaded.tokenizer.fingerprint:
+    if corpus.tokenizer_fingerprint != model.tokenizer.fingerprint:
         raise ConfigError(
-            f"{path}: its vocabulary is not that of {loaded.folder.path}. Build the corpus again, "
-            f"with {option('tokenizer', loaded.folder.path)}."
+            f"{path}: its vocabulary is not that of {model.path}. Build the corpus again, with "
+            f"{option('tokenizer', model.path)}."
         )
     check_memory(corpus, option("corpus"), "")
     return corpus

@@ -38,6 +38,8 @@ class HeadChoice:
     chosen: str
     unused: tuple[str, ...] = ()
     """Names of the given options that the chosen head has no use for."""
+    reason: str = ""
+    """Why this head was chosen, if none were compared."""
 
     def __str__(self) -> str:
         unused = ""
@@ -45,10 +47,7 @@ class HeadChoice:
             names = ", ".join(map(option, self.unused))
             unused = f"{self.chosen} has no use for {names}: no effect on this model\n"
         if not self.heads:
-            return (
-                f"{self.chosen} was chosen by the kind of model and the number of texts per label: "
-                f"there were too few examples to compare heads\n{unused}"
-            )
+            return f"{self.chosen} was chosen, since {self.reason}\n{unused}"
         rows = [["head", score_name(self.metric), "± between folds", "seconds to train"]]
         for each in self.heads:
             spread = statistics.stdev(each.scores)

@@ -12,11 +12,12 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
-from bertsmith.finetuning.linear_run import finetune_linear
+from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
 from bertsmith.finetuning.run import check_run_out, finetune
 from bertsmith.finetuning.series import folds_of, split
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE
+from bertsmith.system.paths import check_outside
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.predictor import accumulate_examples
@@ -31,8 +32,6 @@ NUM_FOLDS = 5
 MANY_TO_COMPARE = 100
 """Fewest training examples with which `auto` compares heads. A fold has a fifth of the examples,
 and a score on fewer says too little."""
-MIN_TEXTS_PER_LABEL = 5
-"""Fewest texts per label, on average, from which `auto` takes the linear head without comparing."""
 COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
 """The heads that `auto` compares; each takes more time to train than those before it."""
 
@@ -69,14 +68,21 @@ def finetune_best_head(
     With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses. The eval examples have no
     part in the choice. The result is that of the best head, a `FineTuned` or a `FittedHead`, with
     the scores as its `choice`. A resumed run keeps the head that it began with, without scores.
+    Heads are compared without the corpus of the settings, from which the linear head learns, too,
+    if it is the best one.
 
     Raises:
-        ConfigError: there are fewer than two different examples; or as `finetune`.
+        ConfigError: there are fewer than two different examples; the corpus does not fit the model
+            or the examples; or as `finetune`.
+        CorpusError: there is no such corpus, or it is damaged.
         InputError: as `finetune`.
         CheckpointError: as `finetune`.
     """
     check_run_out(settings)
+    check_outside(settings.out, settings.corpus)
     data = dataset or task_type.read(settings)
+    model = read_folder(settings.model)
+    open_corpus_of_head(settings, model, data)  # a fault is told before the comparison
     num_folds = len(folds_of(data, NUM_FOLDS, settings.seed))
     if num_folds < 2:
         raise ConfigError(
@@ -85,6 +91,7 @@ def finetune_best_head(
         )
     folder = RunFolder(settings.out)
     scores: list[HeadScore] = []
+    reason = ""
     if settings.resume:
         best: str = folder.read_run()["settings"]["head"]
         if best not in RESUMABLE:
@@ -93,17 +100,18 @@ def finetune_best_head(
                 f"resumed. Pass {option('overwrite', True)} to begin again."
             )
     elif len(data.train) < MANY_TO_COMPARE:
-        best = head_for_few(read_folder(settings.model), len(data.train), len(data.task.labels))
+        best, reason = head_for_few(model)
     else:
+        alone = dataclasses.replace(settings, corpus=None)
         parts = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
         with progress_bar("comparing heads", len(COMPARED_HEADS) * num_folds) as advance:
             scores = [
-                _cross_validate(task_type, settings, head, parts, advance)
-                for head in COMPARED_HEADS
+                _cross_validate(task_type, alone, head, parts, advance) for head in COMPARED_HEADS
             ]
         best = choose_head(scores).head
-    unused = settings.changed_options(UNUSED_OPTIONS.get(best, ()))
-    choice = HeadChoice(settings.score_key, tuple(scores), best, unused)
+    of_corpus = () if best == "linear" else ("corpus",)
+    unused = settings.changed_options((*UNUSED_OPTIONS.get(best, ()), *of_corpus))
+    choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason)
     result = _train(
         task_type,
         settings_of_head(settings, best),
@@ -117,18 +125,18 @@ def finetune_best_head(
     return result
 
 
-def head_for_few(folder: ModelFolder, num_texts: int, num_labels: int) -> Head:
-    """Return the head for few examples, by the kind of model and the number of texts per label.
+def head_for_few(model: ModelFolder) -> tuple[Head, str]:
+    """Return the head for few examples, by the kind of model, and the reason in words.
 
-    A published sentence encoder gets the contrastive head; it was the best with 16 and 64 labels of
-    SST-2 (`benchmarks/few-labels.md`). Another model gets the linear head, which was the best one
-    there with a model that was pre-trained for minutes. With very few texts per label it gets the
-    contrastive head, too: with 16 texts of five genres it reached 30.1 %, the linear head 28.4 %
-    at most (means of eight samples).
+    A published sentence encoder gets the contrastive head, which was the best one with 16 and 64
+    labels of SST-2 (`benchmarks/few-labels.md`). Another model gets the linear head. With fewer
+    than five texts per label, this reached 48.1 %, fine-tuning 46.9 % and the contrastive head
+    46.2 %: means of ten sets, with a model of 15 minutes (`benchmarks/results/few-labels.md`).
     """
-    is_sentence_encoder = folder.files.has(MODULES_FILE) and folder.config.num_layers > 0
-    has_very_few = num_texts < MIN_TEXTS_PER_LABEL * num_labels
-    return "contrastive" if is_sentence_encoder or has_very_few else "linear"
+    too_few = f"fewer than {MANY_TO_COMPARE} texts are too few to compare heads, and the model is"
+    if model.files.has(MODULES_FILE) and model.config.num_layers > 0:
+        return "contrastive", f"{too_few} a sentence encoder"
+    return "linear", f"{too_few} no sentence encoder"
 
 
 def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
@@ -144,6 +152,8 @@ def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
 def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
     """Return the settings of a run with this head; options that it does not use get defaults."""
     changes: dict[str, Any] = {"head": head}
+    if head != "linear":
+        changes["corpus"] = None
     if head != "fine-tuned":
         changes |= {
             each.name: each.default

@@ -1,7 +1,9 @@
 """Fit a linear head to vectors and token counts; its penalty is chosen by cross-validation."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,15 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Values of `c`, the inverse of the penalty, that cross-validation tries."""
 DEFAULT_STRENGTH = 10.0
-"""Value of `c` for few texts."""
+"""Value of `c` without a cross-validation."""
 FEW_TEXTS = 100
-"""Number of texts below which `c` is not chosen, since so few say too little about it. The choice
-was worse than `DEFAULT_STRENGTH`: 54.1 instead of 58.2 % on SST-2 with 16 labels, and 64.9 instead
-of 66.2 % with 64 (means of 12 samples, a model of 15 minutes). The loss of 16 labels was 0.75
-instead of 0.79, and 0.65 of 64 with both."""
+"""Number of texts below which biases are penalized, too, and fewer values of `c` are tried."""
+FEW_STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
+"""Values of `c` for few texts."""
+FEW_BIAS_VARIANCE = 1.0
+"""Variance of the biases, a priori, for few texts with one label each. The shares of labels in so
+few texts are due to chance. Biases without a penalty follow them, and then the choice of `c` by the
+loss was no better than 10 (`benchmarks/results/few-labels.md`)."""
 TRAINED_STRENGTH = 30.0
 """Value of `c` for vectors of an encoder that was trained on the same texts."""
 MAX_WEIGHTS = 20_000_000
@@ -85,7 +90,7 @@ def fit_linear_head(
 ) -> tuple[LinearHead, CrossValidation | None]:
     """Fit a head with the penalty that has the lowest loss in cross-validation.
 
-    For fewer than `FEW_TEXTS` texts it is `DEFAULT_STRENGTH`, and only scored.
+    For fewer than `FEW_TEXTS` texts with one label each, biases are penalized, too.
 
     Args:
         vectors: fp32 `[texts, hidden]`; zeros if only the counted tokens should decide.
@@ -117,19 +122,17 @@ def fit_weights(
     importance: NDArray[np.float32] | None = None,
 ) -> tuple[LinearWeights, CrossValidation | None]:
     """Fit weights to features, with the penalty that `fit_linear_head` describes."""
+    are_few = len(targets) < FEW_TEXTS
+    loss_options: Any = {"is_multi_label": is_multi_label, "importance": importance}
+    bias_variance = FEW_BIAS_VARIANCE if are_few and not is_multi_label else math.inf
     scores = None
     if folds:
-        strengths = STRENGTHS if len(targets) >= FEW_TEXTS else (DEFAULT_STRENGTH,)
+        strengths = FEW_STRENGTHS if are_few else STRENGTHS
         scores = cross_validate(
-            features,
-            targets,
-            folds,
-            strengths,
-            is_multi_label=is_multi_label,
-            importance=importance,
+            features, targets, folds, strengths, bias_variance=bias_variance, **loss_options
         )
     c = DEFAULT_STRENGTH if scores is None else scores.c
-    weights = fit(features, targets, c, is_multi_label=is_multi_label, importance=importance)
+    weights = fit(features, targets, c, bias_variance=bias_variance, **loss_options)
     return weights, scores
 
 
@@ -164,6 +167,7 @@ def cross_validate(
     *,
     is_multi_label: bool,
     importance: NDArray[np.float32] | None = None,
+    bias_variance: float = math.inf,
 ) -> CrossValidation:
     """Score each of `strengths` on folds that are held out, and return the best one's scores."""
     all_rows = np.arange(len(features))
@@ -185,6 +189,7 @@ def cross_validate(
                     is_multi_label=is_multi_label,
                     start=weights,
                     importance=importance_of(other_rows),
+                    bias_variance=bias_variance,
                 )
                 logits[c][fold] = weights.logits(held_out)
                 advance(1)

@@ -21,7 +21,6 @@ from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.corpus_fit import LabelledTexts, fit_with_corpus, open_unlabelled
 from bertsmith.finetuning.linear_fit import (
-    FEW_TEXTS,
     CrossValidation,
     fit_linear_head,
     fit_to_trained_vectors,
@@ -36,7 +35,7 @@ from bertsmith.finetuning.run import (
 )
 from bertsmith.finetuning.series import folds_of
 from bertsmith.model.loading import build
-from bertsmith.model.model_folder import read_folder
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.system.counts import count_noun
 from bertsmith.system.paths import check_outside
@@ -103,8 +102,7 @@ class FittedHead(FineTuningResult):
             method = f"cross-validation with {scores.num_folds} folds"
             if scores.num_folds == 1:
                 method = f"one of {NUM_FOLDS} folds, held out,"
-            if self.num_train >= FEW_TEXTS:
-                method += f" chose the penalty (C = {scores.c:g})"
+            method += f" chose the penalty (C = {scores.c:g})"
             lines.append(f"{method}: accuracy {scores.accuracy:.4f}, loss {scores.loss:.3f}")
         if self.num_sentences is not None:
             lines.append(
@@ -187,7 +185,7 @@ def fit_task(
 ) -> tuple[LinearTask[Any], FittedHead]:
     """Compute the vectors of the training texts, and fit the head to them; nothing is written."""
     began = time.perf_counter()
-    corpus = None if settings.corpus is None else _open_corpus(settings.corpus, loaded, data)
+    corpus = open_corpus_of_head(settings, loaded.folder, data)
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
     vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
     if settings.head != "counts":
@@ -235,20 +233,24 @@ def fit_task(
     return with_linear_head(data.task, head), result  # type: ignore[arg-type]
 
 
-def _open_corpus(path: Path, loaded: LoadedModel, data: TaskDataset[Any]) -> Corpus:
-    """Open the corpus that the head learns from, too.
+def open_corpus_of_head(
+    settings: ClassifySettings, model: ModelFolder, data: TaskDataset[Any]
+) -> Corpus | None:
+    """Open the corpus that a linear head learns from, too; None if the settings name none.
 
     Raises:
         CorpusError: there is no such corpus, or it is damaged.
         ConfigError: the corpus does not fit the model, or the examples are pairs of texts.
     """
+    if settings.corpus is None:
+        return None
     task: Any = data.task
     if task.pairs:
         raise ConfigError(
             f"{option('corpus')}: a corpus has single texts, and the examples are pairs of texts. "
             "Leave it out."
         )
-    return open_unlabelled(path, loaded)
+    return open_unlabelled(settings.corpus, model)
 
 
 def _targets(data: TaskDataset[Any]) -> NDArray[np.float32]:

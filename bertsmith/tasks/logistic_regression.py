@@ -1,10 +1,12 @@
 """Logistic regression on dense and sparse features together, by L-BFGS.
 
 The solution minimizes the sum of cross entropies plus the sum of squared weights divided by 2 c;
-biases are not penalized. scikit-learn's LogisticRegression has the same solution with C = c. With
-two labels it is C = 2 c, because scikit-learn then has one weight for each feature, and not two.
+biases are penalized only if asked. scikit-learn's LogisticRegression has the same solution with
+C = c. With two labels it is C = 2 c, because scikit-learn then has one weight for each feature, and
+not two.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +62,7 @@ def fit(
     is_multi_label: bool,
     start: LinearWeights | None = None,
     importance: NDArray[np.float32] | None = None,
+    bias_variance: float = math.inf,
 ) -> LinearWeights:
     """Fit the weights.
 
@@ -70,6 +73,8 @@ def fit(
         start: weights to begin with, such as those for another `c`; None for zeros.
         importance: weights of the losses, fp32 `[texts, 1]`, or with `is_multi_label` `[texts,
             outputs]`; None for 1.
+        bias_variance: the sum of squared biases divided by twice this number is added to the loss;
+            infinite for biases without a penalty.
     """
     sizes = [features.dense.shape[1], features.sparse.num_columns, 1]
     num_outputs = targets.shape[1]
@@ -82,6 +87,7 @@ def fit(
     factors = torch.ones(1, 1) if importance is None else torch.from_numpy(importance)
     num_texts = len(features)
     strength = 1 / (c * num_texts)
+    bias_strength = 1 / (bias_variance * num_texts)
 
     def compute_loss(flat: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the mean loss with its penalty, and the gradient."""
@@ -100,7 +106,9 @@ def fit(
         )
         gradient /= num_texts
         gradient[:-1] += strength * penalized
-        return loss / num_texts + strength / 2 * penalized.square().sum(), gradient
+        gradient[-1:] += bias_strength * bias
+        penalty = strength * penalized.square().sum() + bias_strength * bias.square().sum()
+        return loss / num_texts + penalty / 2, gradient
 
     weights = minimize(compute_loss, weights, tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
     dense_weights, sparse_weights, bias = (

@@ -18,8 +18,9 @@ from tiny_models import (
 from tiny_runs import small_corpus
 
 from bertsmith import TextClassifier
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, as_flags
 from bertsmith.finetuning.corpus_fit import label_documents
+from bertsmith.finetuning.heads import finetune_best_head, training_function_for
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families.static_vectors import StaticConfig
@@ -27,6 +28,7 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.saving import save_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.tasks.auto import load
+from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -182,17 +184,44 @@ def test_the_estimator_takes_a_corpus(base, corpus, result):
     assert classifier.get_params()["corpus"] == corpus
 
 
+def test_auto_uses_the_corpus_if_it_takes_the_linear_head_and_else_says_that_it_does_not(
+    settings, tmp_path
+):
+    auto = replace(settings, head="auto")
+    result = finetune_best_head(Classify, auto)
+    assert (result.choice.chosen, result.choice.unused) == ("linear", ())
+    assert result.num_sentences == 1020
+    model = save_tiny(tmp_path / "encoder")
+    SentenceFolder("mean").write(model, 24)
+    result = finetune_best_head(Classify, replace(auto, model=model, overwrite=True))
+    assert (result.choice.chosen, result.choice.unused) == ("contrastive", ("corpus",))
+    assert "contrastive has no use for --corpus" in as_flags(str(result))
+
+
+def test_heads_are_compared_without_the_corpus(settings, tmp_path):
+    rows = [(f"{word} film {number}", "pos") for number, word in enumerate(GOOD * 17)]
+    rows += [(f"{word} film {number}", "neg") for number, word in enumerate(BAD * 17)]
+    train = write_csv(tmp_path / "train.csv", ("text", "label"), *rows)
+    options = {"train": train, "head": "auto", "steps": 1, "learning_rate": 1e-6}
+    with_corpus = finetune_best_head(Classify, replace(settings, **options))
+    alone = finetune_best_head(Classify, replace(settings, **options, corpus=None, overwrite=True))
+    for one, other in zip(with_corpus.choice.heads, alone.choice.heads, strict=True):
+        assert (one.head, one.scores) == (other.head, other.scores)
+
+
 @pytest.mark.parametrize("changes", [{"head": "fine-tuned"}, {"multi_label": True}])
 def test_a_corpus_without_a_linear_head_for_one_label_is_refused(base, changes):
     with refuses(ConfigError, "--corpus", "--head linear"):
         replace(base, **changes)
 
 
-def test_a_corpus_of_another_vocabulary_is_refused(settings, tmp_path):
+@pytest.mark.parametrize("head", ["linear", "auto"])
+def test_a_corpus_of_another_vocabulary_is_refused(settings, tmp_path, head):
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *GOOD, "film", "a"])
     other = small_corpus(tmp_path / "other", tokenizer, ["a good film a fine film"])
+    of_head = replace(settings, corpus=other, head=head)
     with refuses(ConfigError, str(other), "vocabulary", "--tokenizer"):
-        finetune_linear(Classify, replace(settings, corpus=other))
+        training_function_for(of_head)(Classify, of_head)
     assert not settings.out.exists()
 
 

@@ -19,7 +19,7 @@ from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.finetuning.heads import training_function_for
-from bertsmith.finetuning.linear_fit import DEFAULT_STRENGTH
+from bertsmith.finetuning.linear_fit import FEW_STRENGTHS
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
@@ -208,22 +208,35 @@ def test_every_family_has_a_linear_head(settings, tmp_path, family):
     assert predictor.evaluate(str(settings.eval)).accuracy == result.evaluation.accuracy
 
 
-def test_few_texts_choose_no_penalty_and_have_fewer_folds_and_two_equal_ones_none(
-    settings, tmp_path
-):
+def test_very_few_texts_have_fewer_folds_and_two_equal_ones_none(settings, tmp_path):
     four = write_csv(
         tmp_path / "four.csv", ("text", "label"),
         ("good", "pos"), ("fine film", "pos"), ("bad", "neg"), ("dull", "neg"),
     )  # fmt: skip
     result = finetune_linear(Classify, replace(settings, train=four))
     assert result.cross_validation.num_folds == 4
-    assert result.cross_validation.c == DEFAULT_STRENGTH
-    assert "cross-validation with 4 folds: accuracy" in str(result)
+    assert result.cross_validation.c in FEW_STRENGTHS
+    assert "cross-validation with 4 folds chose the penalty (C = " in str(result)
     same = write_csv(tmp_path / "same.csv", ("text", "label"), ("film", "pos"), ("film", "neg"))
     again = finetune_linear(Classify, replace(settings, train=same, overwrite=True))
     assert again.cross_validation is None
     shares = load(settings.out, device="cpu").probabilities(["film"])
     np.testing.assert_allclose(shares, 0.5, atol=0.01)
+
+
+def test_the_shares_of_labels_in_few_texts_count_for_less_than_those_in_many(settings, tmp_path):
+    """The answer to a text of unknown words is the bias: the share of a label, or nearer to 1/2."""
+    likely = {}
+    for repeats in (1, 10):
+        rows = [(word, label) for word in ("film", "story", "the", "a")
+                for label in ("neg", "neg", "neg", "pos")] * repeats  # fmt: skip
+        train = write_csv(tmp_path / "train.csv", ("text", "label"), *rows)
+        few = replace(settings, train=train, eval=Path(), head="counts", overwrite=True)
+        finetune_linear(Classify, few)
+        predictor = load(settings.out, device="cpu", precision="fp32")
+        likely[repeats] = predictor("lovely").probabilities["neg"]
+    assert 0.5 < likely[1] < 0.73
+    assert likely[10] == pytest.approx(0.75, abs=0.01)
 
 
 def test_another_model_in_the_folder_leaves_no_head_behind(settings):

@@ -44,6 +44,25 @@ def test_probabilities_are_those_of_scikit_learn(features, num_labels, c):
     assert (shares.argmax(1) == theirs.predict(matrix)).mean() > 0.98
 
 
+def test_a_penalty_of_biases_is_that_of_a_constant_feature(features):
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    ours, matrix = features
+    labels = np.minimum(gold(matrix, 3).argmax(1), np.arange(TEXTS) % 3)  # label 0 is the commonest
+    targets = np.eye(3, dtype=np.float32)[labels]
+    c, variance = 3.0, 0.25
+    weights = fit(ours, targets, c, is_multi_label=False, bias_variance=variance)
+    logits = weights.logits(ours)
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    constant = np.full((TEXTS, 1), np.sqrt(variance / c))
+    theirs = linear_model.LogisticRegression(C=c, max_iter=5000, fit_intercept=False)
+    theirs.fit(np.hstack([matrix, constant]), labels)
+    np.testing.assert_allclose(
+        shares, theirs.predict_proba(np.hstack([matrix, constant])), atol=5e-3
+    )
+    free = fit(ours, targets, c, is_multi_label=False)
+    assert np.abs(weights.bias).max() < 0.8 * np.abs(free.bias).max()
+
+
 def test_several_labels_are_decisions_of_their_own(features):
     linear_model = pytest.importorskip("sklearn.linear_model")
     ours, matrix = features

@@ -27,6 +27,8 @@ ONE_RUN = {
     "auto": "it trains one model",
 }
 """Why a head has no use for the options of several runs."""
+CORPUS_HEADS = ("linear", "auto")
+"""Heads that may learn from a corpus, too."""
 OF_TRAINING = (
     "epochs", "steps", "batch_size", "learning_rate", "weight_decay", "warmup_fraction", "dropout",
     "layer_decay", "freeze_layers", "freeze_embeddings", "metric", "patience", "cls_attention",
@@ -64,10 +66,12 @@ class ClassifySettings(LossSettings, WindowSettings):
     contrastive: the model learns from pairs of texts which ones have the same label, then logistic
     regression is fitted to its vectors; for few labels. auto: the best of these in a
     cross-validation of --train, which takes as long as five trainings of each; --eval has no part
-    in the choice."""
+    in the choice. With fewer than 100 texts, auto is contrastive for a sentence encoder, else
+    linear."""
     corpus: Advanced[Path | None] = None
     """Corpus of texts without labels, of `bertsmith corpus build` with the vocabulary of the model.
-    With --head linear, the head also learns from its words and documents."""
+    With --head linear, the head also learns from its words and documents; with --head auto, if the
+    linear head is chosen."""
     average: Advanced[bool] = False
     """Keep the models of all --seeds: the answer to a text is the mean of their probabilities. This
     takes as many times as long as there are seeds."""
@@ -105,10 +109,11 @@ class ClassifySettings(LossSettings, WindowSettings):
         check_choice(option("head"), self.head, get_args(Head))
         if self.head != "fine-tuned":
             self._check_unused(UNUSED_OPTIONS[self.head])
-        if self.corpus is not None and (self.head != "linear" or self.multi_label):
+        if self.corpus is not None and (self.head not in CORPUS_HEADS or self.multi_label):
             raise ConfigError(
-                f"{option('corpus')} is read only with {option('head', 'linear')}, by which a text "
-                "gets one label. Choose that, or leave it out."
+                f"{option('corpus')} is read only with {option('head', 'linear')} or "
+                f"{option('head', 'auto')}, by which a text gets one label. Choose one of them, or "
+                "leave it out."
             )
         if self.average and self.seeds is None:
             raise ConfigError(
