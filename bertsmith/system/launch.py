@@ -15,6 +15,8 @@ from bertsmith.errors import ConfigError
 DEFAULT_PORT = 29500
 """Port on which rank 0 listens if MASTER_PORT is not set; torchrun's default is the same."""
 
+MAX_PORT = 65535
+
 RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 """Variable in which torchrun counts how often it has started all ranks again after a fault."""
 
@@ -56,8 +58,8 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
     with one task.
 
     Raises:
-        ConfigError: a variable of the launcher is not a whole number; or MASTER_ADDR is not set,
-            and SLURM lists no nodes either.
+        ConfigError: a variable of the launcher is not a whole number, or MASTER_PORT is no port; or
+            MASTER_ADDR is not set, and SLURM lists no nodes either.
     """
     values = os.environ if environment is None else environment
     names = _launcher_variables(values)
@@ -68,7 +70,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
         num_ranks=_number(values, names["WORLD_SIZE"]),
         local_rank=_number(values, names["LOCAL_RANK"]) if names["LOCAL_RANK"] in values else 0,
         address=_address(values),
-        port=_number(values, "MASTER_PORT") if values.get("MASTER_PORT") else DEFAULT_PORT,
+        port=_port(values),
         num_restarts=_number(values, RESTART_COUNT) if RESTART_COUNT in values else 0,
     )
 
@@ -101,6 +103,18 @@ def _address(values: Mapping[str, str]) -> str:
         "other. Set it to the host name of the machine of rank 0 (and MASTER_PORT to a free port), "
         "or launch with torchrun, which does that."
     )
+
+
+def _port(values: Mapping[str, str]) -> int:
+    if not values.get("MASTER_PORT"):
+        return DEFAULT_PORT
+    port = _number(values, "MASTER_PORT")
+    if not 1 <= port <= MAX_PORT:
+        raise ConfigError(
+            f"The environment variable MASTER_PORT is {port}, which is no port. Set it to a free "
+            f"one from 1 to {MAX_PORT} on all ranks, such as {DEFAULT_PORT}."
+        )
+    return port
 
 
 def first_host(nodes: str) -> str:

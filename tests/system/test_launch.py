@@ -61,6 +61,7 @@ def test_slurm_names_the_first_host_and_torchrun_counts_restarts():
     ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set", "torchrun"]),
     ({"WORLD_SIZE": "many"}, ["WORLD_SIZE is 'many'", "torchrun"]),
     ({"MASTER_PORT": "http"}, ["MASTER_PORT is 'http'"]),
+    ({"MASTER_PORT": "99999"}, ["MASTER_PORT is 99999", "65535"]),
     ({"RANK": ""}, ["RANK is empty"]),
     ({"TORCHELASTIC_RESTART_COUNT": "once"}, ["TORCHELASTIC_RESTART_COUNT is 'once'"]),
 ], ids=str)  # fmt: skip
