@@ -17,7 +17,7 @@ from bertsmith.serving.bench import (
     table_row,
 )
 from bertsmith.serving.engine_main import EngineSettings
-from bertsmith.serving.environment import named_folders, read_api_key
+from bertsmith.serving.environment import parse_model_folders, read_api_key
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.server import address_of, bind, run_server
 from bertsmith.serving.service import Limits, Service
@@ -54,7 +54,7 @@ def _serve(settings: Settings) -> None:
     api_key = read_api_key() if settings.api_key is None else settings.api_key
     service = Service(
         EngineSettings(
-            models=named_folders(settings.models),
+            models=parse_model_folders(settings.models),
             device=settings.device,
             precision=settings.precision,
             threads=settings.threads,

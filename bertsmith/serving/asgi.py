@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 from bertsmith.errors import ConfigError
 from bertsmith.serving.app import create_app
 from bertsmith.serving.engine_main import EngineSettings
-from bertsmith.serving.environment import named_folders, read_api_key
+from bertsmith.serving.environment import parse_model_folders, read_api_key
 from bertsmith.serving.service import Service
 
 MODELS = "BERTSMITH_SERVE"
@@ -29,5 +29,5 @@ def create_app_from_environment() -> ASGIApp:
             f"The environment variable {MODELS} names no model. Give folders, such as "
             f"{MODELS}='films=runs/sentiment search=runs/encoder'."
         )
-    service = Service(EngineSettings(models=named_folders(words)))
+    service = Service(EngineSettings(models=parse_model_folders(words)))
     return create_app(service, api_key=read_api_key())

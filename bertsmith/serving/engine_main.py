@@ -46,8 +46,9 @@ def run_engine(connection: Connection, settings: EngineSettings) -> None:
     for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
         signal.signal(number, signal.SIG_IGN)
     configure_process(has_one_heap=True)
-    http_process_is_gone = contextlib.suppress(BrokenPipeError, ConnectionResetError)
-    with shown_warnings("bertsmith"), http_process_is_gone:
+    # A lost connection means that the HTTP process is gone, so there is nobody to report it to.
+    ignoring_lost_connection = contextlib.suppress(BrokenPipeError, ConnectionResetError)
+    with shown_warnings("bertsmith"), ignoring_lost_connection:
         _run(connection, settings)
 
 

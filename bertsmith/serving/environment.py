@@ -1,4 +1,4 @@
-"""Names and folders of a server's models from text, and its key from the environment."""
+"""The inputs of `bertsmith serve` that need parsing: names of models, and the API key."""
 
 import os
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ def read_api_key() -> str | None:
     return key
 
 
-def named_folders(models: Sequence[str]) -> dict[str, Path]:
-    """Return the folders by the names under which they are served.
+def parse_model_folders(models: Sequence[str]) -> dict[str, Path]:
+    """Parse arguments such as NAME=DIR to the folders by the names under which they are served.
 
     Raises:
         ConfigError: two models have the same name, one has no folder, or a name contains a slash.

@@ -119,7 +119,7 @@ async def run_open_loop(
         tasks.append(asyncio.create_task(record.follow(client, request, record.began + due)))
     await asyncio.sleep(max(record.began + seconds - time.perf_counter(), 0.0))
     record.stop_clock()
-    await _finish(tasks)
+    await _await_answers(tasks)
     return record.summarize(RAMP_SHARE * seconds, seconds)
 
 
@@ -141,13 +141,13 @@ async def run_closed_loop(
     tasks = [asyncio.create_task(call(rng)) for rng in rngs]
     await asyncio.sleep(seconds)
     record.stop_clock()
-    await _finish(tasks)
+    await _await_answers(tasks)
     # A server that computes large batches gives many answers at once; the last batch counts whole.
     last = max(record.ok_ends, default=0.0) - record.began
     return record.summarize(0.0, max(seconds, last))
 
 
-async def _finish(tasks: Sequence[asyncio.Task[Any]]) -> None:
+async def _await_answers(tasks: Sequence[asyncio.Task[Any]]) -> None:
     """Wait for tasks, and cancel those that take longer than `PATIENCE`."""
     if not tasks:
         return
@@ -161,19 +161,26 @@ async def _finish(tasks: Sequence[asyncio.Task[Any]]) -> None:
 
 @dataclass
 class _Record:
-    """Record of the requests of one load and of their answers."""
+    """Record of the requests of one load and of their answers; all times are in seconds."""
 
     seconds: float
+    """The length of the load."""
     began: float = field(default_factory=time.perf_counter)
     cpu_began: float = field(default_factory=time.process_time)
     cpu_seconds: float = 0.0
     statuses: Counter[str] = field(default_factory=Counter)
-    ok_times: list[float] = field(default_factory=list)
+    ok_latencies: list[float] = field(default_factory=list)
+    """Latencies of the answers with status 200, in the order in which they came."""
     ok_ends: list[float] = field(default_factory=list)
-    other_times: list[float] = field(default_factory=list)
+    """The times at which these answers came, on the clock of `began`."""
+    other_latencies: list[float] = field(default_factory=list)
+    """Latencies of the answers with another status."""
     due_times: list[float] = field(default_factory=list)
+    """The times at which requests were due."""
     lateness: list[float] = field(default_factory=list)
+    """How much later than due each request was sent."""
     num_waiting: int = 0
+    """Number of requests that wait for an answer now."""
     max_waiting: int = 0
 
     def stop_clock(self) -> None:
@@ -195,10 +202,10 @@ class _Record:
             self.statuses[status] += 1
         now = time.perf_counter()
         if status == OK:
-            self.ok_times.append(now - due)
+            self.ok_latencies.append(now - due)
             self.ok_ends.append(now)
         elif status != BROKEN:
-            self.other_times.append(now - due)
+            self.other_latencies.append(now - due)
         return status
 
     def summarize(self, start: float, end: float) -> LoadResult:
@@ -212,8 +219,8 @@ class _Record:
             answered_per_second=rate(self.ok_ends),
             num_requests=self.statuses.total(),
             statuses=dict(sorted(self.statuses.items())),
-            latencies=_to_latencies(self.ok_times),
-            refusal_latencies=_to_latencies(self.other_times),
+            latencies=_to_latencies(self.ok_latencies),
+            refusal_latencies=_to_latencies(self.other_latencies),
             max_waiting=self.max_waiting,
             lateness_ms=1000 * percentile(sorted(self.lateness), 99) if self.lateness else 0.0,
             client_share=self.cpu_seconds / self.seconds,
@@ -221,6 +228,7 @@ class _Record:
 
 
 def _to_latencies(seconds: Sequence[float]) -> Latencies | None:
+    """Compute the percentiles of latencies in seconds; None if there is none."""
     if not seconds:
         return None
     times = sorted(1000 * each for each in seconds)

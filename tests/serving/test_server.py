@@ -17,7 +17,7 @@ from refusals import refuses
 from tiny_models import reviews, save_tiny
 
 from bertsmith.errors import ConfigError
-from bertsmith.serving.environment import named_folders
+from bertsmith.serving.environment import parse_model_folders
 from bertsmith.serving.server import bind
 
 pytestmark = pytest.mark.same_on_all_computers
@@ -282,16 +282,16 @@ def test_a_model_of_the_hub_is_served_from_its_cache(tmp_path):
 
 
 def test_names_of_models(tmp_path):
-    assert list(named_folders(("runs/a", "b=runs/a/"))) == ["a", "b"]
+    assert list(parse_model_folders(("runs/a", "b=runs/a/"))) == ["a", "b"]
     folder = tmp_path / "lr=0.1"
     folder.mkdir()
-    assert named_folders((str(folder), f"a={folder}")) == {"lr=0.1": folder, "a": folder}
+    assert parse_model_folders((str(folder), f"a={folder}")) == {"lr=0.1": folder, "a": folder}
 
 
 @pytest.mark.parametrize("text", ["org/m=runs/a", "=runs/a", "a=", ""])
 def test_names_that_no_route_can_have(text):
     with refuses(ConfigError, text):
-        named_folders((text,))
+        parse_model_folders((text,))
 
 
 def test_answers_are_not_held_back_by_the_system():

@@ -9,7 +9,7 @@ import tyro
 
 from bertsmith.commands.flags import parse_settings
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.serving.environment import named_folders
+from bertsmith.serving.environment import parse_model_folders
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
 
@@ -114,7 +114,7 @@ class Settings(InferenceCompute):
             )
         if not self.seconds > 0:
             raise SettingError("seconds", self.seconds, "a number of seconds above 0")
-        named_folders(self.models)
+        parse_model_folders(self.models)
 
 
 parse = partial(parse_settings, Settings)
