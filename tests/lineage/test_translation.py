@@ -64,7 +64,7 @@ def make_settings(folder, tokenizer, task="reverse", number=300, **changes):
 def test_it_learns_to_rearrange_words(tmp_path, tokenizer, task):
     settings = make_settings(
         tmp_path, tokenizer, task, 4000, dropout=0.0,
-        training={"steps": 300, "batch_size": 64},
+        training={"steps": 300, "batch_size": 48},
         optim=TranslationOptimSettings(learning_rate=3e-3),
     )  # fmt: skip
     result = finetune_translation(settings, tmp_path / "out")
