@@ -26,6 +26,9 @@ def test_help_names_every_command(typed):
     overview = typed("--help").out
     for name, command in COMMANDS.items():
         assert f"  {name} " in overview and command.summary in overview
+    steps = ("tokenizer train", "corpus build", "pretrain", "fill", "pretrain gpt", "finetune")
+    places = [overview.index(f"\n  {step} ") for step in steps]
+    assert places == sorted(places)
     found = typed("tokenizer", "--help")
     assert found.err == ""
     assert [line.split()[:2] for line in found.out.splitlines()] == [

@@ -14,7 +14,7 @@ from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 
 import bertsmith
 from bertsmith.cli import main
-from bertsmith.commands.catalog import COMMANDS
+from bertsmith.commands.catalog import COMMANDS, find_command
 from bertsmith.commands.finetune import predict_command
 from bertsmith.commands.pretrain import describe_run
 from bertsmith.commands.settings import distill_pretraining, finetune, pretrain
@@ -60,7 +60,7 @@ def test_the_readme_is_short():
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_shown_commands_and_flags_exist(words, capsys):
-    name = next(name for name in COMMANDS if " ".join(words).startswith(name))
+    name = find_command(words)
     main([*name.split(), "--help-all"])
     known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= {
@@ -213,13 +213,12 @@ def outline(page: Path) -> dict[str, Any]:
     text = page.read_text(encoding="utf-8")
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     tables = re.findall(r"^\|.*\|$", re.sub(r"\]\([^)]*\)", "", prose), re.MULTILINE)
-    commands = [" ".join(words) for words in commands_in(page)]
     return {
         "headings": re.findall(r"^#+(?= )", prose, re.MULTILINE),
         "pictures": re.findall(r"!\[[^]]*\]\(([^)]*)\)", prose),
         "tables": [row.count("|") for row in tables],
         "figures": [re.findall(r"\d+(?:[.,]\d+)*", row) for row in tables],
-        "commands": [next(n for n in COMMANDS if line.startswith(n)) for line in commands],
+        "commands": [find_command(words) for words in commands_in(page)],
         "programs": len(PROGRAMS.get(page, ())),
         "links": [
             Path(link).name.replace(".zh.md", ".md")

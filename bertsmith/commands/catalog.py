@@ -38,6 +38,16 @@ COMMANDS = {
         "Text", "make one corpus of the shards that several jobs encoded", needs_torch=False
     ),
     "corpus inspect": Command("Text", "show the size and examples of a corpus", needs_torch=False),
+    "pretrain": Command(
+        "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
+    ),
+    "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
+    "plan": Command("Model", "estimate what a pre-training run takes: time, memory, arithmetic"),
+    "params": Command("Model", "count a model's parameters, by component"),
+    "distill pretraining": Command(
+        "Model", "pre-train a smaller BERT with the help of a larger one"
+    ),
+    "vectors": Command("Model", "count a vector for each token, in seconds, without pre-training"),
     "pretrain gpt": Command(
         "Model", "train a GPT on the same corpus, which reads from left to right"
     ),
@@ -50,17 +60,7 @@ COMMANDS = {
     "pretrain t5": Command(
         "Model", "train a T5 on the same corpus, which writes what is missing in a text"
     ),
-    "pretrain": Command(
-        "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
-    ),
-    "vectors": Command("Model", "count a vector for each token, in seconds, without pre-training"),
-    "params": Command("Model", "count a model's parameters, by component"),
-    "plan": Command("Model", "estimate what a pre-training run takes: time, memory, arithmetic"),
-    "distill pretraining": Command(
-        "Model", "pre-train a smaller BERT with the help of a larger one"
-    ),
     "generate": Command("Model", "let a GPT or LSTM continue a text"),
-    "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
     **{
         f"finetune {task}": Command("Task", f"fine-tune a BERT to {purpose}", "finetune")
         for task, purpose in {
@@ -99,7 +99,8 @@ COMMANDS = {
 
 def find_command(words: Sequence[str]) -> str | None:
     """Return the name of the command that a line begins with; None if there is none."""
-    return next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
+    names = [name for name in COMMANDS if words[: len(name.split())] == name.split()]
+    return max(names, key=len, default=None)  # "pretrain gpt", not "pretrain"
 
 
 def import_settings(name: str) -> Any:

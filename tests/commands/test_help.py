@@ -100,6 +100,8 @@ def test_the_completion_knows_commands_and_options(bertsmith, shell, tmp_path):
     for words, expected in (
         ("bertsmith pret", "pretrain"),
         ("bertsmith finetune cl", "classify"),
+        ("bertsmith pretrain e", "elmo"),
+        ("bertsmith pretrain gpt --corpus x --cor", "--corpus"),
         ("bertsmith pretrain --corpus x --min", "--minutes"),
         ("bertsmith finetune tag --word-c", "--word-column"),
         ("bertsmith pretrain --corpus x --preset mi", "mini"),
