@@ -37,15 +37,17 @@ def main() -> None:
     print(f"{'ranks':>5}  {'rows':>6}  {'tokens of a rank: least, mean, most':^36}  most / mean")
     for num_ranks in NUM_RANKS:
         num_rows = num_ranks * args.rows
-
-        def objective(rows_at_once: int, num_rows: int = num_rows) -> Pretraining:
-            return Pretraining(
-                train, train, settings, batch_size=num_rows, micro_batch_size=rows_at_once
-            )
-
-        shares = [batches_of(objective(args.rows), rank, num_ranks) for rank in range(num_ranks)]
+        whole, divided = (
+            Pretraining(train, train, settings, batch_size=num_rows, micro_batch_size=rows_at_once)
+            for rows_at_once in (num_rows, args.rows)
+        )
+        shares = [
+            # A copy for each rank, so that none has rows that another one has drawn.
+            batches_of(divided.resized(num_rows, divided.eval_rows), rank, num_ranks)
+            for rank in range(num_ranks)
+        ]
         together = Counter(row for share in shares for row in rows_of(share))
-        if together != Counter(rows_of(batches_of(objective(num_rows), 0, 1))):
+        if together != Counter(rows_of(batches_of(whole, 0, 1))):
             raise SystemExit(f"the rows of {num_ranks} ranks are not those of one")
         tokens = [sum(batch.num_tokens for batch in share) for share in shares]
         mean = sum(tokens) / num_ranks
