@@ -65,9 +65,9 @@ def repeated_tests(config) -> set[str]:
     if REPEATED_TESTS not in config.stash:
         noted = config.cache.get(CACHE_KEY, None)
         assert noted is not None, "run all tests first: they note which of them ask for a choice"
-        repeated = CHOICES[config.getoption("--computing")].repeated
+        choices = CHOICES[config.getoption("--computing")]
         config.stash[REPEATED_TESTS] = {
-            test for test, asked in noted.items() if not repeated.isdisjoint(asked)
+            test for test, asked in noted.items() if choices.repeats(test, asked)
         }
     return config.stash[REPEATED_TESTS]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from computing import ASKED_OF_PROGRAMS
+from computing import ASKED_OF_PROGRAMS, CHOICES
 
 from bertsmith.model.attention_paths import attention_path
 from bertsmith.model.prepacked import can_prepack
@@ -57,6 +57,15 @@ def test_a_program_that_reads_measurements_asks_for_what_its_line_does_not_name(
     path = Path(os.environ["XDG_CACHE_HOME"]) / "bertsmith" / CACHE_NAME
     subprocess.run([sys.executable, "-c", f"open({str(path)!r})", *words], check=True)
     assert asked() == ASKED_OF_PROGRAMS - named
+
+
+def test_a_kind_repeats_what_asked_for_its_choices_in_its_folders():
+    unpacked = CHOICES["fp32-fused-unpacked"]
+    assert unpacked.repeats("tests/tasks/test_a.py::test_b[c/d]", {"attention", "packing"})
+    assert unpacked.repeats("tests/test_a.py::test_b", {"packing"})
+    assert not unpacked.repeats("tests/tasks/test_a.py::test_b", {"attention"})
+    assert not unpacked.repeats("tests/pages/test_a.py::test_b", {"packing"})
+    assert CHOICES["fp32-fused"].repeats("tests/pages/test_a.py::test_b", {"attention"})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell who opens a file")

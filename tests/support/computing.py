@@ -14,11 +14,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -57,6 +57,18 @@ class Choices:
     """Whether oneDNN is used; without it, weights are not packed, and there is no int8."""
     repeated: frozenset[str] = ASKED
     """A test that asked for one of these is repeated with `--only-computing`."""
+    folders: frozenset[str] | None = None
+    """Folders of the tests that are repeated; None stands for all."""
+
+    def repeats(self, test: str, asked: Collection[str]) -> bool:
+        """Return whether `--only-computing` repeats a test, which asked for these choices.
+
+        Args:
+            test: its id, which begins with its path.
+        """
+        folder = PurePosixPath(test.partition("::")[0]).parent.name
+        is_in_folders = self.folders is None or folder in self.folders
+        return is_in_folders and not self.repeated.isdisjoint(asked)
 
 
 # Each choice is made in another way by at least one kind that repeats the tests which ask for it.
@@ -64,8 +76,14 @@ CHOICES = {
     "fp32-explicit": Choices("fp32", "explicit"),
     "bf16-fused": Choices("bf16", "fused", repeated=frozenset({"precision"})),
     "bf16-explicit-2": Choices("bf16", "explicit", threads=2, repeated=frozenset({"threads"})),
+    # In the rooms that load weights and compute with them, in commands and on the pages: what other
+    # rooms do with a model's outputs is the same however its weights lie in memory.
     "fp32-fused-unpacked": Choices(
-        "fp32", "fused", has_onednn=False, repeated=frozenset({"packing"})
+        "fp32",
+        "fused",
+        has_onednn=False,
+        repeated=frozenset({"packing"}),
+        folders=frozenset({"commands", "model", "system", "tasks", "tests", "training"}),
     ),
     "fp32-fused": Choices("fp32", "fused"),
 }
