@@ -6,14 +6,10 @@ of a word are then merged pair by pair, in the order in which merges were learne
 library (ByteLevel, BPE, RobertaProcessing; ModernBERT's NFC and TemplateProcessing).
 """
 
-import math
-import re
 import unicodedata
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from heapq import heapify, heappop, heappush
-from itertools import chain, groupby, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,13 +18,12 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import byte_bpe_files
-from bertsmith.tokenization.normalize import character_class, code_ranges
+from bertsmith.tokenization.bpe_merger import Merger
+from bertsmith.tokenization.bpe_words import split_pattern
+from bertsmith.tokenization.nfc_origins import align_composed
+from bertsmith.tokenization.normalize import code_ranges
+from bertsmith.tokenization.surrogates import count_surrogates, without_surrogates
 from bertsmith.tokenization.tokenizer import Ids, PieceAt, TextTokens, Tokenizer, joined_rows
-
-# Words of at most this many symbols are rescanned after each merge; longer ones use a heap.
-SHORT = 24
-SURROGATES = re.compile("[\ud800-\udfff]")
-BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _byte_characters() -> str:
@@ -40,101 +35,6 @@ def _byte_characters() -> str:
 BYTE_CHARACTERS = _byte_characters()
 """Character for each byte: itself if visible, else one from U+0100 on (a space is `Ġ`)."""
 CHARACTER_BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
-
-
-@cache
-def word_pattern(highest: int) -> re.Pattern[str]:
-    """Compile GPT-2's pattern for text without characters above `highest`.
-
-    A pattern with fewer characters is faster.
-
-    's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
-    """
-    letter, number, space = (
-        character_class(name, highest=highest) for name in ("LETTER", "NUMBER", "WHITESPACE")
-    )
-    return re.compile(
-        rf"'(?:[stmd]|re|ve|ll)| ?[{letter}]+| ?[{number}]+| ?[^{space}{letter}{number}]+"
-        rf"|[{space}]+(?![^{space}])|[{space}]+"
-    )
-
-
-def split_pattern(text: str) -> list[str]:
-    """Split text by GPT-2's pattern; joined words are the text again.
-
-    >>> split_pattern("It's 2 o'clock,  now")
-    ['It', "'s", ' 2', ' o', "'", 'clock', ',', ' ', ' now']
-    """
-    if text.isascii():
-        return word_pattern(0x7F).findall(text)
-    return word_pattern(0x10FFFF if BEYOND_BMP.search(text) else 0xFFFF).findall(text)
-
-
-def clean_words(text: str) -> list[str]:
-    """Split any text into the words of GPT-2's pattern, without lone surrogates."""
-    return split_pattern(without_surrogates(text))
-
-
-def without_surrogates(text: str) -> str:
-    """Remove lone surrogates, which UTF-8 cannot encode."""
-    return text if text.isascii() else SURROGATES.sub("", text)
-
-
-class Merger:
-    """Merges of BPE, applied by rank, and from left to right (Sennrich et al. 2016, section 3.2).
-
-    Args:
-        merges: left, right and merged symbol, in the order of their ranks.
-    """
-
-    def __init__(self, merges: Iterable[tuple[int, int, int]]) -> None:
-        self._ranks: dict[tuple[int, int], tuple[float, int]] = {}
-        for rank, (left, right, merged) in enumerate(merges):
-            self._ranks[left, right] = rank, merged  # of equal pairs the last one's rank counts
-
-    def merge(self, symbols: list[int]) -> list[int]:
-        """Merge symbols until no pair can be merged; `symbols` is used up."""
-        return self._merge_long(symbols) if len(symbols) > SHORT else self._merge_short(symbols)
-
-    def _merge_short(self, symbols: list[int]) -> list[int]:
-        find = self._ranks.get
-        none = (math.inf, -1)
-        merges = [find(pair, none) for pair in pairwise(symbols)]
-        while merges and (best := min(merges)) is not none:
-            index = merges.index(best)
-            symbols[index : index + 2] = [best[1]]
-            del merges[index]
-            if index:
-                merges[index - 1] = find((symbols[index - 1], best[1]), none)
-            if index < len(merges):
-                merges[index] = find((best[1], symbols[index + 1]), none)
-        return symbols
-
-    def _merge_long(self, symbols: list[int]) -> list[int]:
-        find = self._ranks.get
-        size = len(symbols)
-        following = list(range(1, size + 1))
-        preceding = list(range(-1, size - 1))
-        heap = [
-            (*merge, index) for index, pair in enumerate(pairwise(symbols)) if (merge := find(pair))
-        ]
-        heapify(heap)
-        while heap:
-            rank, merged, left = heappop(heap)
-            right = following[left]
-            if right == size or find((symbols[left], symbols[right])) != (rank, merged):
-                continue  # one of the pair's symbols has been merged with another symbol meanwhile
-            after = following[left] = following[right]
-            symbols[left] = merged
-            symbols[right] = -1
-            if after < size:
-                preceding[after] = left
-                if merge := find((merged, symbols[after])):
-                    heappush(heap, (*merge, left))
-            before = preceding[left]
-            if before >= 0 and (merge := find((symbols[before], merged))):
-                heappush(heap, (*merge, before))
-        return [symbol for symbol in symbols if symbol >= 0]
 
 
 class ByteBpeTokenizer(Tokenizer):
@@ -347,43 +247,6 @@ class ByteBpeTokenizer(Tokenizer):
         return start, end
 
 
-def align_composed(text: str) -> list[int]:
-    """Return the index in `text` of the origin of each character of its NFC.
-
-    The origins are those of the `tokenizers` library, which counts them in three steps:
-
-    1. Characters are decomposed. The first part of a character counts as original, its other parts
-       as inserted.
-    2. Marks are put in order.
-    3. Parts are composed. The origin of a composed character is the next unused index, and the
-       character uses one index for each of its original parts. A character of inserted parts only
-       has the last used index as its origin.
-    """
-    parts: deque[tuple[str, int]] = deque()
-    decomposed = ((part, int(i > 0)) for char in text for i, part in enumerate(decompose(char)))
-    for is_mark, group in groupby(decomposed, key=lambda part: unicodedata.combining(part[0]) > 0):
-        by_class = sorted(group, key=lambda part: unicodedata.combining(part[0]) * is_mark)
-        parts.extend(by_class)
-    origins = []
-    used = 0
-    for char in unicodedata.normalize("NFC", text):
-        inserted = 0
-        char_parts = decompose(char)
-        for part in char_parts:
-            index = next(i for i, (other, _) in enumerate(parts) if other == part)
-            inserted += parts[index][1]
-            del parts[index]
-        count = len(char_parts) - inserted
-        origins.append(used if count else max(0, used - 1))
-        used += count
-    return origins
-
-
-def decompose(text: str) -> str:
-    """Normalize text to NFD."""
-    return unicodedata.normalize("NFD", text)
-
-
 def add_space(text: str, spaced: bool) -> str:
     return f" {text}" if spaced and text and not text.startswith(" ") else text
 
@@ -402,15 +265,3 @@ def read_bytes(tokens: Iterable[str]) -> str:
 @cache
 def _blanks() -> str:
     return BYTE_CHARACTERS[ord(" ")] + "".join(code_ranges("WHITESPACE"))
-
-
-def count_surrogates(result: TextTokens, text: str, clean: str) -> TextTokens:
-    """Convert offsets in `clean` to offsets in `text`, which also has lone surrogates."""
-    if len(clean) < len(text):
-        origins = [index for index, char in enumerate(text) if not SURROGATES.match(char)]
-        origins.append(max(origins, default=0) + 1)
-        result.offsets = [
-            (origins[start], origins[start] if start == end else origins[end - 1] + 1)
-            for start, end in result.offsets
-        ]
-    return result

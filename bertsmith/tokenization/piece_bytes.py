@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from bertsmith.tokenization.byte_bpe import CHARACTER_BYTES, ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.unigram import SPACE, UnigramTokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.unigram_normalizer import SPACE
 
 
 def bytes_of_pieces(tokenizer: Tokenizer) -> Iterator[bytes]:

@@ -17,10 +17,12 @@ from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
-from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.tokenization.bpe_words import clean_words
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.unigram_normalizer import ALBERT_STEPS, Step, UnigramNormalizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import learn_byte_bpe
 from bertsmith.vocabulary.cluster_counting import COUNTS_DIR

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bertsmith.errors import ConfigError, option
-from bertsmith.tokenization.unigram import Unigram, UnigramTokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.unigram_files import ends_number_with_comma
+from bertsmith.tokenization.unigram_model import Unigram
 from bertsmith.vocabulary.alphabet import check_num_new, choose_alphabet
 from bertsmith.vocabulary.pruning import SURPLUS, count_ids, drop_least_used
 from bertsmith.vocabulary.wordpiece import UnprefixedLearner

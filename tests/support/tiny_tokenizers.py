@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.tokenization.bpe_words import clean_words
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import learn_byte_bpe

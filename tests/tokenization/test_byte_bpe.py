@@ -14,12 +14,9 @@ from tokenizers import models, pre_tokenizers, trainers
 
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.byte_bpe import (
-    BYTE_CHARACTERS,
-    ByteBpeTokenizer,
-    clean_words,
-    without_surrogates,
-)
+from bertsmith.tokenization.bpe_words import clean_words
+from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
+from bertsmith.tokenization.surrogates import without_surrogates
 from bertsmith.vocabulary.byte_bpe import BYTE_BPE_SPECIAL_TOKENS, learn_byte_bpe
 
 

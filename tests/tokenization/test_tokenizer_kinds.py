@@ -21,7 +21,7 @@ from bertsmith.errors import CheckpointError, InputError
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer_class import CLASSES
-from bertsmith.tokenization.unigram import ALBERT_STEPS
+from bertsmith.tokenization.unigram_normalizer import ALBERT_STEPS
 
 VARIANTS = [
     (tiny_wordpiece, {}),

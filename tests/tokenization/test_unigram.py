@@ -13,8 +13,10 @@ from library_tokenizers import (
 from tokenizers import normalizers
 
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.unigram import ALBERT_STEPS, CharacterMap, UnigramTokenizer
+from bertsmith.tokenization.charsmap import CharacterMap
+from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.unigram_files import read_sentencepiece
+from bertsmith.tokenization.unigram_normalizer import ALBERT_STEPS
 from bertsmith.vocabulary.library_training import learn_unigram
 
 

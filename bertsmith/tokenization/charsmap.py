@@ -1,0 +1,100 @@
+"""SentencePiece's normalization table (charsmap): strings that replace others."""
+
+import re
+from functools import cache
+
+import numpy as np
+
+from bertsmith.errors import ConfigError
+from bertsmith.tokenization.normalize import character_class
+
+MAX_CLUSTER_BYTES = 5
+"""Bytes of the longest grapheme cluster that is looked up whole. Clusters that are not a character
+with marks (syllables, flags, families) are longer, so `cluster_pattern` needs no rules for them."""
+
+
+@cache
+def cluster_pattern() -> re.Pattern[str]:
+    """Compile a pattern that splits text into grapheme clusters, without gaps."""
+    joining, apart = character_class("JOINING"), character_class("APART")
+    prepended = character_class("PREPENDED")
+    return re.compile(
+        rf"\r\n|[{prepended}]*[^{apart}{joining}{prepended}][{joining}]*"
+        rf"|[{prepended}]+[{joining}]*|[{joining}]+|[\s\S]"
+    )
+
+
+class CharacterMap:
+    """Lookup table of a model's charsmap.
+
+    The table is a size in bytes, a double-array trie (Aoe 1989, in darts-clone's layout), and the
+    normalized strings that its leaves point to, each ended by a zero byte. As in the `tokenizers`
+    library (Precompiled) it is applied to whole grapheme clusters of up to five bytes, else
+    character by character. The shortest key that a cluster begins with decides.
+
+    Raises:
+        ConfigError: the table is cut short.
+    """
+
+    def __init__(self, table: bytes) -> None:
+        size = int.from_bytes(table[:4], "little")
+        if not size or size % 4 or len(table) < 4 + size:
+            raise ConfigError(
+                f"the normalization table has {len(table):,} bytes, and its trie alone should have "
+                f"{size:,}. Get the file again."
+            )
+        self._units = np.frombuffer(table, "<u4", size // 4, 4).tolist()
+        self._strings = table[4 + size :]
+        self._images: dict[str, str | None] = {}
+
+    def image(self, text: str) -> str | None:
+        """Look up the shortest key that `text` begins with; None without one."""
+        if text not in self._images:
+            if len(self._images) > 1 << 16:
+                self._images.clear()
+            self._images[text] = self._look_up(text.encode())
+        return self._images[text]
+
+    def _look_up(self, key: bytes) -> str | None:
+        units = self._units
+        index = self._child(0, 0)
+        for byte in key:
+            index ^= byte
+            if byte == 0 or index >= len(units) or units[index] & 0x800000FF != byte:
+                return None
+            has_leaf = units[index] & 1 << 8
+            index = self._child(index, index)
+            if has_leaf:
+                return self._string(units[index] & 0x7FFFFFFF if index < len(units) else -1)
+        return None
+
+    def _child(self, index: int, base: int) -> int:
+        unit: int = self._units[index]
+        return base ^ (unit >> 10) << ((unit & 1 << 9) >> 6)
+
+    def _string(self, start: int) -> str:
+        end = self._strings.find(b"\0", max(start, 0))
+        if start < 0 or end < 0:
+            raise ConfigError("the normalization table is damaged. Get the file again.")
+        return self._strings[start:end].decode("utf-8", "replace")
+
+    def align(self, text: str) -> tuple[str, list[int]]:
+        """Normalize text; also return the index in `text` of each character's origin."""
+        images: list[str] = []
+        origins: list[int] = []
+        start = 0
+        for cluster in cluster_pattern().findall(text):
+            parts = [cluster]
+            if len(cluster) > 1 and (
+                len(cluster.encode()) > MAX_CLUSTER_BYTES or self.image(cluster) is None
+            ):
+                parts = list(cluster)
+            for part in parts:
+                image = self.image(part)
+                if image is None:
+                    image = part
+                images.append(image)
+                # Characters are aligned one to one; further ones have the last character as origin.
+                origins += [start + min(i, len(part) - 1) for i in range(len(image))]
+                start += len(part)
+        return "".join(images), origins
