@@ -71,13 +71,14 @@ class Choices:
         return is_in_folders and not self.repeated.isdisjoint(asked)
 
 
-# Each choice is made in another way by at least one kind that repeats the tests which ask for it.
+# Each choice is made in another way by at least one kind that repeats the tests which ask for it;
+# of those that ask for packing, the ones in some folders.
 CHOICES = {
     "fp32-explicit": Choices("fp32", "explicit"),
     "bf16-fused": Choices("bf16", "fused", repeated=frozenset({"precision"})),
     "bf16-explicit-2": Choices("bf16", "explicit", threads=2, repeated=frozenset({"threads"})),
-    # In the rooms that load weights and compute with them, in commands and on the pages: what other
-    # rooms do with a model's outputs is the same however its weights lie in memory.
+    # The folders of the rooms that load weights and compute with them, and of commands and pages:
+    # what other rooms do with a model's outputs is the same however its weights lie in memory.
     "fp32-fused-unpacked": Choices(
         "fp32",
         "fused",
