@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from bertsmith.system.forks import ForkSafeLock
 from bertsmith.tokenization.chunk_table import (
     NOT_FOUND,
-    PADDING_BYTES,
     ChunkTable,
     Keys,
     chunk_keys,
+    pad,
 )
 from bertsmith.tokenization.grouping import group_by_size
 from bertsmith.tokenization.normalize import clean, code_ranges
@@ -102,8 +102,7 @@ class BulkEncoder:
     def _encode_block(self, texts: Sequence[bytes]) -> tuple[Ids, NDArray[np.int64]]:
         if max(len(self._id_ranges), len(self._id_ranges.ids)) > MAX_KEPT:
             self._forget()
-        data = b" ".join([b"", *texts, b""])
-        data = data.ljust((len(data) + PADDING_BYTES) // 8 * 8)
+        data = pad(b" ".join([b"", *texts, b""]))
         starts, lengths = self._cut(data)
         id_ranges = self._find(data.lower() if self._lowercase else data, starts, lengths)
         counts = id_ranges & _COUNT

@@ -2,7 +2,8 @@
 
 The key of a chunk of up to 16 bytes is the chunk filled up with zeros, as two 64-bit integers. The
 key's hash selects a row, which holds a key and its value; a key whose row is taken goes to the next
-free row. A look-up compares whole keys, so it is never wrong, and takes many keys at a time.
+free row. A look-up takes many keys at a time. It compares whole keys, so it is never wrong, except
+that zero bytes at a chunk's end do not count; WordPiece removes them anyway.
 """
 
 from typing import NamedTuple
@@ -12,17 +13,15 @@ from numpy.typing import NDArray
 
 MAX_CHUNK_BYTES = 16
 NOT_FOUND = -1
-# Bytes that must follow the last chunk: a key is cut out of three whole 64-bit words.
-PADDING_BYTES = 24
 
 ROW_BITS = 18  # 8 MB
 MAX_KEYS = 1 << (ROW_BITS - 1)
 _VALUE = 2  # column of a row: two words of the key, the value, one to make it half a cache line
 _FACTORS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-# Masks of the first n bytes in each of the two words, for n up to 16 and "more".
+# Masks of the first n bytes in each of the two words, for n up to 16.
 _BITS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
-_LOW_BITS = _BITS[np.minimum(np.arange(MAX_CHUNK_BYTES + 2), 8)]
-_HIGH_BITS = _BITS[np.clip(np.arange(MAX_CHUNK_BYTES + 2) - 8, 0, 8)]
+_LOW_BITS = _BITS[np.minimum(np.arange(MAX_CHUNK_BYTES + 1), 8)]
+_HIGH_BITS = _BITS[np.clip(np.arange(MAX_CHUNK_BYTES + 1) - 8, 0, 8)]
 
 
 class Keys(NamedTuple):
@@ -33,17 +32,22 @@ class Keys(NamedTuple):
 
     low: NDArray[np.uint64]
     high: NDArray[np.uint64]
-    rows: NDArray[np.int64]
+    row_indices: NDArray[np.int64]
     """Row of the table in which each key is looked for."""
     long: NDArray[np.bool_]
     """Mask of chunks of more than `MAX_CHUNK_BYTES` bytes."""
 
     def at(self, indices: NDArray[np.int64]) -> "Keys":
         """Return the keys at `indices`, int64 `[kept]`, in that order."""
-        return Keys(self.low[indices], self.high[indices], self.rows[indices], self.long[indices])
+        return Keys(
+            self.low[indices], self.high[indices], self.row_indices[indices], self.long[indices]
+        )
 
     def distinct(self) -> NDArray[np.int64]:
-        """Return the index of the first of each distinct key, rising: int64 `[distinct]`."""
+        """Return the index of the first of each distinct key, rising: int64 `[distinct]`.
+
+        Of long chunks with the same beginning only the first is returned.
+        """
         order = np.lexsort((self.low, self.high))
         low, high = self.low[order], self.high[order]
         differs = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
@@ -51,15 +55,15 @@ class Keys(NamedTuple):
 
     def in_next_rows(self) -> "Keys":
         """Move each key one row on, from the last to the first."""
-        return self._replace(rows=(self.rows + 1) & ((1 << ROW_BITS) - 1))
+        return self._replace(row_indices=(self.row_indices + 1) & ((1 << ROW_BITS) - 1))
 
-    def match_rows(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Compare each key with the one in its row of a table, int64 `[chunks, 4]`.
+    def match_rows(self, entries: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Compare each key with its row of a table, bool `[chunks]`; long chunks never match.
 
-        Bool `[chunks]`. Long chunks never match.
+        `entries` are the contents of the keys' rows, int64 `[chunks, 4]`.
         """
-        same: NDArray[np.bool_] = rows[:, 0] == self.low.view(np.int64)
-        same &= rows[:, 1] == self.high.view(np.int64)
+        same: NDArray[np.bool_] = entries[:, 0] == self.low.view(np.int64)
+        same &= entries[:, 1] == self.high.view(np.int64)
         same &= ~self.long
         return same
 
@@ -69,15 +73,20 @@ class Keys(NamedTuple):
         The keys of one chunk follow each other. A prefix longer than the chunk has the key of the
         whole chunk.
         """
-        low = (self.low[:, None] & _LOW_BITS[1:-1]).ravel()
-        high = (self.high[:, None] & _HIGH_BITS[1:-1]).ravel()
-        return Keys(low, high, _rows(low, high), self.long.repeat(MAX_CHUNK_BYTES))
+        low = (self.low[:, None] & _LOW_BITS[1:]).ravel()
+        high = (self.high[:, None] & _HIGH_BITS[1:]).ravel()
+        return Keys(low, high, _hash_rows(low, high), self.long.repeat(MAX_CHUNK_BYTES))
+
+
+def pad(data: bytes) -> bytes:
+    """Lengthen data so that `chunk_keys` can read three whole 64-bit words from any place on."""
+    return data.ljust((len(data) + 3 * 8) // 8 * 8)
 
 
 def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Keys:
     """Compute the keys of chunks of `data`, by their starts and lengths in bytes, int64 `[chunks]`.
 
-    The length of `data` is a multiple of 8 bytes, padding included.
+    `data` comes from `pad`.
     """
     words = np.frombuffer(data, "<u8")
     first = starts >> 3
@@ -86,15 +95,15 @@ def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64
     # A chunk begins `shift` bits into an aligned word. Shifting by 64 is undefined, hence twice.
     opposite = np.uint64(63) - shift
     one = np.uint64(1)
-    fill = np.minimum(lengths, MAX_CHUNK_BYTES + 1)
-    low = words.take(first) >> shift | middle << one << opposite
+    fill = np.minimum(lengths, MAX_CHUNK_BYTES)
+    low = (words.take(first) >> shift) | (middle << one << opposite)
     low &= _LOW_BITS.take(fill)
-    high = middle >> shift | words.take(first + 2) << one << opposite
+    high = (middle >> shift) | (words.take(first + 2) << one << opposite)
     high &= _HIGH_BITS.take(fill)
-    return Keys(low, high, _rows(low, high), lengths > MAX_CHUNK_BYTES)
+    return Keys(low, high, _hash_rows(low, high), lengths > MAX_CHUNK_BYTES)
 
 
-def _rows(low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _hash_rows(low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64]:
     hashes = (low ^ high * _FACTORS[0]) * _FACTORS[1] >> np.uint64(64 - ROW_BITS)
     return hashes.view(np.int64)
 
@@ -104,15 +113,15 @@ class ChunkTable:
 
     def __init__(self) -> None:
         # A row of zeros is free, so values are stored plus one.
-        self._rows = np.zeros((1 << ROW_BITS, 4), np.int64)
+        self._table = np.zeros((1 << ROW_BITS, 4), np.int64)
         self._count = 0
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """Look up the value of each key, int64 `[chunks]`; `NOT_FOUND` where there is none."""
-        rows = self._rows.take(keys.rows, axis=0)
-        is_found = keys.match_rows(rows)
-        values = np.where(is_found, rows[:, _VALUE] - 1, NOT_FOUND)
-        elsewhere = np.flatnonzero(~(is_found | keys.long) & (rows[:, _VALUE] != 0))
+        entries = self._table.take(keys.row_indices, axis=0)
+        is_found = keys.match_rows(entries)
+        values = np.where(is_found, entries[:, _VALUE] - 1, NOT_FOUND)
+        elsewhere = np.flatnonzero(~(is_found | keys.long) & (entries[:, _VALUE] != 0))
         if len(elsewhere):
             values[elsewhere] = self.find(keys.at(elsewhere).in_next_rows())
         return values
@@ -120,17 +129,21 @@ class ChunkTable:
     def add(self, keys: Keys, values: NDArray[np.int64]) -> None:
         """Add keys that the table lacks, with values int64 `[chunks]`.
 
-        Equal keys must have equal values. Long keys are left out. If the table would hold more than
-        `MAX_KEYS`, nothing is added.
+        Equal keys must have equal values. Long keys are left out. If the table could hold more than
+        `MAX_KEYS` then, nothing is added.
         """
-        if self._count + len(values) > MAX_KEYS:
-            return
-        free = np.flatnonzero((self._rows[keys.rows, _VALUE] == 0) & ~keys.long)
-        low, high, rows, _ = keys.at(free)
-        self._rows[rows, 0] = low.view(np.int64)
-        self._rows[rows, 1] = high.view(np.int64)
-        self._rows[rows, _VALUE] = values[free] + 1
-        self._count += len(free)
-        others = np.flatnonzero(~(keys.match_rows(self._rows[keys.rows]) | keys.long))
+        if self._count + len(values) <= MAX_KEYS:
+            self._insert(keys, values)
+
+    def _insert(self, keys: Keys, values: NDArray[np.int64]) -> None:
+        free = np.flatnonzero((self._table[keys.row_indices, _VALUE] == 0) & ~keys.long)
+        low, high, row_indices, _ = keys.at(free)
+        # Of different keys for one free row the last gets it; the others go to the next rows.
+        self._table[row_indices, 0] = low.view(np.int64)
+        self._table[row_indices, 1] = high.view(np.int64)
+        self._table[row_indices, _VALUE] = values[free] + 1
+        self._count += len(np.unique(row_indices))
+        is_stored = keys.match_rows(self._table[keys.row_indices])
+        others = np.flatnonzero(~(is_stored | keys.long))
         if len(others):
-            self.add(keys.at(others).in_next_rows(), values[others])
+            self._insert(keys.at(others).in_next_rows(), values[others])

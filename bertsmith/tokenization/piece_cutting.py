@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from bertsmith.tokenization.chunk_table import (
     MAX_CHUNK_BYTES,
     NOT_FOUND,
-    PADDING_BYTES,
     ChunkTable,
     chunk_keys,
+    pad,
 )
 
 Ints = NDArray[np.int64]
@@ -74,9 +74,8 @@ def _table(pieces: Mapping[str, int]) -> ChunkTable:
         for piece, id_ in pieces.items()
         if piece.isascii() and piece.isalnum() and len(piece) <= MAX_CHUNK_BYTES
     }
-    data = "".join(short).encode()
+    data = pad("".join(short).encode())
     lengths = np.fromiter(map(len, short), np.int64, len(short))
-    data = data.ljust((len(data) + PADDING_BYTES + 7) // 8 * 8)
     table = ChunkTable()
     keys = chunk_keys(data, np.cumsum(lengths) - lengths, lengths)
     table.add(keys, np.fromiter(short.values(), np.int64, len(short)))
