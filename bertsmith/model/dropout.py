@@ -42,6 +42,8 @@ class _Sequences:
 
     def counts(self, num_rows: int) -> Sequence[int] | None:
         """Return the number of a tensor's rows per sequence; None if rows belong to no sequence."""
+        # Rows are recognized by their number. In a layer that computes picked tokens it may equal
+        # that of all tokens, so the layer says so (`one_row_per_sequence`).
         ones = [1] * len(self.lengths)
         if not self.has_one_each and num_rows in (self.num_tokens, rounded_up(self.num_tokens)):
             return self.lengths
@@ -116,6 +118,9 @@ def set_dropout_sequences(lengths: Sequence[int], step_indices: Sequence[int]) -
     if _local.step_key is None or not step_indices:
         return
     if not _local.by_index.keys() >= set(step_indices):
+        # Passes over one micro-batch name the same sequences: all have streams or none, or else
+        # streams that were drawn from would start again.
+        assert _local.by_index.keys().isdisjoint(step_indices)
         _local.by_index |= _streams(_local.step_key, step_indices)
     _local.sequences = _Sequences(lengths, [_local.by_index[index] for index in step_indices])
 
@@ -129,7 +134,7 @@ def _streams(
     """
     source = np.random.SFC64(np.random.SeedSequence(step_key))
     words = source.random_raw(4 * (max(step_indices) + 1)).reshape(-1, 4)
-    words[:, 3] = 1  # a counter
+    words[:, 3] = 1  # SFC64's counter, as its own seeding sets it
     streams = {}
     for index in step_indices:
         stream = _local.spare.pop() if _local.spare else np.random.SFC64(0)
@@ -187,7 +192,7 @@ def attention_dropout(
     """Drop attention weights `[rows, heads, queries, keys]` as `dropout` does, in the same dtype.
 
     Args:
-        first: the packed row's number of the sequence in the first row.
+        first: index, among the packed row's sequences, of the one in `weights[0]`.
         query_lengths, key_lengths: tokens of each row that has a sequence; weights beyond are
             padding.
     """
@@ -251,7 +256,7 @@ def _mask(bits: Bits, shape: torch.Size, dtype: torch.dtype, dropped: int) -> Te
     """
     lowest = dropped - RESOLUTION // 2  # the lowest number that keeps its element
     numbers = torch.from_numpy(bits).view(shape)
-    # 1 for an element that is kept, else 0.
+    # Below `lowest` → 0, from it on → 1.
     keep = numbers.clamp_(lowest - 1, lowest).sub_(lowest - 1)
     scale = torch.tensor(RESOLUTION / (RESOLUTION - dropped), dtype=dtype, device="cpu")
     if dtype.itemsize == 2:

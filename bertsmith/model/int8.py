@@ -21,12 +21,13 @@ from bertsmith.system.matrix_products import has_onednn
 
 MAGIC = 1.5 * 2**23
 """Adding this to a small fp32 number rounds it to the nearest integer, which is then in the lowest
-bits of the sum. So rounding and conversion take two passes over memory instead of five."""
+bits of the sum. The lowest byte of 1.5 · 2²³ is 0, and the cast to uint8 keeps the lowest byte. So
+rounding and conversion take two passes over memory instead of five."""
 CENTERED_ZERO = 128
 """Zero point of inputs that reach about as far below 0 as above: the byte that stands for 0."""
 ZERO_AFTER_ACTIVATION = 32
-"""Zero point of inputs after GELU, SiLU or ReLU, whose values are at least -0.28. With a lower one,
--0.28 would decide the scale of most tokens."""
+"""Zero point of inputs after GELU, SiLU or ReLU, whose values are at least -0.28. With a lower zero
+point, the value -0.28 would decide the scale of most tokens."""
 
 
 class Int8Linear(nn.Module):
@@ -54,7 +55,7 @@ class Int8Linear(nn.Module):
         self.bias = weight.new_zeros(len(weight))
         if linear.bias is not None:
             self.bias = linear.bias.detach().float()
-        self.weight_scales = weight_scales(weight, in_pairs=saturates())
+        self.weight_scales = compute_weight_scales(weight, in_pairs=saturates())
         rounded = (weight / self.weight_scales[:, None]).round().to(torch.int8)
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self.weight_zero_points = torch.zeros(len(rounded), dtype=torch.int32)
@@ -101,7 +102,7 @@ def quantize_rows(x: Tensor, zero_point: int) -> tuple[Tensor, Tensor]:
     return shifted.view(torch.int32).to(torch.uint8), scales
 
 
-def weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
+def compute_weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
     """Compute the scale of each output's weights, fp32 `[out_features]`.
 
     `in_pairs` keeps the sum of two neighbouring weights of one sign within 128 scales: 255 times
@@ -146,6 +147,7 @@ def quantize(model: BertModel, attention_dtype: torch.dtype) -> None:
     """
 
     def replace(module: nn.Module, name: str, linear: nn.Linear) -> Int8Linear:
+        # Not GatedFeedForward: the gate makes values of both signs.
         is_after_activation = isinstance(module, FeedForward) and linear is module.down
         return Int8Linear(
             linear,
