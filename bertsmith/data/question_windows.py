@@ -17,8 +17,9 @@ from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import Windows, join_windows, make_windows
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-NO_ANSWER = 0
-"""Position of [CLS], which stands for "no answer in this window" (Devlin et al., 2019, 4.3)."""
+CLS_POSITION = 0
+"""Position of [CLS] in a row: as an answer it means "no answer in this window" (Devlin et al.,
+2019, 4.3)."""
 
 Span = tuple[int, int]
 """First and last token of an answer in a context."""
@@ -26,31 +27,31 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """Part of a context that a row holds: `size` tokens from `begin` on.
+    """Part of a context that a row holds: `size` tokens from `first_in_context` on.
 
-    Token `first + i` of the row is token `begin + i` of the context. Token `k` of the context is
-    its characters `context_offsets[k, 0]` to `context_offsets[k, 1]`, int32.
+    Token `first_in_row + i` of the row is token `first_in_context + i` of the context. Token `k` of
+    the context is its characters `context_offsets[k, 0]` to `context_offsets[k, 1]`, int32.
     """
 
-    first: int
-    begin: int
+    first_in_row: int
+    first_in_context: int
     size: int
     context_offsets: NDArray[np.int32]
 
     def holds(self, span: Span) -> bool:
         """Return whether all tokens of a span of the context are in the window."""
-        return self.begin <= span[0] and span[1] < self.begin + self.size
+        return self.first_in_context <= span[0] and span[1] < self.first_in_context + self.size
 
     def touches(self, span: Span) -> bool:
         """Return whether any token of a span of the context is in the window."""
-        return span[0] < self.begin + self.size and self.begin <= span[1]
+        return span[0] < self.first_in_context + self.size and self.first_in_context <= span[1]
 
 
 @dataclass(frozen=True)
 class WindowLabels:
     """Start and end positions of the answer in each row, int64 `[rows]`.
 
-    They are `NO_ANSWER` in a row without one. `num_cut` counts the windows that hold some of an
+    They are `CLS_POSITION` in a row without one. `num_cut` counts the windows that hold some of an
     answer but not all of it, `num_unreachable` the questions whose answer is whole in none of their
     windows.
     """
@@ -114,7 +115,7 @@ def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> Wi
     Of several answers the first that is in the context is the label; questions of SQuAD's training
     set have at most one. The tokens of an answer are all that share a character with it.
     """
-    positions = np.full((len(encoded.alignment), 2), NO_ANSWER, dtype=np.int64)
+    positions = np.full((len(encoded.alignment), 2), CLS_POSITION, dtype=np.int64)
     num_cut = num_unreachable = 0
     for question, (first, stop) in zip(questions, pairwise(encoded.starts.tolist()), strict=True):
         if not question.answers:
@@ -126,7 +127,8 @@ def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> Wi
             continue
         whole = [i for i, window in enumerate(windows) if window.holds(span)]
         for i in whole:
-            positions[first + i] = np.array(span) - windows[i].begin + windows[i].first
+            shift = windows[i].first_in_row - windows[i].first_in_context
+            positions[first + i] = np.array(span) + shift
         num_cut += sum(window.touches(span) for window in windows) - len(whole)
         num_unreachable += not whole
     return WindowLabels(positions[:, 0], positions[:, 1], num_cut, num_unreachable)

@@ -51,11 +51,10 @@ from bertsmith.tasks.answer_prediction import (
     NO_ANSWER_TEXT,
     PASSAGE_CHARACTERS,
     AnswerPrediction,
-    Scores,
-    best_answers,
     collapse_spaces,
     one_line,
 )
+from bertsmith.tasks.answer_search import Scores, best_answers
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.prediction import text_field

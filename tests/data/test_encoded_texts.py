@@ -72,7 +72,7 @@ def test_an_answer_is_found_in_the_windows_of_its_passage(kind):
     found = [(encoded.alignment[row], first, last) for row, (first, last) in ends if first]
     assert found
     for window, first, last in found:
-        begin = window.begin - window.first
+        begin = window.first_in_context - window.first_in_row
         places = window.context_offsets[[begin + first, begin + last]]
         assert context[places[0, 0] : places[1, 1]].strip() == "tower stands"
 

@@ -136,12 +136,12 @@ def test_offsets_slice_the_context_as_it_is_written(context):
     encoded = encode_questions(TOKENIZER, [question], 11, Windowing(stride=3))
     ids, offsets = locate_tokens(TOKENIZER, context)
     for row, window in enumerate(encoded.alignment):
-        places = window.context_offsets[window.begin :][: window.size].tolist()
+        places = window.context_offsets[window.first_in_context :][: window.size].tolist()
         for i, (start, stop) in enumerate(places):
             assert 0 <= start < stop <= len(context)
-            token = encoded.rows.ids[row][window.first + i]
-            assert token == ids[window.begin + i]
-            assert (start, stop) == tuple(offsets[window.begin + i])
+            token = encoded.rows.ids[row][window.first_in_row + i]
+            assert token == ids[window.first_in_context + i]
+            assert (start, stop) == tuple(offsets[window.first_in_context + i])
             alone = TOKENIZER.encode_ids(context[start:stop].strip())
             assert token in (*alone, TOKENIZER.token_to_id("##s"))
 
@@ -158,9 +158,9 @@ def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, v
     equal = []
     for row in np.flatnonzero(labels.start_positions):
         asked, window = questions[encoded.example_of_row()[row]], encoded.alignment[row]
-        first = labels.start_positions[row] - window.first
-        last = labels.end_positions[row] - window.first
-        places = window.context_offsets[window.begin :]
+        first = labels.start_positions[row] - window.first_in_row
+        last = labels.end_positions[row] - window.first_in_row
+        places = window.context_offsets[window.first_in_context :]
         found = asked.context[places[first, 0] : places[last, 1]]
         answer = next(one for one in asked.answers if one.start is not None)
         assert answer.text in found  # part of a word gives the whole word

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bertsmith.serving.contracts.hugging_face.answers import answer_rows
-from bertsmith.tasks.answer_prediction import AnswerPrediction, SpanCandidates
+from bertsmith.tasks.answer_prediction import AnswerPrediction
+from bertsmith.tasks.answer_search import SpanCandidates
 
 CONTEXT = "Angela lives in Berlin."
 NONE = {"answer": "", "start": 0, "end": 0}

@@ -15,7 +15,7 @@ from tiny_models import OTHER, save_tiny, tiny_model, tiny_tokenizer
 from tiny_tokenizers import TINY
 
 from bertsmith.data.question_windows import (
-    NO_ANSWER,
+    CLS_POSITION,
     begins_or_ends_inside_token,
     encode_questions,
     locate_tokens,
@@ -29,7 +29,7 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_answer_files
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.model_folder import read_folder
-from bertsmith.tasks.answer_prediction import NUM_CANDIDATES, best_answers
+from bertsmith.tasks.answer_search import NUM_CANDIDATES, best_answers
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings.answer import AnswerSettings
@@ -114,7 +114,7 @@ def test_what_was_moved_lost_or_cut_is_told():
     assert "1 question or its passage is empty" in notes
     assert "windows cut an answer" in notes
     rows = encoded.rows_of(1)
-    assert set(encoded.row_targets["start_positions"][rows.start : rows.stop]) == {NO_ANSWER}
+    assert set(encoded.row_targets["start_positions"][rows.start : rows.stop]) == {CLS_POSITION}
 
 
 def with_unanswerable(path, count, seed):
@@ -185,10 +185,11 @@ def every_span(logits, encoded, question, max_answer_length):
     scores = {}
     for row in range(*encoded.starts[question : question + 2]):
         window = encoded.alignment[row]
+        in_context = logits[row][window.first_in_row :]
         for first in range(window.size):
             for last in range(first, min(first + max_answer_length, window.size)):
-                score = logits[row][window.first + first, 0] + logits[row][window.first + last, 1]
-                place = (first + window.begin, last + window.begin)
+                score = in_context[first, 0] + in_context[last, 1]
+                place = (first + window.first_in_context, last + window.first_in_context)
                 scores[place] = max(score, scores.get(place, -np.inf))
     offsets = offsets_of(encoded, question)
     ranked = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
