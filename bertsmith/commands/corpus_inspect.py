@@ -30,7 +30,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     shown = {name: list(_examples(split, examples)) for name, split in splits.items()}
     manifest = splits["train"].manifest
     if settings.page is not None:
-        with hold_outputs({"--page": settings.page}, None):
+        with hold_outputs({"--page": settings.page}, input_file=None):
             write_page(
                 settings.page,
                 "data/page.html",

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from bertsmith.commands.settings.evaluate import Settings
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 
-LABEL_FLAGS = ("long_texts", "stride", "label_separator", "errors", "page")
+LABELLED_DATA_FLAGS = ("long_texts", "stride", "label_separator", "errors", "page")
 """Flags that have an effect only for a fine-tuned model on labelled data."""
 
 
@@ -14,13 +14,14 @@ def used_flags(settings: Settings, names: Iterable[str]) -> list[str]:
     return [name for name in names if getattr(settings, name) is not None]
 
 
-def format_flags(names: Iterable[str]) -> str:
-    """Spell fields of the settings as flags.
+def list_options(names: Iterable[str]) -> str:
+    """Name settings in a message.
 
-    >>> format_flags(["long_texts", "page"])
+    >>> from bertsmith.errors import as_flags
+    >>> as_flags(list_options(["long_texts", "page"]))
     '--long-texts, --page'
     """
-    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+    return ", ".join(map(option, names))
 
 
 def check_flags(settings: Settings) -> None:
@@ -30,23 +31,29 @@ def check_flags(settings: Settings) -> None:
         ConfigError: both or neither is given, or another flag has no effect.
     """
     are_pairs = settings.minimal_pairs is not None
-    if are_pairs == bool(settings.data):
-        subject = "Both --data and" if are_pairs else "Neither --data nor"
+    if are_pairs == (settings.data is not None):
+        first, conjunction = ("Both", "and") if are_pairs else ("Neither", "nor")
         raise ConfigError(
-            f"{subject} --minimal-pairs is given. Give --data FILE to score a fine-tuned model, or "
-            "--minimal-pairs FILE to score a pre-trained one."
+            f"{first} {option('data')} {conjunction} {option('minimal_pairs')} is given. Give "
+            f"{option('data', 'FILE')} to score a fine-tuned model, or "
+            f"{option('minimal_pairs', 'FILE')} to score a pre-trained one."
         )
-    flag = "--data"
+    kind = "data"
     names = ["scores"]
     if are_pairs:
-        flag = "--minimal-pairs"
-        names = list(LABEL_FLAGS)
+        kind = "minimal_pairs"
+        names = list(LABELLED_DATA_FLAGS)
     unfit = used_flags(settings, names)
+    # The type of `columns` depends on the model's task; only some types have a label column.
     if are_pairs and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")
     if unfit:
-        flags = format_flags(unfit)
+        unfit_options = list_options(unfit)
         verb = "have" if len(unfit) > 1 else "has"
-        raise ConfigError(f"{flags} {verb} no effect with {flag}. Leave out {flags}.")
+        raise ConfigError(
+            f"{unfit_options} {verb} no effect with {option(kind)}. Leave out {unfit_options}."
+        )
     if settings.scores and settings.scores.suffix != ".jsonl":
-        raise ConfigError(f"--scores: the name must end in .jsonl, and is '{settings.scores}'.")
+        raise ConfigError(
+            f"{option('scores')}: the name must end in .jsonl, and is '{settings.scores}'."
+        )

@@ -11,7 +11,7 @@ from bertsmith.commands.settings.pretrain import Settings
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.run import run_pretraining
-from bertsmith.pretraining.summary import describe_pretraining
+from bertsmith.pretraining.summary import describe_pretraining, has_generator
 from bertsmith.system.output_files import hold_outputs
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.training.callback import Callback
@@ -34,6 +34,7 @@ def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    """Pre-train; `line` is the command as typed, for the advice to resume."""
     job = build_job(settings)
     if settings.resume:
         # Checked before the message, since a refused run is not resumed.
@@ -42,7 +43,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     with ExitStack() as stack:
         callbacks: list[Callback] = [stack.enter_context(Display())]
         if settings.page is not None:
-            stack.enter_context(hold_outputs({"--page": settings.page}, None))
+            stack.enter_context(hold_outputs({"--page": settings.page}, input_file=None))
             callbacks.append(stack.enter_context(RunPage(settings.page, RunFolder(settings.out))))
         result = run_pretraining(
             job,
@@ -67,7 +68,7 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     """
     if find_plateau(result) is not None:
         return []
-    masked_lm = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
+    masked_lm = f"{result['out']}/{GENERATOR}" if has_generator(result) else result["out"]
     mask = result.get("mask_token", "[MASK]")
     model = Path(result["out"])
     task = "--train train.csv --eval dev.csv"

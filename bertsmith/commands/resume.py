@@ -13,7 +13,7 @@ from bertsmith.training.run_folder import RunFolder
 def resume_command(line: Sequence[str]) -> str:
     """Return the typed command line with `--resume`, and without `--overwrite`.
 
-    On several ranks, a comment says that their launcher belongs to it.
+    On several ranks, a shell comment is added: the launcher must be typed before it.
     """
     words = [word for word in line if word not in ("--resume", "--overwrite")]
     command = f"{shlex.join(words)} --resume"
@@ -28,7 +28,7 @@ def print_resume_state(out: Path) -> None:
     if not folder.run_path.exists():
         return
     checkpoints = list_checkpoints(folder.checkpoints_dir)
-    if "summary" in folder.read_run():
+    if folder.is_trained:
         state = "already trained"
     elif checkpoints:
         state = f"resuming from {checkpoints[-1].name}"

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertsmith.commands.evaluate_flags import (
-    LABEL_FLAGS,
+    LABELLED_DATA_FLAGS,
     check_flags,
-    format_flags,
+    list_options,
     used_flags,
 )
 from bertsmith.commands.first_word import parse_with_columns
@@ -19,7 +19,7 @@ from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.translation_pairs import TranslationReader
 from bertsmith.data.unknown_tokens import warn_unknown
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.lineage.sentence_scores import SCORABLE_MODEL_TYPES, load_sentence_scorer
 from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.translation_run import score_pairs
@@ -68,12 +68,13 @@ def _score_by_pairs(settings: Settings) -> None:
 
 def _score_text_to_text(settings: Settings) -> None:
     """Score a model that writes one text from another on pairs of both."""
-    unfit = used_flags(settings, LABEL_FLAGS)
+    unfit = used_flags(settings, LABELLED_DATA_FLAGS)
     if settings.data is None or unfit:
-        flags = format_flags(unfit) or "--minimal-pairs"
+        unfit_options = list_options(unfit) or option("minimal_pairs")
         raise ConfigError(
-            f"{settings.model}: a model that writes texts is scored with --data FILE, a table of "
-            f"sources and targets. Leave out {flags}."
+            f"{settings.model}: a model that writes texts is scored with "
+            f"{option('data', 'FILE')}, a table of sources and targets. Leave out "
+            f"{unfit_options}."
         )
     check_delimiter(settings.columns, settings.data)
     generator = TextToTextGenerator.load(settings.model, settings.device)

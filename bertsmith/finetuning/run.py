@@ -267,7 +267,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
     def build(self, resolved: PreparedRun, machine: Machine) -> BuiltRun:
         model, self._initial = self._initial, None
         assert model is not None
-        is_trained = self.resume and "summary" in self.folder.read_run()
+        is_trained = self.resume and self.folder.is_trained
         checkpoint = None if is_trained else self.newest_checkpoint()
         if checkpoint is not None:
             model = load_model(checkpoint.path)

@@ -28,6 +28,7 @@ class ClassReport(Report, ReadingCounts):
     accuracy: float
     macro_f1: float
     micro_f1: float
+    """For `--json` and `--metric`; not shown, as it equals the accuracy."""
     matthews_correlation: float
     num_texts: int
     classes: tuple[ClassScore, ...]
@@ -56,14 +57,18 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int)
     Rows are gold labels; the sum is above 0. `counts` are the fields of `ReadingCounts`.
     """
     accuracy = metrics.accuracy(confusion)
-    columns = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
     return ClassReport(
         accuracy=accuracy,
         macro_f1=metrics.macro_f1(confusion),
         micro_f1=accuracy,  # equal where each text has one label
         matthews_correlation=metrics.matthews_correlation(confusion),
         num_texts=int(confusion.sum()),
-        classes=metrics.class_scores(names, *columns),
+        classes=metrics.class_scores(
+            names,
+            correct=np.diagonal(confusion),
+            predicted=confusion.sum(axis=0),
+            support=confusion.sum(axis=1),
+        ),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         **counts,
     )

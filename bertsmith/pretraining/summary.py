@@ -36,6 +36,15 @@ def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def has_generator(result: Mapping[str, Any]) -> bool:
+    """Return whether the run trained an ELECTRA, whose generator is a masked LM.
+
+    Its last step has the loss of replaced token detection (rtd). There is no `held_out_rtd_loss`
+    if the corpus has no eval split.
+    """
+    return "rtd_loss" in result
+
+
 def _describe_text(result: Mapping[str, Any]) -> list[str]:
     lines = []
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:

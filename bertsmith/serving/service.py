@@ -160,7 +160,7 @@ class Service:
                     "loaded; from now on the server answers with the new ones."
                 )
         self._folder_states = states
-        self.admission.max_characters = fit_into_free_memory(self.limits.max_held_characters)
+        self.admission.max_held_characters = fit_into_free_memory(self.limits.max_held_characters)
         self.is_ready = True
 
     async def stop(self) -> None:

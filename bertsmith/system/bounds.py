@@ -19,8 +19,10 @@ LARGEST: Mapping[str, int] = {
     "type_vocab_size": 65_536,
     "max_position_embeddings": 1_048_576,
     "local_attention": 1_048_576,
+    # A vocabulary: tokens that `tokenizer extend` adds, and how often a merged pair occurs.
     "add": 10_000_000,
-    # A run: a year, and 16 times the largest batch of LAMB (2020).
+    "min_frequency": 1_000_000_000_000,
+    # A run: a year, and 16 × 65,536, the largest batch of LAMB (2020); `keep` checkpoints.
     "steps": 1_000_000_000,
     "minutes": 527_040,
     "epochs": 1_000_000,
@@ -41,16 +43,16 @@ LARGEST: Mapping[str, int] = {
     "patience": 1_000_000,
     "seeds": 1_000,
     "folds": 1_000,
+    # Rows of a file, and how often a token occurs that `compress` keeps.
     "limit": 1_000_000_000_000,
     "eval_limit": 1_000_000_000_000,
-    "num_examples": 1_000_000_000,
     "min_count": 1_000_000_000_000,
-    "min_frequency": 1_000_000_000_000,
     # A page, on which each text is a mark.
     "num_texts": 10_000,
-    # A server.
+    # A server; `seconds` are those of `serve --bench`.
     "max_queue": 1_000_000,
     "max_texts": 1_000_000,
+    "max_characters": 1_000_000_000,
     "max_batch_tokens": 10_000_000,
     "max_text_tokens": 10_000_000,
     "max_body_bytes": 1_000_000_000,
@@ -110,6 +112,7 @@ def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str,
     Raises:
         ConfigError: `value` is none of them; the message lists them.
     """
+    # Not a SettingError: many of these names are no options, such as keys of a config.json.
     # A list from a recipe is not hashable, so it could not be looked up in a mapping.
     if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

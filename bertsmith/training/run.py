@@ -113,7 +113,7 @@ class Run(ABC, Generic[Resolved, Result]):
             if not self.resume:
                 trainer.begin(built.facts)
                 summary = trainer.run()
-            elif "summary" in self.folder.read_run():
+            elif self.folder.is_trained:
                 summary = trainer.recall()
             else:
                 trainer.resume(built.checkpoint)

@@ -73,9 +73,14 @@ class RunFolder:
         return any(path.exists() for path in [*records, self.path / "model.safetensors"])
 
     @property
+    def is_trained(self) -> bool:
+        """Whether the run, whose `run.json` exists, is trained; it may lack scores or curves."""
+        return "summary" in self.read_run()
+
+    @property
     def is_pretrained(self) -> bool:
         """Whether the folder has a complete pre-training: its curves are drawn last."""
-        return self.run_path.exists() and "summary" in self.read_run() and self.curves_path.exists()
+        return self.run_path.exists() and self.is_trained and self.curves_path.exists()
 
     def check(
         self,

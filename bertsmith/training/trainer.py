@@ -346,6 +346,8 @@ class Trainer:
         _check_finite(self.state.step, figures)
         if figures:
             self._record({"step": self.state.step, **figures})
+            # `_record` has let `best` judge this evaluation; its `step` is now this step if it was
+            # the best.
             if self.best is not None and self.best.step == self.state.step:
                 self.best.keep(self.model)
 

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from refusals import refuses
 
+from bertsmith.commands.settings.serve import Settings as ServeSettings
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.system.bounds import LARGEST
@@ -22,6 +23,7 @@ def classify(**given):
     (TrainingSettings, "eval_rows", "--eval-rows"),
     (classify, "batch_size", "--batch-size"),
     (partial(TokenizerSettings, files=("a",)), "processes", "--processes"),
+    (partial(ServeSettings, models=("m",)), "max_characters", "--max-characters"),
 ])  # fmt: skip
 def test_settings_that_never_end(settings, name, place):
     for value in (10**26, math.inf, math.nan):
