@@ -12,12 +12,14 @@ from bertsmith.pretraining.forecast import forecast
 from bertsmith.pretraining.scaling import Scaling, parse_bandwidth
 from bertsmith.system.counts import count_noun
 
+PREFIXES = {1e24: "Y", 1e21: "Z", 1e18: "E", 1e15: "P", 1e12: "T", 1e9: "G", 1e6: "M"}
+
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     estimate = forecast(build_job(settings), settings.measure_seconds)
     facts = estimate.to_json()
     lines = list(describe_forecast(facts, estimate.config))
-    num_ranks = settings.nodes * settings.ranks
+    num_ranks = settings.nodes * settings.ranks  # `ranks` are those of one machine
     if num_ranks > 1:
         scaling = Scaling(
             num_ranks,
@@ -48,23 +50,24 @@ def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator
     )
     yield (
         f"step    {count_noun(step['rows'], 'row')}, {step['tokens']:,.0f} real tokens, "
-        f"{step['predicted']:,.0f} tokens to predict, {_format_count(step['flops'])}FLOP"
+        f"{step['predicted']:,.0f} tokens to predict, {_format_count(step['flops'], 'FLOP')}"
     )
     yield (
         f"run     {count_noun(run['steps'], 'step')}, {_format_count(run['tokens'])} tokens, "
-        f"{run['epochs']:.3g} times through the corpus, {_format_count(run['flops'])}FLOP"
+        f"{run['epochs']:.3g} times through the corpus, {_format_count(run['flops'], 'FLOP')}"
     )
     preparation = _format_time(run["preparation_seconds"])
     evaluations = count_noun(run["evaluations"], "evaluation")
     yield (
         f"time    {_format_time(run['seconds'])} after {preparation} of preparation: "
         f"{_format_time(step['seconds'])} a step ({step['tokens_per_second']:,.0f} tokens/s), "
-        f"{evaluations} of {_format_time(run['evaluation_seconds'])}"
+        f"{evaluations} of {_format_time(run['evaluation_seconds'])} each"
     )
-    peak = (
-        "" if memory["peak"] is None else f"{_format_count(memory['peak'])}B at the peak, of which "
-    )
-    yield f"memory  {peak}{_format_count(memory['state'])}B for weights, optimizer and gradients"
+    peak = ""
+    if memory["peak"] is not None:
+        peak = f"{_format_count(memory['peak'], 'B')} at the peak, of which "
+    state = _format_count(memory["state"], "B")
+    yield f"memory  {peak}{state} for weights, optimizer and gradients"
     yield (
         f"measured in {count_noun(facts['measured_steps'], 'step')} on {facts['device']} in "
         f"{facts['precision']} with {count_noun(facts['processes'], 'process', 'processes')}"
@@ -74,8 +77,8 @@ def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator
 def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
     yield (
         f"ranks   {scaling.num_ranks}: {_format_time(scaling.seconds)} a step, of which "
-        f"{_format_time(scaling.collective_seconds)} for {_format_count(scaling.num_bytes)}B that "
-        f"each rank sends at {bandwidth}; efficiency {scaling.efficiency:.0%}"
+        f"{_format_time(scaling.collective_seconds)} for {_format_count(scaling.num_bytes, 'B')} "
+        f"that each rank sends at {bandwidth}; efficiency {scaling.efficiency:.0%}"
     )
     yield (
         "        This assumes machines like this one, a network that sends and receives at the "
@@ -92,16 +95,20 @@ def _model_name(config: PretrainConfig) -> str:
     return config.preset if is_bert else f"{config.family} {config.preset}"
 
 
-def _format_count(count: float) -> str:
-    """Format a count to three digits, with the prefix of its unit.
+def _format_count(count: float, unit: str = "") -> str:
+    """Format a count to three digits, with its unit and the unit's prefix.
 
-    >>> _format_count(40_877_398), _format_count(9_876)
-    ('40.9 M', '9,876')
+    >>> _format_count(40_877_398), _format_count(9_876), _format_count(9_876, "FLOP")
+    ('40.9 M', '9,876', '9,876 FLOP')
+    >>> _format_count(999_400_000, "B"), _format_count(999_600_000, "B")
+    ('999 MB', '1 GB')
     """
-    for size, name in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
-        if count >= size:
-            return f"{count / size:.3g} {name}"
-    return f"{count:,.0f}"
+    number, prefix = f"{count:,.0f}", ""
+    for size, name in PREFIXES.items():
+        if count >= 0.9995 * size:  # from there on, three digits are rounded up to `size`
+            number, prefix = f"{count / size:.3g}", name
+            break
+    return f"{number} {prefix}{unit}".rstrip()
 
 
 def _format_time(seconds: float) -> str:

@@ -11,7 +11,7 @@ from bertsmith.commands.settings.pretrain import Settings
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.run import run_pretraining
-from bertsmith.pretraining.summary import describe_pretraining, has_generator
+from bertsmith.pretraining.summary import describe_pretraining, has_trained_generator
 from bertsmith.system.output_files import hold_outputs
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.training.callback import Callback
@@ -68,7 +68,7 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     """
     if find_plateau(result) is not None:
         return []
-    masked_lm = f"{result['out']}/{GENERATOR}" if has_generator(result) else result["out"]
+    masked_lm = f"{result['out']}/{GENERATOR}" if has_trained_generator(result) else result["out"]
     mask = result.get("mask_token", "[MASK]")
     model = Path(result["out"])
     task = "--train train.csv --eval dev.csv"

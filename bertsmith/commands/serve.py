@@ -18,6 +18,7 @@ from bertsmith.serving.bench import (
 )
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.environment import parse_model_folders, read_api_key
+from bertsmith.serving.load_generator import LoadResult
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.server import address_of, bind, run_server
 from bertsmith.serving.service import Limits, Service
@@ -36,13 +37,20 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def _measure(url: str, settings: Settings) -> None:
     """Measure a server that runs already."""
     bodies = read_bodies(url, settings.texts)
-    print_note(TABLE_HEADING)
+    shown: list[str] = []
+
+    def show_load(name: str, load: LoadResult) -> None:
+        if not shown:  # not earlier, as the server may refuse a first text
+            print_note(TABLE_HEADING)
+        shown.append(name)
+        print_note(table_row(name, load))
+
     result = measure_server(
         url,
         bodies,
         settings.seconds,
         api_key=settings.api_key,
-        on_load=lambda name, load: print_note(table_row(name, load)),
+        on_load=show_load,
     )
     if settings.json:
         print(json.dumps(asdict(result)))

@@ -36,7 +36,7 @@ def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def has_generator(result: Mapping[str, Any]) -> bool:
+def has_trained_generator(result: Mapping[str, Any]) -> bool:
     """Return whether the run trained an ELECTRA, whose generator is a masked LM.
 
     Its last step has the loss of replaced token detection (rtd). There is no `held_out_rtd_loss`

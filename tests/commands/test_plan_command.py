@@ -6,6 +6,8 @@ import pytest
 from tiny_models import save_tiny
 from tiny_runs import SIZE
 
+from bertsmith.commands.plan import _format_count
+
 SHORT = ("--measure-seconds", 0.01)
 
 
@@ -27,6 +29,12 @@ def test_the_lines_of_a_plan(bertsmith, corpus_dir, tmp_path):
     words = ("plan", "--max-length", 16, "--steps", 9, "--pairs", "none", *SHORT)
     page = bertsmith(*words, "--from", folder, "--corpus", corpus_dir)
     assert f"model   {folder}: 2 layers" in page
+
+
+def test_small_and_rounded_counts_have_a_space_and_a_prefix():
+    shown = [_format_count(count, "B") for count in (512, 999_400, 999_600, 999.6e6, 5e21)]
+    assert shown == ["512 B", "999,400 B", "1 MB", "1 GB", "5 ZB"]
+    assert _format_count(512) == "512"
 
 
 def test_several_machines_are_planned_by_what_must_travel(bertsmith, corpus_dir):

@@ -13,6 +13,7 @@ import pytest
 from http_answers import answer, http_server, read_request
 from refusals import refuses
 
+from bertsmith.cli import main
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.serving.bench import (
     complete_url,
@@ -163,6 +164,13 @@ def test_a_url_without_path_means_embed():
 def test_a_url_without_server_is_refused(unused_url):
     with refuses(ConfigError, unused_url, worded=False):
         measure_server(unused_url, [b"{}"], 0.1)
+
+
+def test_a_refused_bench_prints_no_table(unused_url, capsys):
+    with pytest.raises(SystemExit):
+        main(["serve", "--bench", unused_url])
+    printed = capsys.readouterr()
+    assert printed.out == "" and unused_url in printed.err and "answered/s" not in printed.err
 
 
 @pytest.fixture
