@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertsmith.data.label_values import label_name
-from bertsmith.inspection.head_outputs import LayerOutputs, apply_head, compute_layers, pack_copies
-from bertsmith.inspection.layer_recorder import Head
+from bertsmith.inspection.head_outputs import apply_head, pack_copies
+from bertsmith.inspection.layer_outputs import LayerOutputs, compute_layers
+from bertsmith.inspection.layer_recorder import AttentionHead
 from bertsmith.inspection.saliency import Target
 from bertsmith.inspection.shown_text import ShownText
 from bertsmith.model.bert import TOKEN_HEADS
@@ -93,7 +94,7 @@ def head_name(loaded: LoadedDefinition[Any]) -> str | None:
 def decide(
     loaded: LoadedDefinition[Any],
     rows: Sequence[ShownText],
-    without: Collection[Head] = (),
+    without: Collection[AttentionHead] = (),
     reference: TextDecisions | None = None,
 ) -> TextDecisions:
     """Compute layers and decisions, without the attention heads of `without`.

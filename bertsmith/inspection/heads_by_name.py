@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from bertsmith.errors import SettingError
-from bertsmith.inspection.layer_recorder import Head
+from bertsmith.inspection.layer_recorder import AttentionHead
 
 MAX_HEAD_DIGITS = 9
 """Largest number of digits of a layer or head. Without a limit, Python would raise an error of its
@@ -12,7 +12,9 @@ MAX_QUOTED = 80
 """Largest number of characters of a wrong name in a message."""
 
 
-def parse_heads(without: str | Iterable[str], num_layers: int, num_heads: int) -> set[Head]:
+def parse_heads(
+    without: str | Iterable[str], num_layers: int, num_heads: int
+) -> set[AttentionHead]:
     """Read heads such as "2.1", layer 2, head 1, to pairs of numbers from 0.
 
     Raises:

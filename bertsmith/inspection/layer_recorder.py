@@ -6,8 +6,8 @@ from torch import Tensor
 
 from bertsmith.model.output_recorder import OutputRecorder
 
-Head = tuple[int, int]
-"""A head: its layer and its number there, both from 0."""
+AttentionHead = tuple[int, int]
+"""An attention head: its layer and its number there, both from 0."""
 ReceiveWeights = Callable[[int, Sequence[Tensor]], object]
 """Receives the number of a layer, from 0, and its attention weights, [sequences, heads, length,
 length] for each block of the packed row."""
@@ -22,7 +22,7 @@ class LayerRecorder(OutputRecorder):
     """
 
     def __init__(
-        self, receive: ReceiveWeights | None = None, without: Collection[Head] = ()
+        self, receive: ReceiveWeights | None = None, without: Collection[AttentionHead] = ()
     ) -> None:
         super().__init__(hidden_states=[], attentions=[])
         self.receive = receive

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.inspection.head_outputs import LayerOutputs, apply_head
+from bertsmith.inspection.head_outputs import apply_head
+from bertsmith.inspection.layer_outputs import LayerOutputs
 from bertsmith.model.bert import BertModel
 
 

@@ -13,7 +13,7 @@ from bertsmith.errors import CheckpointError
 from bertsmith.inspection.corpus_view import CorpusView
 from bertsmith.inspection.decisions import TextDecisions
 from bertsmith.inspection.head_statistics import HeadStatistics
-from bertsmith.inspection.layer_recorder import Head
+from bertsmith.inspection.layer_recorder import AttentionHead
 from bertsmith.inspection.neurons import plain_neurons
 from bertsmith.inspection.plain_values import (
     ALPHABET,
@@ -46,7 +46,7 @@ class LookPage:
     config: BertConfig
     decided: TextDecisions
     without: TextDecisions | None
-    without_heads: Sequence[Head]
+    without_heads: Sequence[AttentionHead]
     attributions: Sequence[Attribution | None]
     lens: dict[str, Any] | None
     predictor: Predictor[Any]

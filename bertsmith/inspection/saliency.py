@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertsmith.inspection.head_outputs import (
     apply_head,
-    apply_to_read_tokens,
+    apply_text_head,
     pack_copies,
     queries_of,
 )
@@ -117,8 +117,8 @@ class HeadReader:
         positions = sorted({position for each in targets for position, _ in each.cells})
         queries = queries_of(self.model, self.head)
         if queries != "all":
-            read = self.model.encode(batch, words=words, queries=queries)
-            logits = apply_to_read_tokens(self.model, self.head, read)
+            token_vectors = self.model.encode(batch, words=words, queries=queries)
+            logits = apply_text_head(self.model, self.head, token_vectors)
         else:
             hidden = self.model.encode(batch, words=words)
             logits = apply_head(self.model, self.head, hidden, batch, positions)

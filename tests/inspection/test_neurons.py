@@ -6,8 +6,9 @@ import torch
 from test_head_outputs import FAMILIES, save_family, tiny_row
 from tiny_models import save_tiny
 
-from bertsmith.inspection.head_outputs import compute_layers, pack_copies
+from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.head_vectors import HeadVectors
+from bertsmith.inspection.layer_outputs import compute_layers
 from bertsmith.inspection.look import look
 from bertsmith.inspection.neurons import NUM_LEVELS, plain_neurons
 from bertsmith.inspection.page_limits import MAX_PAGE_WEIGHTS
