@@ -5,7 +5,6 @@ alike. White space at the ends of labels in files is removed, with a warning. A 
 or a label is an error, or is skipped and counted.
 """
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +39,7 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("comment", None),
     ("comment_text", None),
     ("document", None),
+    # Below the single texts: a question about a passage may stand beside the text that is meant.
     ("question", "passage"),
     ("question", None),
 )
@@ -67,7 +67,7 @@ FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false"
 class Example:
     """A text or pair of texts, and its label.
 
-    `row` is its line in the file, from 1.
+    `row` is its row in the file, or its line, from 1; in JSON it is `line`.
     """
 
     text: str
@@ -95,15 +95,15 @@ class ExampleReader(RecordReader[Example]):
         source: `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`, `.xlsx` or `.txt` (one text per
             line), plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in memory.
         labelled: whether to look for a label column.
-        empty_labels: whether texts can have any number of labels, so that a label may be empty, a
+        is_multi_label: whether texts can have any number of labels, so that a label may be empty, a
             list in JSON, or in several columns.
         pairs: True if each row must have a second text. If False, a second text is refused unless
             the user named its column, as it is not clear which text is meant. If None, it is read.
         trained: the columns that the model was trained on.
         needs_text: whether a row must have a text; if only labels are compared, it need not.
-        compared_labels: labels that those of a Parquet file are compared with, from which it is
-            seen whether classes that `datasets` numbered are read by their names. None reads their
-            numbers.
+        compared_labels: the labels that a Parquet file's must equal, such as those of the model.
+            If they are numbers, classes that `datasets` numbered stay numbers, otherwise their
+            names are read. None: they always stay numbers.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ExampleReader(RecordReader[Example]):
         columns: Columns | None = None,
         *,
         labelled: bool = True,
-        empty_labels: bool = False,
+        is_multi_label: bool = False,
         pairs: bool | None = None,
         trained: TrainingColumns | None = None,
         needs_text: bool = True,
@@ -122,7 +122,7 @@ class ExampleReader(RecordReader[Example]):
         self.trained = trained or TrainingColumns()
         self.columns = columns or Columns()
         self.labelled = labelled
-        self.empty_labels = empty_labels
+        self.is_multi_label = is_multi_label
         self.pairs = pairs
         self.is_file = isinstance(source, Path)
         self.compared_labels = compared_labels
@@ -149,11 +149,12 @@ class ExampleReader(RecordReader[Example]):
             ConfigError: `limit` is not above 0.
         """
         examples = super().read(limit)
-        if self.labelled and not self.empty_labels:
+        if self.labelled and not self.is_multi_label:
             first, *others = examples
             comes_again = any(example.label == first.label for example in others)
             check_header(self, first, len(examples), comes_again=comes_again)
-        for label, row in itertools.islice(self._stripped.items(), 1):
+        if self._stripped:
+            label, row = next(iter(self._stripped.items()))  # only the first
             warn_once(
                 f"{self.locate_row(row)}: the label '{label}' is read as '{label.strip()}': white "
                 "space at the ends of a file's labels does not count."
@@ -170,6 +171,7 @@ class ExampleReader(RecordReader[Example]):
         return {} if stay else names
 
     def _example(self, row: int, record: Record) -> Example:
+        # `record` has a tuple of texts for each spec, and `names` the columns' names likewise.
         (text,) = record.get("text") or ("",)
         (pair,) = record.get("second text") or (None,)
         columns = self.columns
@@ -194,8 +196,8 @@ class ExampleReader(RecordReader[Example]):
                 f"{option('header', 'yes')}; if it is a row like the others, "
                 f"{option('header', 'no')} {option('text_column', 'N')}."
             )
-        # With labels, `read` checks the label instead.
-        if row == 1 and text.lower() in USUAL_NAMES and (self.empty_labels or not self.labelled):
+        # Where each text has one label, `read` checks that label; here there is none, or a set.
+        if row == 1 and text.lower() in USUAL_NAMES and (self.is_multi_label or not self.labelled):
             self._refuse_header(text)
         label = self._label(row, record["label"]) if self.labelled else None
         return Example(text, pair, label, row)
@@ -249,29 +251,14 @@ class ExampleReader(RecordReader[Example]):
         problem = ""
         if len(set(parts)) < len(parts) and FLAGS.keys() >= set(parts):
             problem = "several flags, 1 and 0; give the names of the labels that the text has"
-        elif self.empty_labels and label.startswith(("['", '["')):
+        elif self.is_multi_label and label.startswith(("['", '["')):
             problem = "a list written as text; write labels as in sport,news, or use a .jsonl file"
         if problem:
             raise InputError(f"{self.locate_row(row)}: the label is {problem}.")
 
     def _specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
-        """Build the specs; which names of text columns are usual depends on all columns."""
         columns = self.columns
-        present = (
-            names
-            for names in TEXT_COLUMNS
-            if all(name is None or name in column_names for name in names)
-        )
-        trained = lowered(self.trained.names.get("text", ()))
-        usual: tuple[str, str | None] | tuple[()] = next(present, ())
-        is_as_trained = trained and set(trained) <= set(column_names)
-        if not self.is_file and self.pairs is False and None not in usual:
-            # Rows from a program: a second text with a usual name is meant to be read.
-            is_as_trained = is_as_trained and list(usual[:1]) != trained
-        if columns.text_column is not None or is_as_trained:
-            usual = ()
-        usual_text = usual[:1]
-        usual_pair = tuple(name for name in usual[1:] if name is not None)
+        usual_text, usual_pair = self._usual_names(column_names)
         # Rows that `predict` left out for an empty text have no prediction.
         may_lack_text = not self.needs_text and not columns.skip_incomplete
         return [
@@ -287,12 +274,33 @@ class ExampleReader(RecordReader[Example]):
             ),
             ColumnSpec(
                 "label", "label_column", columns.label_column, LABEL_COLUMNS,
-                is_many=self.empty_labels and columns.label_column is not None,
-                may_be_empty=self.empty_labels, scalars=(bool, int, float), is_label=True,
-                read_list=self._read_label_set if self.empty_labels else None,
+                is_many=self.is_multi_label and columns.label_column is not None,
+                may_be_empty=self.is_multi_label, scalars=(bool, int, float), is_label=True,
+                read_list=self._read_label_set if self.is_multi_label else None,
                 is_read=self.labelled,
             ),
         ]  # fmt: skip
+
+    def _usual_names(self, column_names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the usual names of text and second text that are among the columns.
+
+        Each is a tuple of one name or none. There are none if the user chose the column of the
+        text, or if that of training is read.
+        """
+        present = (
+            names
+            for names in TEXT_COLUMNS
+            if all(name is None or name in column_names for name in names)
+        )
+        text, pair = next(present, (None, None))
+        trained = lowered(self.trained.names.get("text", ()))
+        reads_trained_column = bool(trained) and set(trained) <= set(column_names)
+        if not self.is_file and self.pairs is False and pair is not None:
+            # Rows from a program: a second text with a usual name is meant to be read.
+            reads_trained_column = reads_trained_column and [text] != trained
+        if text is None or self.columns.text_column is not None or reads_trained_column:
+            return (), ()
+        return (text,), () if pair is None else (pair,)
 
 
 def as_label_set(labels: Iterable[str]) -> list[str]:

@@ -176,7 +176,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
         raise SettingError("label_separator", "", "text, such as ','", "Give one.")
     compared = _PredictedNames(predictions, columns)
     reader = ExampleReader(
-        gold, columns, empty_labels=True, needs_text=False, compared_labels=compared
+        gold, columns, is_multi_label=True, needs_text=False, compared_labels=compared
     )
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0

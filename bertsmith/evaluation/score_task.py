@@ -89,7 +89,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
         "tag": lambda: TaggedReader(gold, options.part(TagColumns)),
         "choose": lambda: ChoiceReader(gold, options.part(ChoiceColumns), needs_prompt=False),
         "classify": lambda: ExampleReader(
-            gold, options.part(Columns), empty_labels=is_multi_label, needs_text=False
+            gold, options.part(Columns), is_multi_label=is_multi_label, needs_text=False
         ),
     }
     tasks = [task for task, reader in readers.items() if _can_read(reader)]

@@ -79,7 +79,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     baselines = MultiLabelBaselines()
     heads: ClassVar[tuple[str, ...]] = ("multi_label",)
     cell_types: ClassVar = {"labels": str, "probabilities": str}
-    empty_labels = True
+    is_multi_label = True
     probabilities = staticmethod(sigmoid)
     stored = ("pairs", "label_separator", "threshold")
 

@@ -51,7 +51,7 @@ class TextTask(Task[Example, PredictionT]):
     fields = ("text", "pair")
     columns = Columns
     rows_are_windows = True
-    empty_labels: ClassVar[bool] = False
+    is_multi_label: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
     are_classes_named: ClassVar[bool] = True
     """Whether labels are names. Class numbers in a table of `datasets` are then read as names."""
@@ -79,7 +79,7 @@ class TextTask(Task[Example, PredictionT]):
             source,
             columns,
             labelled=labelled,
-            empty_labels=self.empty_labels,
+            is_multi_label=self.is_multi_label,
             pairs=self.pairs,
             trained=self.trained,
             compared_labels=self.labels if self.are_classes_named else None,

@@ -145,7 +145,7 @@ def test_incomplete_rows_are_skipped_on_request_and_counted(tmp_path):
     check_refusal(path, "a.jsonl:", "'text'", "--label-column")
     missing = write_lines(tmp_path, row, {"text": "c", "label": float("nan")})
     check_refusal(missing, ":2:", "'label'")
-    assert kept(missing, empty_labels=True) == ([1, 2], 0)
+    assert kept(missing, is_multi_label=True) == ([1, 2], 0)
     check_refusal(write(tmp_path, "b.tsv", "text\tlabel\ngood\n"), "b.tsv:", skip_incomplete=True)
 
 
@@ -173,7 +173,7 @@ def test_several_labels_in_other_forms_are_refused(tmp_path):
         ("a.csv", "text,labels\na,\"['x', 'y']\"\n", ["a.csv:2:", "sport,news", ".jsonl"]),
     ):
         with refuses(InputError, *parts):
-            list(ExampleReader(write(tmp_path, name, content), empty_labels=True))
+            list(ExampleReader(write(tmp_path, name, content), is_multi_label=True))
 
 
 def test_a_pipe_is_told_from_a_missing_file(tmp_path):

@@ -29,7 +29,7 @@ QUESTION = {"id": "q", "question": "Who?", "context": "Ada flew.", "answers": AN
 READERS = {
     "texts": (ExampleReader, [PAIR, PAIR | {"label": True}], PAIR | {"text": ["a"]}),
     "label sets": (
-        lambda source: ExampleReader(source, empty_labels=True),
+        lambda source: ExampleReader(source, is_multi_label=True),
         [{"text": "a", "label": ["x", "y"]}, {"text": "b", "label": []}],
         {"text": "a"},
     ),
@@ -103,7 +103,7 @@ def test_a_label_with_half_an_emoji_is_refused(tmp_path, form, kind):
     read, make_row = {
         "text": (ExampleReader, lambda label: {"text": "a\udfff", "label": label}),
         "texts with labels": (
-            lambda source: ExampleReader(source, Columns(label_column="tags"), empty_labels=True),
+            lambda source: ExampleReader(source, Columns(label_column="tags"), is_multi_label=True),
             lambda label: {"text": "a\udfff", "tags": ["x", label]},
         ),
         "words": (
