@@ -312,6 +312,11 @@ def are_pairs(examples: Iterable[Example]) -> bool:
     return any(example.pair is not None for example in examples)
 
 
+def example_noun(*, is_pair: bool | None) -> str:
+    """Return the noun for an example in reports."""
+    return "pair" if is_pair else "text"
+
+
 def check_header(
     reader: ExampleReader, first: Example, num_examples: int, *, comes_again: bool
 ) -> None:

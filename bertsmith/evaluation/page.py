@@ -244,6 +244,7 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
     match evaluation:
         case ClassReport():
             hidden = {"micro_f1"}  # equals accuracy
+            noun = f"{evaluation.noun}s"
         case TagReport():
             noun = "words"
             if evaluation.scheme == "plain":
@@ -276,7 +277,7 @@ def _confusion_of(evaluation: Evaluation) -> Confusion | None:
     match evaluation:
         case ClassReport():
             names = tuple(row.label for row in evaluation.classes)
-            confusion = Confusion("texts", names, evaluation.confusion)
+            confusion = Confusion(f"{evaluation.noun}s", names, evaluation.confusion)
         case TagReport():
             confusion = Confusion("words", evaluation.word_types, evaluation.confusion)
         case _:

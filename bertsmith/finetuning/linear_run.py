@@ -31,6 +31,7 @@ from bertsmith.finetuning.run import (
     check_run_out,
     count_unknown,
     file_sums,
+    noun_of,
     score_baselines,
 )
 from bertsmith.finetuning.series import folds_of
@@ -78,6 +79,8 @@ class FittedHead(FineTuningResult):
     """Name of the head, one of `HEADS`."""
     cross_validation: CrossValidation | None
     """None if there were too few texts, or if the encoder was trained on them."""
+    noun: str = "text"
+    """Noun for an example in messages."""
     seconds: float
     """Time to encode the texts, compute their vectors and fit the head."""
     num_sentences: int | None = None
@@ -93,7 +96,7 @@ class FittedHead(FineTuningResult):
                 f"in {self.training.elapsed_seconds:.1f} s"
             )
         lines += [
-            f"fitted {self.head} to {count_noun(self.num_train, 'text')} {self.target} in "
+            f"fitted {self.head} to {count_noun(self.num_train, self.noun)} {self.target} in "
             f"{self.seconds:.1f} s",
             f"model in {self.out}",
         ]
@@ -220,6 +223,7 @@ def fit_task(
         target=data.task.describe_target(),
         labels=data.task.labels,
         num_train=len(data.train),
+        noun=noun_of(data.task),
         num_train_windowed=encoded.num_windowed,
         num_train_truncated=encoded.num_truncated,
         num_train_skipped=data.num_skipped,

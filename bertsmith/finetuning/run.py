@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
+from bertsmith.data.examples import example_noun
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, warn_unknown
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
@@ -49,6 +50,7 @@ from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tasks.text_to_text_form import in_form_of_model
+from bertsmith.tasks.texts import TextTask
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.callback import Callback
 from bertsmith.training.journal import read_journal
@@ -414,9 +416,14 @@ def _score_saved(
         learning_rate=prepared.config.optim.peak_rate,
         training=trained.summary,
         evaluation=evaluation,
-        noun=dataset.task.noun,
+        noun=noun_of(dataset.task),
         **_mix_of(prepared, settings.out),
     )
+
+
+def noun_of(task: Task[Any, Any]) -> str:
+    """Return the noun for an example of the task in reports."""
+    return example_noun(is_pair=task.pairs) if isinstance(task, TextTask) else task.noun
 
 
 def _mix_of(prepared: PreparedRun, out: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ class ClassReport(Report, ReadingCounts):
     confusion: tuple[tuple[int, ...], ...]
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        right = f"share of the {count_noun(self.num_texts, 'text')} with the right label"
+        right = f"share of the {count_noun(self.num_texts, self.noun)} with the right label"
         contents: list[ScoreLine | Table | str] = [
             ScoreLine("accuracy", self.accuracy, right),
             ScoreLine("macro-F1", self.macro_f1, "mean F1 of the classes, each counting the same"),
@@ -44,14 +45,14 @@ class ClassReport(Report, ReadingCounts):
             ),
             *self.notes(),
             "",
-            class_table(self.classes),
+            class_table(self.classes, self.noun),
         ]
         if len(self.classes) <= MAX_SHOWN_CLASSES:
             contents += ["", _confusion_table(self.classes, self.confusion)]
         return contents
 
 
-def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int) -> ClassReport:
+def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: Any) -> ClassReport:
     """Compute all scores from a confusion matrix, int64 `[classes, classes]`.
 
     Rows are gold labels; the sum is above 0. `counts` are the fields of `ReadingCounts`.
@@ -74,9 +75,9 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int)
     )
 
 
-def class_table(classes: Sequence[ClassScore]) -> Table:
+def class_table(classes: Sequence[ClassScore], noun: str) -> Table:
     return Table(
-        ("label", "precision", "recall", "F1", "texts"),
+        ("label", "precision", "recall", "F1", f"{noun}s"),
         [
             (
                 row.label,

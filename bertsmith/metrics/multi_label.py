@@ -6,7 +6,7 @@ denominator of 0 (a label that is never predicted, or never present) is 0.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class MultiLabelReport(Report, ReadingCounts):
     classes: tuple[ClassScore, ...]
 
     @classmethod
-    def of(cls, counts: LabelCounts, names: Sequence[str], **reading: int) -> Self:
+    def of(cls, counts: LabelCounts, names: Sequence[str], **reading: Any) -> Self:
         """Compute the scores; `reading` are the fields of `ReadingCounts`."""
         columns = counts.true_positives, counts.predicted, counts.support
         classes = class_scores(names, *columns)
@@ -89,12 +89,13 @@ class MultiLabelReport(Report, ReadingCounts):
         return self.subset_accuracy
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        exact = f"share of the {count_noun(self.num_texts, 'text')} with exactly the right labels"
+        examples = count_noun(self.num_texts, self.noun)
+        exact = f"share of the {examples} with exactly the right labels"
         return [
             ScoreLine("micro-F1", self.micro_f1, "F1 over all decisions"),
             ScoreLine("macro-F1", self.macro_f1, "mean F1 of the labels, each counting the same"),
             ScoreLine("subset", self.subset_accuracy, exact),
             *self.notes(),
             "",
-            class_table(self.classes),
+            class_table(self.classes, self.noun),
         ]

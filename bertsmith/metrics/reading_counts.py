@@ -17,10 +17,13 @@ class ReadingCounts:
     num_truncated: int = 0
     num_windowed: int = 0
     num_skipped: int = 0
+    noun: str = "text"
+    """Noun for an example in the report as text: text or pair. JSON does not have it."""
 
     def to_json(self) -> dict[str, Any]:
         values = asdict(self)
         counts = {name: values.pop(name) for name in ReadingCounts.__annotations__}
+        del counts["noun"]
         return values | counts  # counts last
 
     def notes(self, lacking: str = "text or label") -> list[str]:

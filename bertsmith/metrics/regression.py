@@ -88,7 +88,7 @@ class NumberReport(Report, ReadingCounts):
     num_texts: int
 
     @classmethod
-    def of(cls, true: Numbers, predicted: Numbers, **counts: int) -> Self:
+    def of(cls, true: Numbers, predicted: Numbers, **counts: Any) -> Self:
         """Compute the scores of predicted numbers; both arrays are float64 `[texts]`."""
         return cls(
             pearson=pearson(true, predicted),
@@ -100,7 +100,7 @@ class NumberReport(Report, ReadingCounts):
 
     def contents(self) -> list[ScoreLine | Table | str]:
         correlation = (
-            f"correlation with the true numbers of the {count_noun(self.num_texts, 'text')}"
+            f"correlation with the true numbers of the {count_noun(self.num_texts, self.noun)}"
         )
         return [
             ScoreLine("Pearson", self.pearson, correlation),
@@ -125,7 +125,7 @@ class SimilarityReport(Report, ReadingCounts):
     f1: float | None
 
     @classmethod
-    def of(cls, scores: Numbers, cosines: Numbers, **counts: int) -> Self:
+    def of(cls, scores: Numbers, cosines: Numbers, **counts: Any) -> Self:
         """Compute the scores of cosines; both arrays are float64 `[pairs]`."""
         true, predicted = scores == 1, cosines >= 0.5
         is_binary = np.isin(scores, (0, 1)).all()

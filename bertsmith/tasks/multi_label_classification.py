@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Example, are_pairs
+from bertsmith.data.examples import Example, are_pairs, example_noun
 from bertsmith.data.label_remarks import look_alike
 from bertsmith.data.labels import label_flags, label_names, label_set
 from bertsmith.errors import ExamplesError, SettingError, option
@@ -46,11 +46,13 @@ class MultiLabelAccumulator(PredictionCounts):
     def __init__(self, task: "MultiLabel", path: Path) -> None:
         self.task = task
         self.path = path
+        self.are_pairs = False
         empty = np.zeros((0, len(task.labels)), dtype=np.bool_)
         self.decisions = LabelCounts.of(empty, empty)
 
     def add(self, examples: Sequence[Example], predictions: Sequence[LabelsPrediction]) -> None:
         task = self.task
+        self.are_pairs |= are_pairs(examples)
         true = label_flags(examples, task.labels, task.label_separator, self.path)
         values = task.label_values
         predicted = np.array([[value in row.labels for value in values] for row in predictions])
@@ -61,7 +63,9 @@ class MultiLabelAccumulator(PredictionCounts):
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> MultiLabelReport:
-        return MultiLabelReport.of(self.decisions, self.task.labels, **self.counts(num_skipped))
+        noun = example_noun(is_pair=self.are_pairs)
+        counts = self.counts(num_skipped)
+        return MultiLabelReport.of(self.decisions, self.task.labels, noun=noun, **counts)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Example, are_pairs
+from bertsmith.data.examples import Example, are_pairs, example_noun
 from bertsmith.data.labels import numeric_labels
 from bertsmith.errors import ExamplesError, InputError
 from bertsmith.metrics.regression import NumberReport
@@ -66,9 +66,11 @@ class NumberAccumulator(PredictionCounts):
         """Build an empty accumulator; the loss is that of numbers divided by `deviation`."""
         self.path = path
         self.deviation = deviation
+        self.are_pairs = False
         self.parts: list[NDArray[np.float64]] = []
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
+        self.are_pairs |= are_pairs(examples)
         true = numeric_labels(examples, self.path)
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([true, predicted]))
@@ -77,7 +79,8 @@ class NumberAccumulator(PredictionCounts):
 
     def result(self, num_skipped: int = 0) -> NumberReport:
         true, predicted = np.concatenate(self.parts, axis=1)
-        return NumberReport.of(true, predicted, **self.counts(num_skipped))
+        noun = example_noun(is_pair=self.are_pairs)
+        return NumberReport.of(true, predicted, noun=noun, **self.counts(num_skipped))
 
 
 @dataclass(frozen=True)

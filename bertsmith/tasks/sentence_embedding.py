@@ -243,6 +243,7 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     titles = ("cosine", "text", "second text")
     name = "embed"
+    noun = "pair"
     baselines = VectorBaselines()
     cell_types: ClassVar = {"cosine": float}
     settings = EmbedSettings

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Example, are_pairs
+from bertsmith.data.examples import Example, are_pairs, example_noun
 from bertsmith.data.label_remarks import (
     contradictions,
     labels_seen_once,
@@ -54,10 +54,12 @@ class ClassAccumulator(PredictionCounts):
     def __init__(self, names: Sequence[str], path: Path) -> None:
         self.names = names
         self.path = path
+        self.are_pairs = False
         self.confusion = np.zeros((len(names), len(names)), dtype=np.int64)
 
     def add(self, examples: Sequence[Example], predictions: Sequence[ClassPrediction]) -> None:
         numbers = {name: number for number, name in enumerate(self.names)}
+        self.are_pairs |= are_pairs(examples)
         labels = class_numbers(examples, self.names, self.path)
         predicted = np.array([numbers[row.name] for row in predictions], dtype=np.int64)
         self.confusion += confusion_matrix(labels, predicted, len(self.names))
@@ -67,7 +69,8 @@ class ClassAccumulator(PredictionCounts):
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> ClassReport:
-        return summarize(self.confusion, self.names, **self.counts(num_skipped))
+        noun = example_noun(is_pair=self.are_pairs)
+        return summarize(self.confusion, self.names, noun=noun, **self.counts(num_skipped))
 
 
 @dataclass(frozen=True)

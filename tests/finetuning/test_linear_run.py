@@ -194,9 +194,11 @@ def test_pairs_are_read_as_pairs(settings, tmp_path):
     rows = [(f"{word} film", "the story", "pos") for word in GOOD]
     rows += [(f"{word} film", "the story", "neg") for word in BAD]
     pairs = write_csv(tmp_path / "pairs.csv", ("text", "text_pair", "label"), *rows * 3)
-    finetune_linear(Classify, replace(settings, train=pairs, eval=Path()))
+    result = finetune_linear(Classify, replace(settings, train=pairs, eval=Path()))
+    assert f"a linear head to {3 * len(rows)} pairs with 2 labels" in str(result)
     predictor = load(settings.out, device="cpu")
     assert predictor.predict([("good film", "the story")])[0].label == "pos"
+    assert f"of the {3 * len(rows)} pairs with" in str(predictor.evaluate(str(pairs)))
 
 
 @pytest.mark.parametrize("family", ["roberta", "albert", "electra", "modernbert"])

@@ -1,6 +1,7 @@
 """Reports say the same as text and, in a notebook, as HTML."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,17 @@ from bertsmith.metrics.retrieval import RetrievalReport
 def class_report():
     confusion = np.array([[1, 2], [3, 40_000]])
     return summarize(confusion, ["<b>bad</b>", "good"], num_skipped=2)
+
+
+def test_reports_on_pairs_count_pairs():
+    reports = [
+        replace(class_report(), noun="pair"),
+        replace(multi_label_report(), noun="pair"),
+        NumberReport.of(*NUMBERS, noun="pair"),
+    ]
+    for report, count in zip(reports, ("40,006 pairs", "2 pairs", "4 pairs"), strict=True):
+        assert count in str(report) and "texts" not in str(report)
+        assert "noun" not in report.to_json()
 
 
 def multi_label_report():
