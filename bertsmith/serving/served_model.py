@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,8 @@ class ServedModel:
 
     def definition(self, kind: ResultKind, options: tuple[tuple[str, Any], ...]) -> Definition:
         """Return the definition of a kind of result, with the options of a request."""
-        return _with_options(self.definitions[kind], options)
+        definition = self.definitions[kind]
+        return replace(definition, **dict(options)) if options else definition  # type: ignore[type-var]
 
     def warm_up(self, max_tokens: int) -> tuple[int, float]:
         """Compute single texts of several lengths and one full batch of short ones.
@@ -123,11 +123,6 @@ class ServedModel:
 def tokens_of_all_threads() -> int:
     """Return the number of tokens that all threads compute at once, a forward pass for each."""
     return usable_threads() * BYTES_PER_FORWARD_PASS // 4
-
-
-@lru_cache(maxsize=256)
-def _with_options(definition: Definition, options: tuple[tuple[str, Any], ...]) -> Definition:
-    return replace(definition, **dict(options)) if options else definition  # type: ignore[type-var]
 
 
 def token_vectors_of(vectors: TextVectors) -> TokenVectors:

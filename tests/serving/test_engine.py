@@ -2,6 +2,7 @@
 
 import platform
 import time
+from dataclasses import replace
 from queue import SimpleQueue
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from tiny_models import reviews, save_tiny
 
 from bertsmith import load
+from bertsmith.data.windowing import Windowing
 from bertsmith.serving import text_encoding
 from bertsmith.serving.characters import CHARACTERS_PER_TOKEN
 from bertsmith.serving.engine import SLICE_CHARACTERS, Engine
@@ -26,6 +28,9 @@ from bertsmith.serving.messages import (
 )
 from bertsmith.serving.recent_speed import RecentSpeed
 from bertsmith.serving.served_model import ServedModel
+from bertsmith.tasks.linear_classification import with_linear_head
+from bertsmith.tasks.linear_head import LinearHead
+from bertsmith.tasks.token_ngrams import TokenNgrams
 
 TEXTS = [example.text for example in reviews(12)]
 
@@ -108,6 +113,30 @@ def test_a_classifier_gives_predictions_and_logits(classifier_folder):
         assert shares == pytest.approx(list(prediction.probabilities.values()), abs=1e-6)
     assert models["m"].info.labels == ("bad", "good")
     assert models["m"].info.kinds == ("predict",)
+
+
+@pytest.mark.parametrize("options", [(), (("windowing", Windowing()),)])
+def test_two_linear_heads_with_the_same_labels_answer_by_their_own_weights(
+    classifier_folder, options
+):
+    ngrams = TokenNgrams(np.zeros(0, np.int64), np.zeros(0, np.float32), 23, frozenset())
+
+    def with_bias(*bias):
+        model = served(m=classifier_folder)["m"]
+        weights = (np.zeros((24, 2), np.float32), np.array(bias, np.float32))
+        linear = LinearHead(*weights, ngrams, np.zeros((0, 2), np.float32))
+        task = with_linear_head(model.definitions["predict"], linear)
+        return replace(model, definitions={"predict": task})
+
+    models = {"a": with_bias(3, -3), "b": with_bias(-3, 3)}
+    assert models["a"].definitions == models["b"].definitions  # the weights are not compared
+    works = [
+        work(number, TEXTS[:2], "predict", model=model, options=options)
+        for number, model in enumerate("aba", 1)
+    ]
+    answers = answers_of(models, *works)
+    labels = [[p.label for p in answers[number].predictions] for number in (1, 2, 3)]
+    assert labels == [["bad"] * 2, ["good"] * 2, ["bad"] * 2]
 
 
 def test_models_and_kinds_are_computed_apart(folder, classifier_folder):
