@@ -38,6 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     speeds = measured.value
     precision = select_precision("auto", device)
     attention = describe_attention(device, precision)
+    # `configure_process` has already limited torch's threads to the container's cores.
     chosen = describe_computing(device, precision, count_worker_processes(device), attention)
     if settings.json:
         facts = {

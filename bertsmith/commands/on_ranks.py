@@ -112,4 +112,5 @@ def _comparable(line: Sequence[str]) -> Iterator[str]:
         if word == "--threads":
             next(words, None)
         elif not word.startswith("--threads="):
+            # Of a path only the last part: folders may differ.
             yield word.rstrip("/").rpartition("/")[2]

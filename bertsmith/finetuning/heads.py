@@ -68,8 +68,8 @@ def finetune_best_head(
     With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses. The eval examples have no
     part in the choice. The result is that of the best head, a `FineTuned` or a `FittedHead`, with
     the scores as its `choice`. A resumed run keeps the head that it began with, without scores.
-    Heads are compared without the corpus of the settings, from which the linear head learns, too,
-    if it is the best one.
+    The comparison leaves out the corpus of the settings; if the linear head is chosen, it then
+    learns from the corpus, too.
 
     Raises:
         ConfigError: there are fewer than two different examples; the corpus does not fit the model
@@ -93,7 +93,14 @@ def finetune_best_head(
     scores: list[HeadScore] = []
     reason = ""
     if settings.resume:
-        best: str = folder.read_run()["settings"]["head"]
+        run = folder.read_run()
+        best: str | None = run["settings"].get("head")
+        if best is None:
+            raise ConfigError(
+                f"{settings.out}: holds a run of 'finetune {run['config']['task']}', not of "
+                f"'finetune classify'. Choose another {option('out')}, or resume it by the command "
+                "that began it."
+            )
         if best not in RESUMABLE:
             raise ConfigError(
                 f"{settings.out}: stopped at the head '{best}', which is fitted in seconds and not "
@@ -198,7 +205,11 @@ def _cross_validate(
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
             out = Path(directory) / "model"
             fold_settings = dataclasses.replace(
-                settings_of_head(settings, head), out=out, eval=IN_MEMORY, overwrite=False
+                settings_of_head(settings, head),
+                out=out,
+                eval=IN_MEMORY,
+                overwrite=False,
+                report_to=None,
             )
             began = time.perf_counter()
             _train(task_type, fold_settings, dataclasses.replace(part, held_out=[]))

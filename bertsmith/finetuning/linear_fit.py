@@ -25,8 +25,8 @@ FEW_STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
 """Values of `c` for few texts."""
 FEW_BIAS_VARIANCE = 1.0
 """Variance of the biases, a priori, for few texts with one label each. The shares of labels in so
-few texts are due to chance. Biases without a penalty follow them, and then the choice of `c` by the
-loss was no better than 10 (`benchmarks/results/few-labels.md`)."""
+few texts are due to chance. Biases without a penalty follow them, and then choosing `c` by the loss
+was no better than the fixed `c` of 10 (`benchmarks/results/few-labels.md`)."""
 TRAINED_STRENGTH = 30.0
 """Value of `c` for vectors of an encoder that was trained on the same texts."""
 MAX_WEIGHTS = 20_000_000
@@ -87,6 +87,7 @@ def fit_linear_head(
     *,
     is_multi_label: bool,
     importance: NDArray[np.float32] | None = None,
+    threshold: float = 0.5,
 ) -> tuple[LinearHead, CrossValidation | None]:
     """Fit a head with the penalty that has the lowest loss in cross-validation.
 
@@ -99,6 +100,7 @@ def fit_linear_head(
         folds: the indices that each fold holds out; without folds the penalty is
             `DEFAULT_STRENGTH`.
         importance: factors of the losses, as `logistic_regression.fit` takes them.
+        threshold: the probability from which on a text has a label, if it may have several.
 
     Returns:
         The head, and the scores of the cross-validation if there was one.
@@ -108,7 +110,12 @@ def fit_linear_head(
     standardization = Standardization.of(vectors)
     features = Features(standardization.apply(vectors), ngrams.transform(texts))
     weights, scores = fit_weights(
-        features, targets, folds, is_multi_label=is_multi_label, importance=importance
+        features,
+        targets,
+        folds,
+        is_multi_label=is_multi_label,
+        importance=importance,
+        threshold=threshold,
     )
     return standardization.head_of(weights, ngrams), scores
 
@@ -120,6 +127,7 @@ def fit_weights(
     *,
     is_multi_label: bool,
     importance: NDArray[np.float32] | None = None,
+    threshold: float = 0.5,
 ) -> tuple[LinearWeights, CrossValidation | None]:
     """Fit weights to features, with the penalty that `fit_linear_head` describes."""
     are_few = len(targets) < FEW_TEXTS
@@ -129,7 +137,13 @@ def fit_weights(
     if folds:
         strengths = FEW_STRENGTHS if are_few else STRENGTHS
         scores = cross_validate(
-            features, targets, folds, strengths, bias_variance=bias_variance, **loss_options
+            features,
+            targets,
+            folds,
+            strengths,
+            bias_variance=bias_variance,
+            threshold=threshold,
+            **loss_options,
         )
     c = DEFAULT_STRENGTH if scores is None else scores.c
     weights = fit(features, targets, c, bias_variance=bias_variance, **loss_options)
@@ -168,6 +182,7 @@ def cross_validate(
     is_multi_label: bool,
     importance: NDArray[np.float32] | None = None,
     bias_variance: float = math.inf,
+    threshold: float = 0.5,
 ) -> CrossValidation:
     """Score each of `strengths` on folds that are held out, and return the best one's scores."""
     all_rows = np.arange(len(features))
@@ -205,7 +220,8 @@ def cross_validate(
     }
     best = min(losses, key=lambda c: losses[c])
     if is_multi_label:
-        right = ((logits[best] > 0) == (targets > 0)).all(1)
+        threshold_logit = math.log(threshold / (1 - threshold))
+        right = ((logits[best] >= threshold_logit) == (targets > 0)).all(1)
     else:
         right = logits[best].argmax(1) == targets.argmax(1)
     return CrossValidation(best, losses[best], float(right[scored].mean()), len(folds))

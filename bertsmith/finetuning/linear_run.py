@@ -211,7 +211,13 @@ def fit_task(
     else:
         folds = _folds(data, settings.seed)
         head, scores = fit_linear_head(
-            vectors, encoded, targets, folds, loaded.tokenizer, **loss_options
+            vectors,
+            encoded,
+            targets,
+            folds,
+            loaded.tokenizer,
+            threshold=settings.threshold,
+            **loss_options,
         )
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
     if unknown_note is not None:

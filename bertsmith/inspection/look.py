@@ -10,7 +10,7 @@ from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.inspection.look_result import Look
-from bertsmith.inspection.system_look import READERS, look_at_system, read_by_system
+from bertsmith.inspection.system_look import INPUT_BUILDERS, look_at_system, read_by_system
 from bertsmith.inspection.text_look import CorpusRequest, load_for_look, look_at_text
 from bertsmith.system.bounds import check_choice
 from bertsmith.system.torch_modes import usual_modes
@@ -80,7 +80,7 @@ def look(
         predictor = load_for_look(model, device, length)
     except ModelKindError as error:  # the folder holds no encoder, but perhaps a GPT or T5
         model_type = error.kind.model_type
-        if model_type not in READERS:
+        if model_type not in INPUT_BUILDERS:
             raise error.of_command("look") from None
         if data is not None:
             raise ConfigError(

@@ -121,7 +121,7 @@ def read_by_system(
     max_length: int | None = None,
     device: str = "auto",
 ) -> SystemInput:
-    """Load a system of `READERS`, by its `model_type`, and let it read the texts.
+    """Load a system of `INPUT_BUILDERS`, by its `model_type`, and let it read the texts.
 
     Raises:
         InputError: a text is empty, or there is one too many.
@@ -129,7 +129,7 @@ def read_by_system(
         CheckpointError: the folder cannot be loaded.
     """
     check_given_texts(text, pair)
-    return READERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
+    return INPUT_BUILDERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
 
 
 def look_at_system(
@@ -313,8 +313,12 @@ LOADERS: Mapping[type, Callable[[Path], Any]] = {
     Transformer: load_transformer,
     T5: load_t5,
 }
-SystemReading = Callable[[Path, str, Sequence[str], int | None, str], SystemInput]
-READERS: dict[str, SystemReading] = {"gpt2": _read_gpt, "marian": _read_transformer, "t5": _read_t5}
+BuildInput = Callable[[Path, str, Sequence[str], int | None, str], SystemInput]
+INPUT_BUILDERS: dict[str, BuildInput] = {
+    "gpt2": _read_gpt,
+    "marian": _read_transformer,
+    "t5": _read_t5,
+}
 """The systems that can be looked into, by the `model_type` of their folders."""
 
 

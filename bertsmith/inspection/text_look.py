@@ -124,6 +124,7 @@ def look_at_text(
     heads = parse_heads(without, config.num_hidden_layers, config.num_attention_heads)
     loaded_length = predictor.loaded.max_length
     num_heads = config.num_hidden_layers * config.num_attention_heads
+    # What the user asked for, else what fits on a page; never more than the model reads.
     limit = min(loaded_length, predictor.loaded.requested_length or count_page_tokens(num_heads))
     rows = read_text(predictor, text, pair, limit)
     decided = decide(predictor, rows)

@@ -41,7 +41,8 @@ class ComputeChoices:
 
 
 _choices: list[ComputeChoices] = []
-"""Choices of the open `computing_as` blocks, the innermost last; they replace measurements."""
+"""Choices of the open `computing_as` blocks and of `keep_computing_as`, the newest last, which
+replaces measurements."""
 
 
 @contextlib.contextmanager
@@ -75,12 +76,13 @@ def current_choices(precision: Precision, attention: Mapping[str, str]) -> Compu
     return ComputeChoices(torch.get_num_threads(), precision, route, attention)
 
 
-def select_device(name: str) -> torch.device:
-    """Return the torch device for `auto`, `cpu`, `cuda`, `cuda:1` or `mps`.
+def select_device(name: str | torch.device) -> torch.device:
+    """Return the torch device for `auto`, `cpu`, `cuda`, `cuda:1` or `mps`, or for a device.
 
     Raises:
         ConfigError: the device is unknown or this machine does not have it.
     """
+    name = str(name)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
         if name == "cpu" and torch.backends.mps.is_available():
@@ -91,7 +93,7 @@ def select_device(name: str) -> torch.device:
         "mps": int(torch.backends.mps.is_available()),
     }
     kind, colon, index = name.partition(":")
-    if kind not in present or (colon and not index.isdecimal()):
+    if kind not in present or (colon and not _is_plain_number(index)):
         raise SettingError("device", name, ("auto", "cpu", "cuda", "cuda:N", "mps"))
     if int(index or 0) >= present[kind]:
         raise ConfigError(
@@ -101,8 +103,13 @@ def select_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def _is_plain_number(digits: str) -> bool:
+    """Return whether the digits are a number as torch reads it: not "00", which it refuses."""
+    return digits.isdecimal() and digits == str(int(digits))
+
+
 def select_precision(name: str, device: torch.device) -> Precision:
-    """Resolve `auto` to fp32 or bf16; anything else is kept.
+    """Resolve `auto` to fp32 or bf16, and return these two as they are.
 
     On a CPU it is bf16 if that is clearly faster (`ProductSpeeds.precision`), on a GPU if the card
     has it, elsewhere fp32. In a resumed run it is the precision with which the run began.
@@ -115,7 +122,9 @@ def select_precision(name: str, device: torch.device) -> Precision:
     if name != "auto":
         raise SettingError("precision", name, ("auto", "fp32", "bf16"))
     if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+        with torch.cuda.device(device):  # torch asks the current card
+            has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+        return "bf16" if has_bf16 else "fp32"
     if device.type != "cpu":
         return "fp32"
     return _choices[-1].precision if _choices else measured_products().value.precision

@@ -99,7 +99,9 @@ def available_bytes() -> int | None:
 
 def _kilobytes(file: Path) -> dict[str, int]:
     """Parse the lines `name: number kB` of a file in /proc."""
-    lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
+    # Linux cuts the name of a process after 15 bytes, perhaps within a character.
+    text = file.read_text(encoding="utf-8", errors="replace")
+    lines = [line.split() for line in text.splitlines()]
     return {
         words[0].rstrip(":"): int(words[1])
         for words in lines

@@ -18,9 +18,12 @@ from bertsmith.finetuning.heads import (
     finetune_best_head,
     settings_of_head,
 )
+from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.sentence_folder import SentenceFolder
+from bertsmith.tasks.settings.tag import TagSettings
 from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.token_classification import Tag
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +137,21 @@ def test_a_stopped_run_keeps_the_head_that_it_began_with(settings, tmp_path):
     (settings.out / "run.json").write_text(json.dumps(facts))
     with refuses(ConfigError, "not resumed", "--overwrite"):
         finetune_best_head(Classify, replace(few, resume=True))
+
+
+def test_a_stopped_run_of_another_task_is_told(settings):
+    words = settings.out.parent / "words.conll"
+    words.write_text("good O\nfilm B-X\n\nbad O\nstory B-X\n\n")
+    tagged = TagSettings(
+        model=settings.model, train=words, eval=words, out=settings.out, steps=1, threads=1,
+        precision="fp32",
+    )  # fmt: skip
+    finetune(Tag, tagged)
+    facts = json.loads((settings.out / "run.json").read_text())
+    del facts["result"]
+    (settings.out / "run.json").write_text(json.dumps(facts))
+    with refuses(ConfigError, "'finetune tag'", "'finetune classify'", "--out"):
+        finetune_best_head(Classify, replace(settings, resume=True))
 
 
 def test_too_few_examples_and_options_of_a_series_are_refused(settings, tmp_path):

@@ -17,7 +17,7 @@ from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.errors.model_kinds import SYSTEM_KINDS
 from bertsmith.inspection.look import look
 from bertsmith.inspection.saliency import TOLERANCE, integrate_in_parts
-from bertsmith.inspection.system_look import READERS, read_by_system
+from bertsmith.inspection.system_look import INPUT_BUILDERS, read_by_system
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
 from bertsmith.lineage.t5 import T5, T5Config
@@ -333,7 +333,7 @@ def test_wrong_requests_of_systems_are_refused(case, name, request):
         look(request.getfixturevalue(name), text, **more)
 
 
-@pytest.mark.parametrize("name", sorted(SYSTEM_KINDS.keys() - READERS.keys()))
+@pytest.mark.parametrize("name", sorted(SYSTEM_KINDS.keys() - INPUT_BUILDERS.keys()))
 def test_systems_that_cannot_be_looked_into_are_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
     with refuses(CheckpointError, "'bertsmith look' is for", SYSTEM_KINDS[name].noun):

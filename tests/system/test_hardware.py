@@ -101,6 +101,11 @@ def test_devices(monkeypatch):
         select_device("tpu")
     with refuses(ConfigError, "device: found 'cuda:77'", "--device auto", worded=False):
         select_device("cuda:77")
+    assert select_device(CPU) == CPU
+    assert select_device("cpu:0") == torch.device("cpu", 0)
+    for name in ("cpu:00", "cpu:\u0660", "cpu:"):
+        with refuses(ConfigError, f"device: found '{name}'", "cuda:N", worded=False):
+            select_device(name)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
     assert count_worker_processes(CPU) == hardware.MAX_WORKER_PROCESSES
     assert count_worker_processes(torch.device("cuda")) == 1
