@@ -15,14 +15,16 @@ from bertsmith.errors import (
 )
 from bertsmith.errors.system_errors import SYSTEM_ADVICE
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
+from bertsmith.model.nested_folder import model_directory
 from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, check_sums
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 
 CHECKPOINT_FILES = (
-    "*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.model",
+    "*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", SUMS_FILE,
 )  # fmt: skip
-OLD_WEIGHTS = "pytorch_model*.bin"
+"""Patterns of the files that are fetched, also from a folder within the model's."""
+OLD_WEIGHTS = "*pytorch_model*.bin"
 
 WEIGHTS = "model.safetensors"
 CARD_FILE = "README.md"
@@ -101,16 +103,25 @@ def _fetch(name: str) -> Path:
         ) from error
     try:
         folder = Path(snapshot_download(name, allow_patterns=list(CHECKPOINT_FILES)))
-        if not any(folder.glob("*.safetensors")):  # most models have their weights in both forms
+        # Most models have their weights in both forms.
+        if not any(model_directory(folder).glob("*.safetensors")):
             snapshot_download(name, allow_patterns=[OLD_WEIGHTS])
         return folder
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
+    except (_transport_error(HfHubHTTPError), HFValidationError, OSError) as error:
         if isinstance(error, OSError) and error.errno in SYSTEM_ADVICE and error.filename:
             raise read_error(CheckpointError, error.filename, error) from error
         raise CheckpointError(
             f"{name}: there is no such folder, and the Hugging Face hub did not give a model of "
             "that name. Check the spelling and the network, or name a folder."
         ) from error
+
+
+def _transport_error(hub_error: type[Exception]) -> type[Exception]:
+    """Return the base class of all errors of the client's HTTP library.
+
+    The library differs between versions of the client, whose own errors derive from it.
+    """
+    return hub_error.__bases__[0]
 
 
 @dataclass(frozen=True)
@@ -154,8 +165,6 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
             f"{name}: found no token of the Hugging Face hub. Make one that may write at "
             "https://huggingface.co/settings/tokens, then set the variable HF_TOKEN to it."
         )
-    # The base class of all errors of the HTTP library, which differs between versions.
-    transport: type[Exception] = HfHubHTTPError.__bases__[0]
     api = HfApi()
     try:
         url = api.create_repo(name, private=private or None, exist_ok=True)
@@ -173,7 +182,7 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
         )
     except ConfigError:
         raise
-    except (transport, OSError, ValueError, RuntimeError) as error:
+    except (_transport_error(HfHubHTTPError), OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{name}: {_describe_refusal(error)}") from error
     return Pushed(str(url), files, sum((directory / file).stat().st_size for file in files))
 

@@ -46,6 +46,7 @@ def test_a_model_is_fetched_once_in_one_form_and_found_without_a_network(find):
     with serve_hub() as hub:
         hub.repositories["anna/sentiment"] = Repository(private=True, files=FILES | UNUSED)
         (folder,) = find(hub, "anna/sentiment")
+        assert Path(folder).is_dir(), folder
         assert contents(Path(folder)) == FILES
         assert sorted(hub.fetched) == sorted(FILES)
     for offline in ("1", ""):
@@ -61,3 +62,16 @@ def test_older_weights_are_fetched_and_what_the_hub_does_not_give_is_told(find):
         assert contents(Path(folder)) == OLD_FILES
     for name, line in zip(names[1:], refused, strict=True):
         check_message(line, f"{name}: ", "Hugging Face hub")
+
+
+def test_the_files_of_a_folder_within_the_model_are_fetched(find):
+    nested = {
+        "modules.json": b'[{"type": "sentence_transformers.models.Transformer", "path": "0_T"}]'
+    }
+    nested |= {f"0_T/{name}": content for name, content in OLD_FILES.items()}
+    nested["0_T/vocab.txt"] = b"[PAD]"
+    with serve_hub() as hub:
+        hub.repositories["anna/nested"] = Repository(files=nested)
+        (folder,) = find(hub, "anna/nested")
+    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    assert {path.relative_to(folder).as_posix(): path.read_bytes() for path in files} == nested
