@@ -1,5 +1,6 @@
 """Errors of one rank, raised on rank 0 with the name of the rank and its host, and messages."""
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -32,5 +33,9 @@ def results_of(answers: Sequence[tuple[BertsmithError | None, Any]], hosts: list
 
 
 def print_on_rank(message: str) -> None:
-    """Print a message on standard error, also of ranks other than 0, which are quiet else."""
-    print(f"bertsmith: {message}", file=sys.__stderr__, flush=True)
+    """Print a message on standard error, also of ranks other than 0, which are quiet else.
+
+    If nobody can read it any more, the rank goes on.
+    """
+    with contextlib.suppress(OSError):
+        print(f"bertsmith: {message}", file=sys.__stderr__, flush=True)
