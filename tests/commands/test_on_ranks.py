@@ -83,6 +83,35 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path)
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
 
 
+STOPPED_TWICE = """
+import signal
+import time
+import torch
+
+backward = torch.Tensor.backward
+calls = []
+
+def be_stopped_twice(*arguments, **options):
+    calls.append(None)
+    if len(calls) == 3:
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(2.2)  # a signal sooner after the first would be the same request
+        signal.raise_signal(signal.SIGTERM)
+    return backward(*arguments, **options)
+
+torch.Tensor.backward = be_stopped_twice
+"""
+
+
+@pytest.mark.same_on_all_computers
+def test_a_second_signal_while_rank_0_computes_ends_all_ranks(corpus_dir, tmp_path):
+    twice = at_start_of(0, STOPPED_TWICE, tmp_path / "twice")
+    words = command(corpus_dir, tmp_path / "run", "--steps", 20)
+    answers = end_ranks(start_ranks(words, 2, front=twice), seconds=120)
+    assert [code for code, *_ in answers] == [143, 143], answers
+    assert "stopped by SIGTERM" in answers[0][2] and answers[1][1:] == ("", "")
+
+
 @pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_other_launchers_start_ranks_without_torchrun(corpus_dir, tmp_path, launcher):

@@ -165,7 +165,7 @@ class DistributedWorkers:
         self.ranks.broadcast((name, *arguments))
         try:
             own = getattr(self.local, name)(*arguments)
-        except Exception:
+        except BaseException:  # also a second Ctrl-C
             self.ranks.gather((None, None))  # the other ranks wait until all have answered
             raise
         return self._answers(own)
