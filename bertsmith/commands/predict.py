@@ -12,6 +12,7 @@ from typing import Any
 from bertsmith.commands.output import print_note
 from bertsmith.commands.settings.predict import Settings
 from bertsmith.commands.task_flags import load_with_flags, parse_for_folder
+from bertsmith.data.examples import example_noun
 from bertsmith.data.excel_files import import_openpyxl
 from bertsmith.data.reader import Reader
 from bertsmith.data.records import RecordReader
@@ -197,7 +198,8 @@ def _write_or_print(
         if note:
             print_note(f"{settings.out}: {note}")
         if not settings.json:
-            print(f"{count_noun(totals.num_texts, 'text')} → {settings.out}")
+            noun = example_noun(is_pair=getattr(task, "pairs", None))
+            print(f"{count_noun(totals.num_texts, noun)} → {settings.out}")
         return {"out": str(settings.out)}
     if settings.json:
         predictions = [

@@ -135,6 +135,7 @@ class Encoder:
             hashes.append(text_hash(text))
             report.html_tags += count_html_tags(text)
         ids, sentence_lengths = self._tokenizer.encode_batch_ids(sentences)
+        # Number of sentences with tokens before each sentence; the others are left out.
         kept_before = np.concatenate([[0], np.cumsum(sentence_lengths > 0)])
         return EncodedPart(
             ids=ids.astype(self.id_dtype),

@@ -100,13 +100,15 @@ class ServedModel:
             self._compute_random(1, length)
             length *= 2
         self._compute_random(1, self.info.max_length)
-        count = max(1, max_tokens // MIN_WARM_UP_LENGTH)
+        shortest = min(MIN_WARM_UP_LENGTH, self.info.max_length)
+        count = max(1, max_tokens // shortest)
         started_at = time.perf_counter()
-        self._compute_random(count, MIN_WARM_UP_LENGTH)
-        return count * MIN_WARM_UP_LENGTH, time.perf_counter() - started_at
+        self._compute_random(count, shortest)
+        return count * shortest, time.perf_counter() - started_at
 
     def _compute_random(self, count: int, length: int) -> None:
-        definition = next(iter(self.definitions.values()))
+        # Predictions, where there are any, use the whole model: its encoder and its head.
+        definition = self.definitions.get("predict") or next(iter(self.definitions.values()))
         rows = EncodedExamples.of_texts(self._random_texts(count, length))
         definition.compute_outputs(self.loaded.model, rows)
 

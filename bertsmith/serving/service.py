@@ -50,9 +50,10 @@ WAITING_SHARE = 1 / 3
 """Share of the time-out that a request may wait for its turn. A request that would wait longer is
 refused at once (429), instead of after the time-out (503)."""
 FolderState = tuple[tuple[str, int, int], ...]
+"""Path, size and time of change of each file of a model's folder (`folder_state`)."""
 RESTART_PAUSES = (0.0, 2.0, 8.0, 30.0)
-"""Seconds before each new start of an engine that ended. An engine that ends once more, or whose
-start fails once more, within `COUNTED_SECONDS` is not started again."""
+"""Seconds before each new start of an engine that ended or failed to start. There are at most this
+many starts within `COUNTED_SECONDS`; then the server gives up."""
 COUNTED_SECONDS = 600.0
 
 
@@ -305,18 +306,24 @@ class Service:
             self.admission.release(*held)
 
     def _restart_engine(self) -> None:
-        """Answer all waiting requests with an error, and start the engine again."""
+        """Answer all waiting requests with an error, and start the engine again.
+
+        A server that is stopping does not start it.
+        """
         self.is_ready = False
-        self.why_not_ready = (
-            "the process that computes has ended and is started again. Send the request again in a "
-            "moment."
-        )
+        if not self.is_stopping:
+            self.why_not_ready = (
+                "the process that computes has ended and is started again. Send the request again "
+                "in a moment."
+            )
         for answer in self._futures.values():
             if not answer.done():
                 answer.set_exception(unhealthy(self.why_not_ready))
         for request_id in list(self._held):
             self._release(request_id)
         self.admission.waiting_time = WaitingTime()
+        if self.is_stopping:
+            return
         self._restart = asyncio.ensure_future(self._start_again())
 
     async def _start_again(self) -> None:

@@ -95,7 +95,11 @@ class AveragedClassify(AveragedTask[ClassPrediction], Classify):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from its folder, as the class that `averaged_class` picks."""
+        """Restore the task from its folder, as the class that `averaged_class` picks.
+
+        `super()` leads to `AveragedTask.restore`, and from there to that of `Classify` or
+        `TextToTextClassify`.
+        """
         picked = averaged_class(loaded.model)
         if picked is not cls:
             return picked.restore(loaded)  # type: ignore[return-value]
@@ -120,7 +124,7 @@ class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        clipped = probabilities.clip(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        clipped = probabilities.clip(MIN_PROBABILITY, np.nextafter(1, 0))  # logits are finite
         logits: NDArray[np.float64] = np.log(clipped) - np.log1p(-clipped)
         return logits
 
@@ -143,8 +147,10 @@ def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> Bert
     Raises:
         CheckpointError: the model is missing, or its labels differ from those of the first.
     """
+    # An absolute path cannot be taken for a name of the Hugging Face hub, as members/seed-2 can.
+    folder = loaded.folder.path.absolute() / MEMBERS_FOLDER / name
     other = load_for_inference(
-        read_folder(loaded.folder.path / MEMBERS_FOLDER / name),
+        read_folder(folder),
         heads=heads,
         device=str(loaded.device),
         precision=loaded.requested_precision,

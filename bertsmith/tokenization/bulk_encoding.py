@@ -92,8 +92,11 @@ class BulkEncoder:
 
         Return all ids, int32 `[tokens]`, and their counts by text, int64 `[texts]`.
         """
-        with self._lock:
-            blocks = [self._encode_block(block) for block in group_by_size(texts, BLOCK_BYTES)]
+        blocks = []
+        for block in group_by_size(texts, BLOCK_BYTES):
+            # Only here: what makes the caller's texts may itself encode with this encoder.
+            with self._lock:
+                blocks.append(self._encode_block(block))
         ids = [block_ids for block_ids, _ in blocks]
         counts = [block_counts for _, block_counts in blocks]
         no_ids, no_counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -107,10 +110,12 @@ class BulkEncoder:
         id_ranges = self._find(data.lower() if self._lowercase else data, starts, lengths)
         counts = id_ranges & _COUNT
         ends = np.cumsum(counts)
+        # From each token's place in the result, `shifts` leads to its place in `ids`.
         shifts = (id_ranges >> _COUNT_BITS) - (ends - counts)
         gathered = np.repeat(shifts, counts)
         gathered += np.arange(len(gathered))
         ids = np.frombuffer(self._id_ranges.ids, np.int32)[gathered]
+        # `data` has a space before each text, hence + 1.
         text_ends = np.cumsum([len(text) + 1 for text in texts])
         last_chunks = np.searchsorted(starts, text_ends)
         return ids, np.diff(np.concatenate([[0], ends])[last_chunks], prepend=0)
@@ -119,7 +124,8 @@ class BulkEncoder:
         """Return the start and length in bytes of each chunk of `data`."""
         kinds = np.frombuffer(data.translate(self._kinds), np.uint8)
         before, after = kinds[:-1], kinds[1:]
-        # The kinds are numbered so that one comparison finds where chunks begin or end.
+        # A chunk begins where the kind rises, and at each punctuation mark; it ends where the kind
+        # falls, and after each punctuation mark. Kinds rise from space to punctuation to part.
         starts = np.flatnonzero((after > before) | (after == _PUNCTUATION))
         ends = np.flatnonzero((before > after) | (before == _PUNCTUATION))
         return starts + 1, ends - starts

@@ -47,9 +47,8 @@ class PieceCutter:
         active = np.flatnonzero((lengths <= MAX_CHUNK_BYTES) & ~_hold_zeros(data, starts, lengths))
         while len(active):
             piece_ids, sizes = _longest(table, data, starts[active], left[active])
-            active, piece_ids, sizes = (
-                part[piece_ids != NOT_FOUND] for part in (active, piece_ids, sizes)
-            )
+            found = piece_ids != NOT_FOUND
+            active, piece_ids, sizes = active[found], piece_ids[found], sizes[found]
             ids.append(piece_ids)
             owners.append(active)
             starts[active] += sizes
@@ -58,6 +57,7 @@ class PieceCutter:
             table = self._continuations
         owner = np.concatenate(owners)
         order = np.argsort(owner, kind="stable")
+        # The tokens of a chunk that has a rest left do not count: it could not be cut.
         order = order[left[owner[order]] == 0]
         return np.concatenate(ids)[order], np.bincount(owner[order], minlength=len(left))
 

@@ -57,6 +57,9 @@ def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
     so that large frequencies do not cancel. It is about n·log(n·N / (f_a·f_b)), not the bare ratio
     n / (f_a·f_b) that is often quoted, which prefers pairs seen twice.
 
+    Each merge of two equal tokens (##a ##a) takes two from one frequency. For such a pair this is
+    too low, by up to 2n·log 2 nats, if its occurrences do not overlap.
+
     Args:
         pair: n, the occurrences of each pair; at least 1.
         left, right: f_a and f_b, the occurrences of its two tokens, the pair included.
@@ -185,6 +188,8 @@ class PieceLearner:
 
     def best_pair(self) -> tuple[int, int] | None:
         """Return the pair of the highest score above zero, ties by `_precedence`."""
+        # A ceiling may be too high. Score the pairs of the first token with the highest one; if
+        # none reaches it, the ceiling is now lower, and the search goes on.
         while True:
             top = self._ceiling[: len(self.texts)].max(initial=0.0)
             if top <= 0:

@@ -130,13 +130,15 @@ def test_several_labels_a_text_are_learned_to_the_last_line(
     assert f"next      bertsmith predict {out} 'your text'" in bertsmith(*words)
 
 
-def test_pairs_of_texts_are_asked_for_after_training(bertsmith, place, tmp_path):
+def test_pairs_of_texts_are_asked_for_after_training_and_counted(bertsmith, place, tmp_path):
     data = tmp_path / "pairs.csv"
     data.write_text("text,pair,label\n" + "a film,a story,pos\na story,a film,neg\n" * 4)
     out = tmp_path / "out"
     words = ("finetune", "classify", "--model", place / "pretrained", "--train", data, "--eval",
              data, "--steps", 1, "--out", out, *FP32)  # fmt: skip
     assert f"next      bertsmith predict {out} 'your text' 'your pair'" in bertsmith(*words)
+    words = ("predict", out, "--file", data, "--out", tmp_path / "found.csv", *FP32)
+    assert bertsmith(*words) == f"8 pairs → {tmp_path / 'found.csv'}\n"
 
 
 def test_choose(bertsmith, place, tmp_path):

@@ -141,6 +141,21 @@ def test_a_folder_that_lacks_a_model_is_refused(copied):
         load(copied, device="cpu")
 
 
+def test_a_folder_that_lacks_its_models_does_not_ask_the_hub(copied, monkeypatch):
+    shutil.rmtree(copied / MEMBERS_FOLDER)
+    monkeypatch.chdir(copied)
+    with refuses(CheckpointError, str(copied / MEMBERS_FOLDER), worded=False):
+        load(".", device="cpu")
+
+
+def test_the_logits_of_sure_labels_are_finite_and_give_their_probabilities():
+    probabilities = np.array([0.0, 0.25, 1.0])
+    for kind in (AveragedClassify, AveragedMultiLabel):
+        assert np.isfinite(kind.logits_of(probabilities)).all()
+    logits = AveragedMultiLabel.logits_of(probabilities)
+    np.testing.assert_allclose(1 / (1 + np.exp(-logits)), probabilities, rtol=0, atol=1e-15)
+
+
 @pytest.mark.parametrize("names", ["seed-1", [1], ["../out"], [".."], ["a/b"]])
 def test_names_that_leave_the_folder_are_refused(copied, names):
     config = json.loads((copied / "config.json").read_text())

@@ -321,6 +321,22 @@ def test_the_warm_up_reaches_all_lengths(folder, classifier_folder):
         model.warm_up(100)
 
 
+def test_the_warm_up_runs_the_mask_head(tmp_path):
+    (model,) = served(m=save_tiny(tmp_path, "masked_lm")).values()
+    rows = []
+    model.loaded.model.heads["masked_lm"].register_forward_hook(
+        lambda module, args, output: rows.append(len(args[0]))
+    )
+    model.warm_up(160)
+    assert max(rows) >= 10  # a mask in each text of the batch
+
+
+def test_the_warm_up_of_a_model_that_reads_few_tokens_is_short(tmp_path):
+    (model,) = served(m=save_tiny(tmp_path, max_position_embeddings=11)).values()
+    num_tokens, seconds = model.warm_up(100)
+    assert num_tokens == 99 and seconds > 0
+
+
 def test_a_pooling_serves_vectors_of_any_model(classifier_folder):
     model = ServedModel.load(
         "m", classifier_folder, device="cpu", precision="fp32", max_length=None,

@@ -4,6 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import time
 
 import pytest
 from model_server import TIMEOUT
@@ -83,6 +84,25 @@ def test_requests_that_arrive_during_a_batch_count_in_the_waiting_time(settings)
             service.kill()
 
     asyncio.run(run())
+
+
+def test_an_engine_that_ends_just_before_the_server_stops_is_not_started_again(settings):
+    lines = []
+
+    async def run():
+        service = Service(settings, log=lines.append)
+        await service.start()
+        (engine,) = multiprocessing.active_children()
+        engine.kill()
+        engine.join(TIMEOUT)
+        time.sleep(0.2)  # the loop is held, while the thread that receives notices the end
+        await service.stop()
+        await asyncio.sleep(0.1)
+        assert not multiprocessing.active_children()
+        assert "stopping" in service.why_not_ready
+
+    asyncio.run(run())
+    assert lines == []
 
 
 def test_too_many_characters_are_refused(settings):

@@ -1,6 +1,7 @@
 """Bulk encoding gives what the rules give for each text, whatever is remembered or forgotten."""
 
 import random
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -36,3 +37,18 @@ def test_nothing_depends_on_blocks_or_memory(
     texts = ["".join(rng.choices(CHARACTERS, k=rng.randrange(30))) for _ in range(500)]
     check(encoder, texts)
     check(encoder, texts[::-1])
+
+
+def test_texts_may_come_from_a_generator_that_encodes_with_the_same_encoder():
+    encoder = BulkEncoder(letters, lowercase=True)
+
+    def texts():
+        for text in (b"a b", b"long"):
+            assert encoder.encode([text])[1].tolist() == [len(text.replace(b" ", b""))]
+            yield text
+
+    counted = []
+    thread = Thread(target=lambda: counted.append(encoder.encode(texts())[1].tolist()), daemon=True)
+    thread.start()
+    thread.join(60)  # it would wait for itself forever
+    assert counted == [[2, 4]]
