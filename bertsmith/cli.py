@@ -21,7 +21,7 @@ from bertsmith.commands.launch_settings import read_launch_settings
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.made_by import made_by
 from bertsmith.system.escaping import command_streams
-from bertsmith.system.launch import Launch, is_first_rank, read_launch
+from bertsmith.system.launch import Launch, is_first_rank, read_launch, read_silence_limit
 from bertsmith.system.memory import lacks_memory, requested_bytes
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
@@ -108,7 +108,7 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
-            _print_error(f"{find_command(args)}: {_describe_lack_of_memory(error)}")
+            _print_error(f"{find_command(args)}: {_describe_lack_of_memory(error)}", is_own=True)
             raise SystemExit(2) from None
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
@@ -118,7 +118,7 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
             sys.stdout.flush()
         except OSError:
             discard(sys.stdout)
-        _print_error(f"{subject}: {error.strerror}. {advice_on(error)}")
+        _print_error(f"{subject}: {error.strerror}. {advice_on(error)}", is_own=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         _print_error(f"stopped by {stopped_by()}. Earlier results are kept.")
@@ -197,6 +197,7 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     launch = read_launch()
     if launch is not None:  # else torch prints a stack each time that it fails to connect
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+        read_silence_limit()  # here, as the other ranks are told of a mistake in it
     line = [*prog.split(), *args]
     if launch is None:
         return partial(_import_main(name), settings, line)
@@ -218,9 +219,20 @@ def _run_on_ranks(
     import_module("bertsmith.commands.on_ranks").run_on_ranks(launch, work, line, threads)
 
 
-def _print_error(message: str) -> None:
-    """Print an error; of several ranks, only the first prints it."""
-    if is_first_rank():
+def _print_error(message: str, *, is_own: bool = False) -> None:
+    """Print an error; of several ranks, only the first prints, as the others tell it theirs.
+
+    Args:
+        is_own: the other ranks are not told of the error, so this rank prints it in any case.
+    """
+    launch = None
+    try:
+        launch = read_launch()
+    except BertsmithError:  # this rank cannot find the others
+        is_own = True
+    if launch is not None and launch.rank > 0:
+        message = f"rank {launch.rank}: {message}"
+    if is_own or is_first_rank():
         print(f"{PROG}: {message}", file=sys.stderr)
 
 

@@ -5,6 +5,7 @@ launchers that start processes by torchrun (`accelerate launch`, `fabric run`). 
 the command starts torchrun. The variables of `srun` and `mpirun` are mapped to torchrun's.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ MAX_PORT = 65535
 
 RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 """Variable in which torchrun counts how often it has started all ranks again after a fault."""
+
+SILENCE_LIMIT = "BERTSMITH_RANK_SECONDS"
+"""Variable in which the user sets the longest time that a rank may be silent, in seconds."""
 
 LAUNCHER_VARIABLES = (
     {"RANK": "RANK", "WORLD_SIZE": "WORLD_SIZE", "LOCAL_RANK": "LOCAL_RANK"},
@@ -80,6 +84,24 @@ def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
     values = os.environ if environment is None else environment
     names = _launcher_variables(values)
     return not names or values[names["WORLD_SIZE"]] == "1" or values[names["RANK"]] == "0"
+
+
+def read_silence_limit() -> float | None:
+    """Read the longest time that a rank may be silent, in seconds; None if the user sets none.
+
+    Raises:
+        ConfigError: it is not a number above 0.
+    """
+    text = os.environ.get(SILENCE_LIMIT)
+    if text is None:
+        return None
+    with contextlib.suppress(ValueError):
+        if (seconds := float(text)) > 0:
+            return seconds
+    raise ConfigError(
+        f"The environment variable {SILENCE_LIMIT} is {text!r}. Give it a number of seconds above "
+        "0, or unset it."
+    )
 
 
 def _launcher_variables(values: Mapping[str, str]) -> Mapping[str, str]:

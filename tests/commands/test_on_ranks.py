@@ -230,17 +230,65 @@ def test_a_rank_ends_even_if_nobody_reads_its_message(corpus_dir, tmp_path):
     ranks[0].communicate()
 
 
-@pytest.mark.parametrize("change, parts", [
-    ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set"]),
-    ({"BERTSMITH_RANK_SECONDS": "soon"}, ["BERTSMITH_RANK_SECONDS is 'soon'"]),
-], ids=str)  # fmt: skip
+SOON = "BERTSMITH_RANK_SECONDS is 'soon'. Give it a number of seconds above 0"
+
+
 @pytest.mark.same_on_all_computers
-def test_what_keeps_all_ranks_from_starting_is_told_once(corpus_dir, tmp_path, change, parts):
+def test_what_keeps_all_ranks_from_starting_is_told_once(corpus_dir, tmp_path):
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
-    answers = end_ranks(start_ranks(words, 2, **change))
+    answers = end_ranks(start_ranks(words, 2, BERTSMITH_RANK_SECONDS="soon"), seconds=120)
     assert [code for code, *_ in answers] == [2, 2], answers
-    assert all(part in answers[0][2] for part in parts)
+    assert SOON in answers[0][2] and len(answers[0][2].splitlines()) == 1
     assert answers[1][1:] == ("", "")
+
+
+@pytest.mark.same_on_all_computers
+def test_a_wrong_variable_of_one_rank_ends_all(corpus_dir, tmp_path):
+    wrong = "os.environ['BERTSMITH_RANK_SECONDS'] = 'soon'"
+    patch = at_start_of(1, wrong, tmp_path / "patch")
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 2, front=patch), seconds=120)
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert "rank 1 on " in answers[0][2] and SOON in answers[0][2]
+    assert answers[1][1:] == ("", "")
+
+
+@pytest.mark.parametrize("change, part", [
+    ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set"),
+    ({"RANK": "abc"}, "RANK is 'abc'"),
+], ids=["address", "rank"])  # fmt: skip
+@pytest.mark.same_on_all_computers
+def test_a_rank_that_cannot_find_the_others_says_why(corpus_dir, tmp_path, change, part):
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 2, **change), seconds=120)
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert all(part in errors and len(errors.splitlines()) == 1 for _, _, errors in answers)
+
+
+FULL_MEMORY = """
+import torch.distributed as dist
+
+new_group = dist.new_group
+calls = []
+
+def lack_memory(*arguments, **options):
+    calls.append(None)
+    if len(calls) == 2:  # the group in which gradients are exchanged
+        raise MemoryError
+    return new_group(*arguments, **options)
+
+dist.new_group = lack_memory
+"""
+
+
+@pytest.mark.same_on_all_computers
+def test_a_rank_without_memory_says_so(corpus_dir, tmp_path):
+    full = at_start_of(1, FULL_MEMORY, tmp_path / "full")
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    ranks = start_ranks(words, 2, front=full, BERTSMITH_RANK_SECONDS="2")
+    (code_0, _, errors_0), (code, _, errors) = end_ranks(ranks, seconds=120)
+    assert code == 2 and code_0 in (1, 2) and "rank" in errors_0
+    assert errors.startswith("bertsmith: rank 1: pretrain: not enough memory. Use ")
 
 
 @pytest.mark.same_on_all_computers

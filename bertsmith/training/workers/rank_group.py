@@ -6,7 +6,6 @@ step or an evaluation may take any time. Instead each rank reports every second 
 """
 
 import contextlib
-import os
 import socket
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -16,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from bertsmith.errors import ConfigError, TrainingError, option
-from bertsmith.system.launch import Launch
+from bertsmith.system.launch import Launch, read_silence_limit
 from bertsmith.training.workers.line_check import (
     JOIN_SECONDS,
     check_lines,
@@ -26,9 +25,7 @@ from bertsmith.training.workers.line_check import (
 from bertsmith.training.workers.rank_watch import Watch
 
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
-"""Longest time that a rank may be silent, by device."""
-LIMIT_VARIABLE = "BERTSMITH_RANK_SECONDS"
-"""Environment variable that sets another limit, in seconds."""
+"""Longest time that a rank may be silent, by device, unless the user sets another."""
 NO_LIMIT = timedelta(days=365)
 
 LOST_RANK = (
@@ -58,7 +55,7 @@ class RankGroup:
         self.is_broken = False
         """Whether a message failed, for example because a rank has ended."""
         device_type = "cuda" if torch.cuda.is_available() else "cpu"
-        self.silence_seconds = read_limit() or SILENCE_SECONDS[device_type]
+        self.silence_seconds = read_silence_limit() or SILENCE_SECONDS[device_type]
         try:
             store = open_store(launch)
             check_lines(launch, store)
@@ -154,24 +151,6 @@ class RankGroup:
         self._watch.close()
         if not self.is_broken:  # else this would wait for the others
             dist.destroy_process_group()
-
-
-def read_limit() -> float | None:
-    """Read the limit of silence that the user set, in seconds; None if there is none.
-
-    Raises:
-        ConfigError: it is not a number above 0.
-    """
-    text = os.environ.get(LIMIT_VARIABLE)
-    if text is None:
-        return None
-    with contextlib.suppress(ValueError):
-        if (seconds := float(text)) > 0:
-            return seconds
-    raise ConfigError(
-        f"The environment variable {LIMIT_VARIABLE} is {text!r}. Give it a number of seconds above "
-        "0, or unset it."
-    )
 
 
 _joined: list[RankGroup] = []
