@@ -56,9 +56,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     open_streams()
     allow_any_character()
     args = list(sys.argv[1:] if argv is None else argv)
+    debug, quiet, verbose = (_remove_flag(args, *flags) for flags in GLOBAL_FLAGS)
     if args[:1] == ["help"]:
         args = [*args[1:], "--help"]
-    debug, quiet, verbose = (_remove_flag(args, *flags) for flags in GLOBAL_FLAGS)
     quiet |= not is_first_rank()
     with (
         command_streams(),
@@ -153,11 +153,14 @@ def _describe(error: BertsmithError, args: list[str]) -> str:
 
 
 def _remove_flag(args: list[str], *flags: str) -> bool:
-    """Remove a flag from the line, under any of its spellings; return whether the line had it."""
-    present = [word for word in args if word in flags]
-    for word in present:
-        args.remove(word)
-    return bool(present)
+    """Remove a flag from the line, under any of its spellings; return whether the line had it.
+
+    Words after `--` are no flags.
+    """
+    end = args.index("--") if "--" in args else len(args)
+    kept = [word for word in args[:end] if word not in flags]
+    args[:end] = kept
+    return len(kept) < end
 
 
 def _describe_lack_of_memory(error: BaseException) -> str:
@@ -202,6 +205,7 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     if launch is None:
         return partial(_import_main(name), settings, line)
     launch_settings = read_launch_settings(settings)
+    # All ranks compare the line that the launcher gave them; only the work is told to resume.
     work_line = line
     if launch.num_restarts and launch_settings.has_begun:
         # After a failure, the launcher runs the first line again.

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from refusals import check_message, refuses
+from tiny_models import save_tiny
+from tiny_runs import FP32
 
 import bertsmith
 from bertsmith.cli import main
@@ -91,6 +93,13 @@ def test_quiet_prints_the_result_alone(typed, refused, tmp_path):
     found = typed(*command)
     assert found.err == "" and json.loads(found.out)["vocab_size"] <= 40
     assert "--overwrite" in refused(*command)  # errors are told all the same
+
+
+def test_quiet_and_debug_may_stand_before_help_and_are_words_after_two_dashes(typed, tmp_path):
+    usual = typed("help", "completion").out
+    assert typed("-q", "--debug", "help", "completion").out == usual
+    model = save_tiny(tmp_path / "model", "classify", labels=("neg", "pos"))
+    assert typed("predict", model, *FP32, "-q", "--", "-v").out.endswith("-v\n")
 
 
 def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):

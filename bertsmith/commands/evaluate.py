@@ -37,7 +37,10 @@ from bertsmith.tasks.task import Task
 
 
 def main(words: Sequence[str], line: Sequence[str]) -> None:
-    """Score a model and print its scores; write the page last, so that its errors lose nothing."""
+    """Score a model and print its scores.
+
+    The page comes last, so that no score is lost if it cannot be written.
+    """
     prog = " ".join(line[:2])
     try:
         settings, folder = parse_for_folder(Settings, words, prog)
@@ -107,10 +110,11 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
         result = evaluate(
             predictor, data, settings.columns, limit=settings.limit, callbacks=callbacks
         )
-    more_scores = {}
-    if survey.calibration.num_predictions:
-        more_scores["expected_calibration_error"] = survey.calibration.error
-    print_result(settings, predictor, result, data, more_scores, majority.baselines())
+        more_scores = {}
+        if survey.calibration.num_predictions:
+            more_scores["expected_calibration_error"] = survey.calibration.error
+        # At the end of the block the errors are written, for which there may be no room.
+        print_result(settings, predictor, result, data, more_scores, majority.baselines())
     if settings.page is not None:
         write_evaluation_page(
             settings.page,

@@ -65,7 +65,8 @@ class SystemInput:
     """A system and the texts that it is given, split into tokens.
 
     `pieces` are the tokens of each sequence. `num_all` is the number of all tokens before the
-    sequences were cut.
+    sequences were cut. `next_id` is the token after the shown target: the end token if the target
+    is whole; None if it is unknown, or if there is no target.
     """
 
     reader: ShownSystem
@@ -73,6 +74,7 @@ class SystemInput:
     pieces: tuple[tuple[ShownPiece, ...], ...]
     num_all: int
     tokenizer: Tokenizer
+    next_id: int | None = None
 
 
 class SystemLook(Look):
@@ -292,12 +294,14 @@ def _read_encoder_decoder(
     if pair:
         target_ids, target_pieces = _encode_given(tokenizer, pair[0], 1)
         target_text = pair[0]
+        answer = [*target_ids, model.end_id]
     else:
         (answer,) = generate_targets(model, [source], limit - 1)
         target_ids = [id_ for id_ in answer if id_ != model.end_id]
         target_text, target_pieces = _decode(tokenizer, target_ids, 1)
     num_all = 2 + len(ids) + len(target_ids)
     target_ids, target_pieces = target_ids[: limit - 1], target_pieces[: limit - 1]
+    next_id = answer[len(target_ids)] if len(target_ids) < len(answer) else None
     # A T5 normalizes the vectors that it reads, so all points of a path from zero look alike to it.
     baseline_id = tokenizer.unk_id if isinstance(model, T5) else None
     reader = ShownEncoderDecoder(model, source, [model.start_id, *target_ids], baseline_id)
@@ -305,7 +309,7 @@ def _read_encoder_decoder(
         number_words((*pieces[: limit - 1], _special_piece(tokenizer, model.end_id))),
         number_words((_special_piece(tokenizer, model.start_id), *target_pieces)),
     )
-    return SystemInput(reader, (text, target_text), shown, num_all, tokenizer)
+    return SystemInput(reader, (text, target_text), shown, num_all, tokenizer, next_id)
 
 
 LOADERS: Mapping[type, Callable[[Path], Any]] = {
@@ -332,7 +336,7 @@ def _limit_length(max_length: int | None, longest: int, num_heads: int) -> int:
         return min(longest, count_page_tokens(num_heads))
     if not 2 <= max_length <= longest:
         raise ConfigError(
-            f"{option('max_length')}: found {max_length}; this model reads 2 to {longest} tokens. "
+            f"{option('max_length')}: found {max_length}; allowed are 2 to {longest} tokens. "
             "Choose a number in that range."
         )
     return max_length
@@ -397,8 +401,10 @@ def _decide(inputs: SystemInput, outputs: SystemOutputs) -> list[Decision]:
     tokenizer = inputs.tokenizer
     probabilities = inputs.reader.logits_of(outputs.hidden_states[-1]).softmax(-1)
     if isinstance(inputs.reader, ShownEncoderDecoder):
-        target = [*inputs.reader.sequences[1][1:], inputs.reader.model.end_id]
-        cells = list(enumerate(target))
+        # The decoder reads [start, *target]: its vector at position i predicts target[i].
+        target = inputs.reader.sequences[1][1:]
+        following = [] if inputs.next_id is None else [inputs.next_id]
+        cells = list(enumerate([*target, *following]))
     else:
         last = len(probabilities) - 1
         likeliest = probabilities[last].topk(min(NUM_NEXT, probabilities.shape[1])).indices

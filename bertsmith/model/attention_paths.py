@@ -6,8 +6,9 @@ may take the whole row (model/varlen.py).
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import product
 
 import torch
 import torch.nn.functional as F
@@ -49,18 +50,29 @@ def attention_paths() -> Mapping[str, str]:
 @lru_cache
 def measured_paths() -> dict[str, str]:
     """Return paths measured once per machine, not per thread count, so that all processes agree."""
-    return remember(f"{machine_key()} | attention", measure_paths, dict[str, str]).value
+    return remember(f"{machine_key()} | attention", measure_paths, _check_paths).value
+
+
+def _check_paths(**paths: str) -> dict[str, str]:
+    """Return stored paths.
+
+    Raises:
+        ValueError: they are not of the uses and lengths of `measure_paths`, but of another version.
+    """
+    if paths.keys() != {_use_name(*use) for use in _uses()}:
+        raise ValueError("other uses")
+    return paths
 
 
 def measure_paths() -> dict[str, str]:
     """Time both paths for each precision, use and length; takes half a second."""
     with usual_modes():
-        return {
-            _use_name(precision, is_learning, length): _faster_path(dtype, is_learning, length)
-            for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
-            for is_learning in (False, True)
-            for length in ATTENTION_LENGTHS
-        }
+        return {_use_name(*use): _faster_path(*use) for use in _uses()}
+
+
+def _uses() -> Iterator[tuple[str, bool, int]]:
+    """Yield each use that is timed: precision, whether gradients are taken, and length."""
+    return product(("fp32", "bf16"), (False, True), ATTENTION_LENGTHS)
 
 
 def _use_name(precision: str, is_learning: bool, length: int) -> str:
@@ -68,8 +80,9 @@ def _use_name(precision: str, is_learning: bool, length: int) -> str:
     return f"{precision} {use} {length}"
 
 
-def _faster_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
+def _faster_path(precision: str, is_learning: bool, length: int) -> str:
     """Time both paths of model/dense_attention.py, for 1,024 tokens of two heads."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     if dtype == torch.bfloat16 and not multiplies_bf16():
         return "fused"  # plain products took 2 to 30 times as long on a Zen 3, up to a second each
     size = 64

@@ -2,15 +2,18 @@
 
 import json
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from limits import file_size_limit
 from memory_peak import peak
 from refusals import refuses
 from tiny_models import reviews, save_tiny, write_reviews
 from tiny_runs import FP32
 
+from bertsmith.cli import main
 from bertsmith.data.examples import Example
 from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
@@ -21,6 +24,8 @@ from bertsmith.metrics.class_report import summarize
 from bertsmith.metrics.classification import Calibration, confusion_matrix
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.scoring import Outcome
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's limits")
 
 
 @pytest.fixture
@@ -53,6 +58,16 @@ def test_every_miss_the_most_confident_first(evaluate, place):
     confidences = [row["confidence"] for row in rows]
     assert confidences == sorted(confidences, reverse=True)
     assert all(0.5 <= confidence <= 1 for confidence in confidences)
+
+
+@on_linux
+def test_scores_are_printed_though_the_file_finds_no_room(place, capsys):
+    words = ("evaluate", place / "classifier", "--data", place / "data.csv", *FP32)
+    with pytest.raises(SystemExit) as caught, file_size_limit(100):
+        main([*map(str, words), "--errors", str(place / "errors.jsonl")])
+    found = capsys.readouterr()
+    assert caught.value.code == 2 and "errors.jsonl" in found.err
+    assert found.out.startswith("accuracy")
 
 
 def test_nothing_is_left_after_an_error(tmp_path):

@@ -173,7 +173,7 @@ def test_the_attention_of_a_transformer_is_that_of_transformers(target, transfor
     assert_equal_attention(result.parts["the target to the source"], output.cross_attentions)
     np.testing.assert_allclose(result.logits, output.logits[0].numpy(), rtol=0, atol=1e-4)
     shares = output.logits[0].softmax(-1)
-    wanted = [*read[1:], tokenizer.sep_id]
+    wanted = [*read[1:], *([tokenizer.sep_id] if target else [])]  # without one, it does not end
     expected = [float(shares[place, id_]) for place, id_ in enumerate(wanted)]
     assert [each.value for each in result.decisions] == pytest.approx(expected, abs=1e-4)
 
@@ -306,6 +306,17 @@ def test_a_long_text_of_a_system_is_cut(gpt, transformer):
     result = look(transformer, **long, max_length=7, device="cpu")
     assert (len(result.tokens), result.num_all) == (14, 100_002)
     assert len(look(gpt, TEXT, max_length=3, device="cpu").tokens) == 3
+
+
+def test_after_a_cut_target_comes_its_next_token_and_not_the_end(transformer):
+    tokenizer = tiny_wordpiece()
+    ids = tokenizer.encode_ids(TEXT)
+    for length, following in ((4, ids[3]), (len(ids), ids[-1]), (29, tokenizer.sep_id)):
+        read = read_by_system(
+            transformer, "marian", "the sea", (TEXT,), max_length=length, device="cpu"
+        )
+        assert list(read.reader.sequences[1]) == [tokenizer.cls_id, *ids[: length - 1]]
+        assert read.next_id == following
 
 
 WRONG = {

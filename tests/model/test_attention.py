@@ -56,6 +56,17 @@ def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(rememb
         assert attention_path(torch.bfloat16, is_learning=False, length=128) == "fused"
 
 
+def test_stored_paths_of_other_lengths_are_measured_again(remember, monkeypatch):
+    remember("fused")
+    monkeypatch.setattr(attention_paths, "ATTENTION_LENGTHS", (64, 256))
+    assert measured_paths().keys() == {
+        f"{precision} {use} {length}"
+        for precision in ("fp32", "bf16")
+        for use in ("reading", "learning")
+        for length in (64, 256)
+    }
+
+
 def test_attention_of_the_whole_row_must_be_right_and_faster(monkeypatch):
     cuda, right = torch.device("cuda"), VarlenTrial(0.001, 0.002, 3e-3, has_dropout=True)
     for trial, pays, told in (
