@@ -22,7 +22,7 @@ from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.made_by import made_by
 from bertsmith.system.escaping import command_streams
 from bertsmith.system.launch import Launch, is_first_rank, read_launch, read_silence_limit
-from bertsmith.system.memory import lacks_memory, requested_bytes
+from bertsmith.system.memory import NO_THREAD, lacks_memory, requested_bytes
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
 from bertsmith.system.stop_signal import (
@@ -166,8 +166,14 @@ def _remove_flag(args: list[str], *flags: str) -> bool:
 def _describe_lack_of_memory(error: BaseException) -> str:
     num_bytes = requested_bytes(error)
     amount = "" if num_bytes is None else f" for another {max(1, round(num_bytes / 1e6)):,} MB"
+    problem = f"not enough memory{amount}"
+    if NO_THREAD in str(error):
+        problem = (
+            "no thread could be started: there is not enough memory, or the limit of processes is "
+            "reached (that of the container, or 'ulimit -u')"
+        )
     return (
-        f"not enough memory{amount}. Use a smaller --max-length, --batch-size or "
+        f"{problem}. Use a smaller --max-length, --batch-size or "
         "--micro-batch-size, fewer --threads or --processes, a smaller model, or less text, "
         "if the command has these options. Closing other programs helps, too."
     )

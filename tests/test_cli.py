@@ -114,6 +114,15 @@ def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):
     check_message(err, "Ctrl-C")
 
 
+def test_a_thread_that_cannot_start_may_be_a_limit_of_processes(refused, monkeypatch):
+    def start_thread(*args):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("bertsmith.commands.completion.main", start_thread)
+    line = refused("completion")
+    assert "ulimit -u" in line and "--threads" in line
+
+
 def test_help_for_a_reader_that_has_left():
     words = [sys.executable, "-m", "bertsmith", "--help"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -13,6 +13,9 @@ from pathlib import Path
 from bertsmith.system.cgroups import memory_left
 
 KILOBYTE = 1024
+NO_THREAD = "can't start new thread"
+"""Python's message if there is no memory for a thread's stack, or if the limit of processes, which
+counts threads, is reached."""
 LACK_SIGNS = (
     "allocate memory",  # torch on a CPU, and the system
     "out of memory",  # torch on CUDA and MPS
@@ -20,7 +23,7 @@ LACK_SIGNS = (
     "bad_alloc",
     "could not create a memory",  # oneDNN
     "failed to map segment",  # while loading a library
-    "can't start new thread",  # no memory for its stack
+    NO_THREAD,
 )
 """Parts of libraries' error messages when memory is lacking."""
 REQUESTED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")

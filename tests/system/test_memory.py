@@ -69,6 +69,23 @@ def test_the_peak_of_a_process_is_without_that_of_the_one_that_started_it():
     assert 256 * MEGABYTE < own_peak_bytes() <= peak_bytes()
 
 
+CUT_NAME = """
+from pathlib import Path
+Path("/proc/self/comm").write_bytes("a词词词词词".encode())  # 16 bytes, of which Linux keeps 15
+try:
+    Path("/proc/self/status").read_text(encoding="utf-8")
+except UnicodeDecodeError:
+    from bertsmith.system.memory import own_peak_bytes
+    print(own_peak_bytes())
+"""
+
+
+@on_linux
+def test_the_name_of_a_process_may_be_cut_within_a_character():
+    done = subprocess.run([sys.executable, "-c", CUT_NAME], capture_output=True, check=True)
+    assert int(done.stdout) > MEGABYTE
+
+
 def test_a_limit_on_the_size_of_files_is_named():
     with refuses(ConfigError, "2.0 MB", "ulimit -f", worded=False), file_size_limit(100_000):
         SharedFile(2_000_000)
