@@ -158,6 +158,25 @@ def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
     assert "trainer.py" in of_rank_0  # which waits somewhere in a step
 
 
+@pytest.mark.same_on_all_computers
+def test_a_rank_0_that_hangs_with_the_store_ends_the_others(corpus_dir, tmp_path):
+    """Without torchrun, rank 0 holds the store in which ranks report that they are alive."""
+    out = tmp_path / "run"
+    words = command(corpus_dir, out, "--steps", 100_000)
+    ranks = start_ranks(words, 2, launcher="srun", BERTSMITH_RANK_SECONDS="3")
+    wait_for_steps(out, 3, ranks)
+    os.kill(ranks[0].pid, signal.SIGSTOP)
+    try:
+        ranks[1].wait(timeout=120)
+    finally:
+        os.kill(ranks[0].pid, signal.SIGCONT)
+    (code_0, *_), (code, _, errors) = end_ranks(ranks)
+    assert code_0 in (1, 2) and code == 1  # rank 0 finds rank 1 lost or silent
+    reason, _, waiting = errors.partition("This rank was waiting at:")
+    assert "The store of the ranks has not answered for 6 s. Rank 0 or its launcher" in reason
+    assert "in serve_rank" in waiting
+
+
 SLOW = """
 import time
 import torch

@@ -5,6 +5,9 @@ stack that it reported last, and the run ends. A barrier with a time limit, such
 `monitored_barrier`, would not do: it waits for the main thread, which may compute a step for
 minutes, so a limit that spares slow steps would find a stopped process late. A main thread that
 does not get on is only named, since nothing tells it from one that takes long.
+
+Ranks report in a store, which rank 0 or its launcher holds. If that process is stopped, a call of
+the store waits for ever, and with it the thread that watches. A second thread ends the rank then.
 """
 
 import contextlib
@@ -22,6 +25,9 @@ import torch.distributed as dist
 from bertsmith.training.workers.rank_errors import print_on_rank
 
 BEAT_SECONDS = 1.0
+STORE_FACTOR = 2
+"""How many times longer than a rank the store may be silent. So a silent rank is named first, and
+an error of the next message, for which the watch waits, can end the rank."""
 
 
 class Watch:
@@ -43,13 +49,37 @@ class Watch:
         self._silence_seconds = silence_seconds
         self._watched: Sequence[int] = range(1, len(hosts)) if rank == 0 else [0]
         self._named_late: set[tuple[int, int]] = set()
+        self._num_rounds = 0
+        """Number of times that the store has answered all calls of a round."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
         self._thread.start()
+        self._thread_ended = threading.Event()
+        self._store_thread = threading.Thread(target=self._watch_store, name="store", daemon=True)
+        self._store_thread.start()
 
     def close(self) -> None:
         self._stopped.set()
         self._thread.join()
+        self._thread_ended.set()
+        self._store_thread.join()
+
+    def _watch_store(self) -> None:
+        """End this process if the store does not answer the thread that watches the ranks."""
+        limit = STORE_FACTOR * self._silence_seconds
+        num_rounds = 0
+        # Counted, not read from a clock, which goes on while this process itself is stopped.
+        seconds = 0.0
+        while not self._thread_ended.wait(BEAT_SECONDS):
+            seconds += BEAT_SECONDS
+            if self._num_rounds != num_rounds:
+                num_rounds = self._num_rounds
+                seconds = 0.0
+            if seconds > limit:
+                self._end(
+                    f"The store of the ranks has not answered for {limit:.0f} s. Rank 0 or its "
+                    "launcher holds it, and may be stopped or out of reach"
+                )
 
     def _work(self) -> None:
         now = time.monotonic()
@@ -68,6 +98,7 @@ class Watch:
                     num_begun, begun_at = self.num_begun, time.monotonic()
                 elif self._rank == 0 and time.monotonic() - begun_at > self._silence_seconds:
                     self._name_late_ranks(num_begun, heard_at)
+                self._num_rounds += 1
             except (dist.DistError, RuntimeError):
                 # The process that holds the store, rank 0 or torchrun, has ended. The next message
                 # raises an error, which ends this rank; but gloo has been seen to wait for ever
