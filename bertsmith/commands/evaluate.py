@@ -104,7 +104,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     survey = ErrorSurvey()
     majority = StoredMajority(predictor.definition, predictor.loaded.folder.run)
     callbacks: list[OutcomeCallback] = [survey, majority]
-    with ExitStack() as stack:
+    with ExitStack() as at_end, ExitStack() as stack:
         if settings.errors is not None:
             callbacks.append(stack.enter_context(write_misses(settings.errors)))
         result = evaluate(
@@ -113,8 +113,9 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
         more_scores = {}
         if survey.calibration.num_predictions:
             more_scores["expected_calibration_error"] = survey.calibration.error
-        # At the end of the block the errors are written, for which there may be no room.
-        print_result(settings, predictor, result, data, more_scores, majority.baselines())
+        baselines = majority.baselines()
+        # After the errors are written, or could not be: neither failure may lose the other.
+        at_end.callback(print_result, settings, predictor, result, data, more_scores, baselines)
     if settings.page is not None:
         write_evaluation_page(
             settings.page,
