@@ -114,6 +114,7 @@ def test_pretrain_takes_the_flags_of_the_time_to_quality_benchmark(corpus_dir):
 
 def test_pretraining_on_a_gpu_is_measured_from_rows_to_page_by_a_tiny_model(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--smoke", "--out", str(tmp_path)])
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # so that what `main` sets is undone after the test
     with threads(1):
         gpu.main()
     (page,) = tmp_path.glob("gpu-*-smoke.md")

@@ -41,15 +41,14 @@ class Hub:
         return {
             "HF_ENDPOINT": self.address, "HF_TOKEN": TOKEN, "HF_HOME": str(home),
             "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "NO_PROXY": "*",
-            # A computer with other work may be late; the client would give up after ten seconds.
-            "HF_HUB_ETAG_TIMEOUT": "300", "HF_HUB_DOWNLOAD_TIMEOUT": "300",
+            "HF_HUB_OFFLINE": "",  # also on a computer that sets it
         }  # fmt: skip
 
 
 @contextmanager
 def serve_hub() -> Iterator[Hub]:
     """Serve an empty hub on a free port of 127.0.0.1."""
-    server = _Server(("127.0.0.1", 0), _Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     server.hub = Hub(f"http://127.0.0.1:{server.server_address[1]}")
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -58,10 +57,6 @@ def serve_hub() -> Iterator[Hub]:
     finally:
         server.shutdown()
         server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 64  # the client opens several connections at once
 
 
 class _Handler(BaseHTTPRequestHandler):
