@@ -1,4 +1,4 @@
-"""What commands print: a report on standard output, notes on standard error."""
+"""Output of commands: a report on standard output, notes on standard error."""
 
 import json
 import sys

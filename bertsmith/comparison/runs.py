@@ -94,7 +94,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class ComparisonContext:
-    """Everything that the runs of one comparison share."""
+    """The comparison that several runs belong to, and the callbacks that follow them."""
 
     comparison: Comparison
     callbacks: Sequence[Callback]

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +130,6 @@ def fit_weights(
 ) -> tuple[LinearWeights, CrossValidation | None]:
     """Fit weights to features, with the penalty that `fit_linear_head` describes."""
     are_few = len(targets) < FEW_TEXTS
-    loss_options: Any = {"is_multi_label": is_multi_label, "importance": importance}
     bias_variance = FEW_BIAS_VARIANCE if are_few and not is_multi_label else math.inf
     scores = None
     if folds:
@@ -141,12 +139,20 @@ def fit_weights(
             targets,
             folds,
             strengths,
+            is_multi_label=is_multi_label,
+            importance=importance,
             bias_variance=bias_variance,
             threshold=threshold,
-            **loss_options,
         )
     c = DEFAULT_STRENGTH if scores is None else scores.c
-    weights = fit(features, targets, c, bias_variance=bias_variance, **loss_options)
+    weights = fit(
+        features,
+        targets,
+        c,
+        is_multi_label=is_multi_label,
+        importance=importance,
+        bias_variance=bias_variance,
+    )
     return weights, scores
 
 

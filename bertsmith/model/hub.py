@@ -21,7 +21,7 @@ from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 
 CHECKPOINT_FILES = (
-    "*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", SUMS_FILE,
+    "*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model",
 )  # fmt: skip
 """Patterns of the files that are fetched, also from a folder within the model's."""
 OLD_WEIGHTS = "*pytorch_model*.bin"
@@ -191,7 +191,7 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
     """Return the paths of a model's files, below its folder.
 
     Raises:
-        CheckpointError: there is no model, it is damaged, or its training run has not finished.
+        CheckpointError: there is no model, or its training run has not finished.
     """
     if not directory.is_dir():
         raise _missing_folder(directory)

@@ -178,7 +178,7 @@ class _Record:
     due_times: list[float] = field(default_factory=list)
     """The times at which requests were due."""
     lateness: list[float] = field(default_factory=list)
-    """How much later than due each request was sent."""
+    """Delays of the requests: seconds from when each was due until it was sent."""
     num_waiting: int = 0
     """Number of requests that wait for an answer now."""
     max_waiting: int = 0

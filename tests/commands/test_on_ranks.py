@@ -83,7 +83,10 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path)
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
 
 
-STOPPED_TWICE = """
+def at_third_backward(*lines):
+    """Write a program that runs these lines before the third backward pass of a rank."""
+    body = "\n        ".join(lines)
+    return f"""
 import signal
 import time
 import torch
@@ -91,21 +94,22 @@ import torch
 backward = torch.Tensor.backward
 calls = []
 
-def be_stopped_twice(*arguments, **options):
+def interrupted_backward(*arguments, **options):
     calls.append(None)
     if len(calls) == 3:
-        signal.raise_signal(signal.SIGTERM)
-        time.sleep(2.2)  # a signal sooner after the first would be the same request
-        signal.raise_signal(signal.SIGTERM)
+        {body}
     return backward(*arguments, **options)
 
-torch.Tensor.backward = be_stopped_twice
+torch.Tensor.backward = interrupted_backward
 """
 
 
 @pytest.mark.same_on_all_computers
 def test_a_second_signal_while_rank_0_computes_ends_all_ranks(corpus_dir, tmp_path):
-    twice = at_start_of(0, STOPPED_TWICE, tmp_path / "twice")
+    stop = "signal.raise_signal(signal.SIGTERM)"
+    # A signal sooner after the first would be the same request.
+    lines = at_third_backward(stop, "time.sleep(2.2)", stop)
+    twice = at_start_of(0, lines, tmp_path / "twice")
     words = command(corpus_dir, tmp_path / "run", "--steps", 20)
     answers = end_ranks(start_ranks(words, 2, front=twice), seconds=120)
     assert [code for code, *_ in answers] == [143, 143], answers
@@ -159,6 +163,24 @@ def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
 
 
 @pytest.mark.same_on_all_computers
+def test_ranks_that_were_all_suspended_go_on(corpus_dir, tmp_path):
+    out = tmp_path / "run"
+    words = command(corpus_dir, out, "--steps", 100_000)
+    ranks = start_ranks(words, 2, BERTSMITH_RANK_SECONDS="4")
+    wait_for_steps(out, 3, ranks)
+    for rank in ranks:
+        os.kill(rank.pid, signal.SIGSTOP)
+    time.sleep(6)  # longer than a rank may be silent
+    num_steps = len(read_journal(out / "journal.jsonl"))
+    os.kill(ranks[0].pid, signal.SIGCONT)
+    time.sleep(1.5)  # rank 0 looks for the other, which is not yet back
+    os.kill(ranks[1].pid, signal.SIGCONT)
+    wait_for_steps(out, num_steps + 50, ranks)
+    ranks[0].send_signal(signal.SIGTERM)
+    assert [code for code, *_ in end_ranks(ranks)] == [143, 143]
+
+
+@pytest.mark.same_on_all_computers
 def test_a_rank_0_that_hangs_with_the_store_ends_the_others(corpus_dir, tmp_path):
     """Without torchrun, rank 0 holds the store in which ranks report that they are alive."""
     out = tmp_path / "run"
@@ -177,31 +199,16 @@ def test_a_rank_0_that_hangs_with_the_store_ends_the_others(corpus_dir, tmp_path
     assert "in serve_rank" in waiting
 
 
-SLOW = """
-import time
-import torch
-
-backward = torch.Tensor.backward
-calls = []
-
-def be_slow_once(*arguments, **options):
-    calls.append(None)
-    if len(calls) == 3:
-        time.sleep(8)
-    return backward(*arguments, **options)
-
-torch.Tensor.backward = be_slow_once
-"""
-
-
 @pytest.mark.same_on_all_computers
 def test_a_rank_that_is_late_is_named_with_its_place_and_awaited(corpus_dir, tmp_path):
-    slow = at_start_of(1, SLOW, tmp_path / "slow")
+    slow = at_start_of(1, at_third_backward("time.sleep(8)"), tmp_path / "slow")
     words = command(corpus_dir, tmp_path / "run", "--steps", 4)
     answers = end_ranks(start_ranks(words, 2, front=slow, BERTSMITH_RANK_SECONDS="5"))
     assert [code for code, *_ in answers] == [0, 0], answers
     # On a busy computer, the rank may be late to start, too.
-    named = [text for text in answers[0][2].split("bertsmith: rank 1 ") if "be_slow_once" in text]
+    named = [
+        text for text in answers[0][2].split("bertsmith: rank 1 ") if "interrupted_backward" in text
+    ]
     assert len(named) == 1 and "is alive, but has not answered for 5 s" in named[0]
     assert answers[1][1:] == ("", "")
 

@@ -75,3 +75,10 @@ def test_the_files_of_a_folder_within_the_model_are_fetched(find):
         (folder,) = find(hub, "anna/nested")
     files = (path for path in Path(folder).rglob("*") if path.is_file())
     assert {path.relative_to(folder).as_posix(): path.read_bytes() for path in files} == nested
+
+
+def test_a_connection_that_ends_too_early_is_told(find):
+    with serve_hub() as hub:
+        hub.repositories["anna/cut"] = Repository(files=FILES, is_cut=True)
+        (told,) = find(hub, "anna/cut")
+    check_message(told, "anna/cut: ", "Check the spelling and the network")

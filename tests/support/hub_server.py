@@ -19,6 +19,8 @@ class Repository:
     private: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
     num_commits: int = 0
+    is_cut: bool = False
+    """Whether the connection ends in the middle of each file."""
 
     @property
     def commit(self) -> str:
@@ -125,6 +127,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.fetched.append(path)
         listed = _listed(path, repository.files[path])
         etag = listed["lfs"]["oid"] if "lfs" in listed else listed["oid"]
+        if repository.is_cut and self.command == "GET":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(repository.files[path]) + 1))
+            self.end_headers()
+            self.close_connection = True
+            return None
         return self.send(repository.files[path], ETag=f'"{etag}"', **commit)
 
     do_HEAD = do_GET

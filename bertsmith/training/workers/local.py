@@ -324,7 +324,7 @@ def _to_numbers(squares: Tensor) -> list[float]:
 
 @dataclass(frozen=True)
 class _WorkerSetup:
-    """What a worker process needs, besides plan and model, to compute as the main process does."""
+    """Shared memory and choices that let a worker process compute as the main process does."""
 
     shared_path: str
     layout: Layout

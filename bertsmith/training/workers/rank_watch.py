@@ -8,6 +8,9 @@ does not get on is only named, since nothing tells it from one that takes long.
 
 Ranks report in a store, which rank 0 or its launcher holds. If that process is stopped, a call of
 the store waits for ever, and with it the thread that watches. A second thread ends the rank then.
+
+Both threads count their own turns of a second. A clock would go on while all ranks are suspended,
+and those that go on first would find the others silent.
 """
 
 import contextlib
@@ -15,7 +18,6 @@ import faulthandler
 import os
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
@@ -26,7 +28,7 @@ from bertsmith.training.workers.rank_errors import print_on_rank
 
 BEAT_SECONDS = 1.0
 STORE_FACTOR = 2
-"""How many times longer than a rank the store may be silent. So a silent rank is named first, and
+"""Longest silence of the store, in longest silences of a rank. So a silent rank is named first, and
 an error of the next message, for which the watch waits, can end the rank."""
 
 
@@ -68,7 +70,6 @@ class Watch:
         """End this process if the store does not answer the thread that watches the ranks."""
         limit = STORE_FACTOR * self._silence_seconds
         num_rounds = 0
-        # Counted, not read from a clock, which goes on while this process itself is stopped.
         seconds = 0.0
         while not self._thread_ended.wait(BEAT_SECONDS):
             seconds += BEAT_SECONDS
@@ -82,22 +83,23 @@ class Watch:
                 )
 
     def _work(self) -> None:
-        now = time.monotonic()
-        num_begun, begun_at = 0, now
+        num_begun, waiting_seconds = 0, 0.0
         beats = dict.fromkeys(self._watched, 0)
-        heard_at = dict.fromkeys(self._watched, now)
+        silent_seconds = dict.fromkeys(self._watched, 0.0)
         while not self._stopped.wait(BEAT_SECONDS):
             try:
                 self._report()
                 for rank in self._watched:
+                    silent_seconds[rank] += BEAT_SECONDS
                     beat = self._store.add(_beat_key(rank), 0)
                     if beat != beats[rank]:
                         beats[rank] = beat
-                        heard_at[rank] = time.monotonic()
+                        silent_seconds[rank] = 0.0
+                waiting_seconds += BEAT_SECONDS
                 if self.num_begun != num_begun:
-                    num_begun, begun_at = self.num_begun, time.monotonic()
-                elif self._rank == 0 and time.monotonic() - begun_at > self._silence_seconds:
-                    self._name_late_ranks(num_begun, heard_at)
+                    num_begun, waiting_seconds = self.num_begun, 0.0
+                elif self._rank == 0 and waiting_seconds > self._silence_seconds:
+                    self._name_late_ranks(num_begun, silent_seconds)
                 self._num_rounds += 1
             except (dist.DistError, RuntimeError):
                 # The process that holds the store, rank 0 or torchrun, has ended. The next message
@@ -107,7 +109,7 @@ class Watch:
                     self._end("Rank 0 or its launcher has ended")
                 return
             for rank in self._watched:
-                if time.monotonic() - heard_at[rank] > self._silence_seconds:
+                if silent_seconds[rank] > self._silence_seconds:
                     self._end(
                         f"{self._name(rank)} has been silent for {self._silence_seconds:.0f} s",
                         self._place_of(rank),
@@ -134,10 +136,10 @@ class Watch:
             return self._reported(rank)[1]
         return ""
 
-    def _name_late_ranks(self, num_begun: int, heard_at: Mapping[int, float]) -> None:
+    def _name_late_ranks(self, num_begun: int, silent_seconds: Mapping[int, float]) -> None:
         """Name, once, the ranks that are not silent, but whose answer has been awaited too long."""
         for rank in self._watched:
-            if time.monotonic() - heard_at[rank] > self._silence_seconds / 2:
+            if silent_seconds[rank] > self._silence_seconds / 2:
                 continue
             number, stack = self._reported(rank)
             if number < num_begun and (rank, number) not in self._named_late:
