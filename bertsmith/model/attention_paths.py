@@ -6,6 +6,7 @@ may take the whole row (model/varlen.py).
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product
@@ -27,15 +28,36 @@ ATTENTION_LENGTHS = (32, 128, 512)
 MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01
 
+PRECISIONS = ("fp32", "bf16")
+USES = ("reading", "learning")
+"""How attention is used: for answers alone, or also for gradients."""
+PATHS = ("explicit", "fused")
+"""Plain products, and torch's fused kernel."""
+
 
 def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
     """Return the faster path on this CPU, "explicit" or "fused", for `length` tokens.
 
     `is_learning` is whether gradients will be taken.
     """
-    nearest = min(ATTENTION_LENGTHS, key=lambda measured: abs(math.log(length / measured)))
+    paths = attention_paths()
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
-    return attention_paths()[_use_name(precision, is_learning, nearest)]
+    use = f"{precision} {USES[is_learning]} "
+    # Not `ATTENTION_LENGTHS`: a resumed run may have begun with a version that timed others.
+    lengths = [int(name.removeprefix(use)) for name in paths if name.startswith(use)]
+    nearest = min(lengths, key=lambda measured: abs(math.log(length / measured)))
+    return paths[f"{use}{nearest}"]
+
+
+def has_all_uses(paths: Mapping[str, str]) -> bool:
+    """Return whether `attention_path` finds a known path for every precision and use."""
+    seen = set()
+    for name, path in paths.items():
+        use, _, length = name.rpartition(" ")
+        if not re.fullmatch("[1-9][0-9]{0,8}", length) or path not in PATHS:
+            return False
+        seen.add(use)
+    return seen == {f"{precision} {use}" for precision, use in product(PRECISIONS, USES)}
 
 
 def attention_paths() -> Mapping[str, str]:
@@ -57,9 +79,10 @@ def _check_paths(**paths: str) -> dict[str, str]:
     """Return stored paths.
 
     Raises:
-        ValueError: they are not of the uses and lengths of `measure_paths`, but of another version.
+        ValueError: they are not of the uses and lengths of `measure_paths`, but of another version,
+            or a path is not known.
     """
-    if paths.keys() != {_use_name(*use) for use in _uses()}:
+    if paths.keys() != {_use_name(*use) for use in _uses()} or not has_all_uses(paths):
         raise ValueError("other uses")
     return paths
 
@@ -72,12 +95,11 @@ def measure_paths() -> dict[str, str]:
 
 def _uses() -> Iterator[tuple[str, bool, int]]:
     """Yield each use that is timed: precision, whether gradients are taken, and length."""
-    return product(("fp32", "bf16"), (False, True), ATTENTION_LENGTHS)
+    return product(PRECISIONS, (False, True), ATTENTION_LENGTHS)
 
 
 def _use_name(precision: str, is_learning: bool, length: int) -> str:
-    use = "learning" if is_learning else "reading"
-    return f"{precision} {use} {length}"
+    return f"{precision} {USES[is_learning]} {length}"
 
 
 def _faster_path(precision: str, is_learning: bool, length: int) -> str:

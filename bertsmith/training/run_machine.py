@@ -18,7 +18,7 @@ import torch
 
 from bertsmith._version import __version__
 from bertsmith.errors import warn_once
-from bertsmith.model.attention_paths import attention_paths
+from bertsmith.model.attention_paths import attention_paths, has_all_uses
 from bertsmith.system.counts import count_noun
 from bertsmith.system.hardware import ComputeChoices, current_choices
 from bertsmith.system.matrix_products import Precision
@@ -35,9 +35,7 @@ CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
     "threads": lambda value: type(value) is int and value >= 1,
     "precision": lambda value: value in ("fp32", "bf16"),
     "float32_route": lambda value: value in ("highest", "medium"),
-    "attention": lambda value: (
-        isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
-    ),
+    "attention": lambda value: isinstance(value, dict) and has_all_uses(value),
 }
 """Checks of the values of `compute_choices`, by name."""
 

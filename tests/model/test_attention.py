@@ -18,6 +18,7 @@ from bertsmith.model.block_cuts import (
     padded_length,
 )
 from bertsmith.model.varlen import VarlenTrial, varlen_pays
+from bertsmith.system.hardware import ComputeChoices, computing_as
 
 falling = st.lists(st.integers(1, 600), min_size=1, max_size=40).map(
     lambda lengths: tuple(sorted(lengths, reverse=True))
@@ -54,6 +55,20 @@ def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(rememb
         for length, path in ((63, "fused"), (65, "explicit"), (255, "explicit"), (257, "fused")):
             assert attention_path(torch.bfloat16, is_learning=True, length=length) == path
         assert attention_path(torch.bfloat16, is_learning=False, length=128) == "fused"
+
+
+def test_a_run_that_began_with_other_lengths_uses_the_nearest_of_its_own():
+    """A resumed run has the choices of the version that began it, which may time other lengths."""
+    paths = {
+        f"{precision} {use} {length}": "fused" if length == 1024 else "explicit"
+        for precision in ("fp32", "bf16")
+        for use in ("reading", "learning")
+        for length in (64, 1024)
+    }
+    with computing_as(ComputeChoices(1, "fp32", "highest", paths)):
+        for length, path in ((1, "explicit"), (255, "explicit"), (257, "fused"), (5000, "fused")):
+            assert attention_path(torch.float32, is_learning=True, length=length) == path
+            assert attention_path(torch.bfloat16, is_learning=False, length=length) == path
 
 
 def test_stored_paths_of_other_lengths_are_measured_again(remember, monkeypatch):
