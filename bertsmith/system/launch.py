@@ -24,6 +24,9 @@ RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 SILENCE_LIMIT = "BERTSMITH_RANK_SECONDS"
 """Variable in which the user sets the longest time that a rank may be silent, in seconds."""
 
+SILENCE_BOUNDS = (1, 86_400)
+"""Ranks report once a second, and a day is longer than anyone waits for one."""
+
 LAUNCHER_VARIABLES = (
     {"RANK": "RANK", "WORLD_SIZE": "WORLD_SIZE", "LOCAL_RANK": "LOCAL_RANK"},
     {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_NTASKS", "LOCAL_RANK": "SLURM_LOCALID"},
@@ -90,17 +93,18 @@ def read_silence_limit() -> float | None:
     """Read the longest time that a rank may be silent, in seconds; None if the user sets none.
 
     Raises:
-        ConfigError: it is not a number above 0.
+        ConfigError: it is not a number within `SILENCE_BOUNDS`.
     """
     text = os.environ.get(SILENCE_LIMIT)
     if text is None:
         return None
+    least, most = SILENCE_BOUNDS
     with contextlib.suppress(ValueError):
-        if (seconds := float(text)) > 0:
+        if least <= (seconds := float(text)) <= most:
             return seconds
     raise ConfigError(
-        f"The environment variable {SILENCE_LIMIT} is {text!r}. Give it a number of seconds above "
-        "0, or unset it."
+        f"The environment variable {SILENCE_LIMIT} is {text!r}. Give it a number of seconds from "
+        f"{least} to {most:,}, or unset it."
     )
 
 

@@ -256,7 +256,7 @@ def test_a_rank_ends_even_if_nobody_reads_its_message(corpus_dir, tmp_path):
     ranks[0].communicate()
 
 
-SOON = "BERTSMITH_RANK_SECONDS is 'soon'. Give it a number of seconds above 0"
+SOON = "BERTSMITH_RANK_SECONDS is 'soon'. Give it a number of seconds from 1 to 86,400"
 
 
 @pytest.mark.same_on_all_computers

@@ -4,7 +4,13 @@ import pytest
 from refusals import refuses
 
 from bertsmith.errors import ConfigError
-from bertsmith.system.launch import Launch, is_first_rank, read_launch
+from bertsmith.system.launch import (
+    SILENCE_LIMIT,
+    Launch,
+    is_first_rank,
+    read_launch,
+    read_silence_limit,
+)
 
 MASTER = {"MASTER_ADDR": "node1", "MASTER_PORT": "4321"}
 LAUNCHERS = {
@@ -68,3 +74,15 @@ def test_slurm_names_the_first_host_and_torchrun_counts_restarts():
 def test_what_is_missing_or_no_number_is_told(change, parts):
     with refuses(ConfigError, *parts):
         read_launch({**LAUNCHERS["torchrun"], **change})
+
+
+def test_the_longest_silence_of_a_rank_is_a_number_of_seconds(monkeypatch):
+    monkeypatch.delenv(SILENCE_LIMIT, raising=False)
+    assert read_silence_limit() is None
+    for text, seconds in (("1", 1.0), ("2.5", 2.5), ("86400", 86400.0)):
+        monkeypatch.setenv(SILENCE_LIMIT, text)
+        assert read_silence_limit() == seconds
+    for text in ("inf", "nan", "0", "-3", "1e-9", "1e300", "86401", "soon", ""):
+        monkeypatch.setenv(SILENCE_LIMIT, text)
+        with refuses(ConfigError, f"{SILENCE_LIMIT} is {text!r}", "from 1 to 86,400"):
+            read_silence_limit()
