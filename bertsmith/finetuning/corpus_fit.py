@@ -8,7 +8,7 @@ the labelled texts and to these sentences. The result is the mean of both heads.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,21 +19,16 @@ from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.errors import ConfigError, option
-from bertsmith.finetuning.linear_fit import (
-    MAX_WEIGHTS,
-    CrossValidation,
-    Standardization,
-    fit_weights,
-)
+from bertsmith.finetuning.linear_features import FeatureSettings, LabelledTexts
+from bertsmith.finetuning.linear_fit import CrossValidation, fit_weights
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pretraining.counted_start import check_memory, count_vectors
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
-from bertsmith.tasks.logistic_regression import Features, fit
+from bertsmith.tasks.logistic_regression import fit
 from bertsmith.tasks.text_vectors import mean_vectors
 from bertsmith.tasks.token_means import mean_of_tokens
-from bertsmith.tasks.token_ngrams import TokenNgrams
 
 VECTOR_SIZE = 128
 """Size of the counted vectors."""
@@ -55,22 +50,6 @@ class CorpusSentences:
 
     examples: EncodedExamples
     documents: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class LabelledTexts:
-    """Labelled texts that a head is fitted to.
-
-    Shapes: `vectors` fp32 `[texts, hidden]`, `targets` 0 and 1, fp32 `[texts, labels]`,
-    `importance` factors of the losses, fp32 `[texts, 1]`, or None for 1. `folds` are the indices
-    that each fold of the cross-validation holds out.
-    """
-
-    examples: EncodedExamples
-    vectors: NDArray[np.float32]
-    targets: NDArray[np.float32]
-    folds: Sequence[NDArray[np.int64]]
-    importance: NDArray[np.float32] | None = None
 
 
 def open_unlabelled(path: Path, model: ModelFolder) -> Corpus:
@@ -118,9 +97,16 @@ def read_sentences(corpus: Corpus, loaded: LoadedModel) -> CorpusSentences:
 
 
 def fit_with_corpus(
-    texts: LabelledTexts, corpus: Corpus, loaded: LoadedModel, seed: int
+    texts: LabelledTexts,
+    folds: Sequence[NDArray[np.int64]],
+    corpus: Corpus,
+    loaded: LoadedModel,
+    seed: int,
 ) -> tuple[LinearHead, CrossValidation | None, int]:
     """Fit the mean of two heads, the second of which learns from the corpus, too.
+
+    Args:
+        folds: the indices that each fold of the first head's cross-validation holds out.
 
     Returns:
         The head; the scores of the first head in a cross-validation, if there was one; and the
@@ -130,55 +116,41 @@ def fit_with_corpus(
     with drawing_from(seed):
         counted = count_vectors(corpus, VECTOR_SIZE)[0].numpy()
     sentences = read_sentences(corpus, loaded)
-    special_ids = loaded.tokenizer.special_ids
+    tokenizer = loaded.tokenizer
 
     def join_vectors(
         vectors: NDArray[np.float32], examples: EncodedExamples
     ) -> NDArray[np.float32]:
-        means = examples.mean_over_rows(mean_of_tokens(examples.rows, counted, special_ids))
-        return np.concatenate([vectors, means], axis=1)
+        means = mean_of_tokens(examples.rows, counted, tokenizer.special_ids)
+        return np.concatenate([vectors, examples.mean_over_rows(means)], axis=1)
 
-    of_texts = join_vectors(texts.vectors, texts.examples)
     vectors = compute_in_order(loaded.model, sentences.examples.rows, mean_vectors)
-    of_sentences = join_vectors(vectors, sentences.examples)
-    chosen = np.sort(rng.permutation(len(of_sentences))[:MAX_SENTENCES])
-    learned = sentences.examples.select(chosen.tolist())
-    hidden_size = texts.vectors.shape[1]
-    vocab_size, max_ngrams = loaded.tokenizer.vocab_size, MAX_WEIGHTS // texts.targets.shape[1]
+    sentence_vectors = join_vectors(vectors, sentences.examples)
+    chosen = np.sort(rng.permutation(len(sentence_vectors))[:MAX_SENTENCES])
 
-    ngrams = TokenNgrams.fit(texts.examples, vocab_size, special_ids, max_ngrams)
-    standardization = standardize_parts(of_texts, hidden_size)
-    features = Features(standardization.apply(of_texts), ngrams.transform(texts.examples))
-    weights, scores = fit_weights(
-        features, texts.targets, texts.folds, is_multi_label=False, importance=texts.importance
-    )
-    answers = weights.logits(
-        Features(standardization.apply(of_sentences), ngrams.transform(sentences.examples))
-    )
-    first = standardization.head_of(weights, ngrams)
+    part_sizes = (texts.vectors.shape[1], counted.shape[1])
+    texts = replace(texts, vectors=join_vectors(texts.vectors, texts.examples))
+    settings = FeatureSettings.of(texts, tokenizer, part_sizes)
+    extractor, weights, scores = fit_weights(texts, folds, settings, is_multi_label=False)
+    first = extractor.head_of(weights)
 
+    answers = weights.logits(extractor.extract(sentence_vectors, sentences.examples))
     targets = label_documents(answers, sentences.documents, texts.targets.mean(0))
     everything = LabelledTexts(
-        EncodedExamples.concat([texts.examples, learned]),
-        np.concatenate([of_texts, of_sentences[chosen]]),
+        EncodedExamples.concat([texts.examples, sentences.examples.select(chosen.tolist())]),
+        np.concatenate([texts.vectors, sentence_vectors[chosen]]),
         np.concatenate([texts.targets, targets[sentences.documents[chosen]]]),
-        folds=(),
         importance=_weigh_texts(texts, len(chosen)),
     )
-    ngrams = TokenNgrams.fit(everything.examples, vocab_size, special_ids, max_ngrams)
-    standardization = standardize_parts(everything.vectors, hidden_size)
-    features = Features(
-        standardization.apply(everything.vectors), ngrams.transform(everything.examples)
-    )
+    extractor = settings.fit(everything)
     weights = fit(
-        features,
+        extractor.extract(everything.vectors, everything.examples),
         everything.targets,
         SENTENCE_STRENGTH,
         is_multi_label=False,
         importance=everything.importance,
     )
-    second = standardization.head_of(weights, ngrams)
-    return join_heads(first, second, counted), scores, len(chosen)
+    return join_heads(first, extractor.head_of(weights), counted), scores, len(chosen)
 
 
 def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float32]) -> LinearHead:
@@ -200,21 +172,6 @@ def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float3
         first.ngrams,
         first.ngram_weights * np.float32(0.5),
         corpus,
-    )
-
-
-def standardize_parts(vectors: NDArray[np.float32], hidden_size: int) -> Standardization:
-    """Compute a standardization in which encoder and counted vectors weigh the same.
-
-    `vectors` are fp32 `[texts, hidden + counted]`.
-    """
-    parts = [
-        Standardization.of(vectors[:, :hidden_size]),
-        Standardization.of(vectors[:, hidden_size:]),
-    ]
-    return Standardization(
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.scale for part in parts]),
     )
 
 

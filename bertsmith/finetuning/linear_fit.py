@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.finetuning.linear_features import FeatureExtractor, FeatureSettings, LabelledTexts
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.linear_head import LinearHead
-from bertsmith.tasks.logistic_regression import Features, LinearWeights, fit, mean_loss
-from bertsmith.tasks.token_ngrams import TokenNgrams
+from bertsmith.tasks.logistic_regression import LinearWeights, fit, mean_loss
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -28,8 +27,6 @@ few texts are due to chance. Biases without a penalty follow them, and then choo
 was no better than the fixed `c` of 10 (`benchmarks/results/few-labels.md`)."""
 TRAINED_STRENGTH = 30.0
 """Value of `c` for vectors of an encoder that was trained on the same texts."""
-MAX_WEIGHTS = 20_000_000
-"""Largest number of weights for counted tokens, which is the number of n-grams times labels."""
 
 
 @dataclass(frozen=True)
@@ -45,47 +42,12 @@ class CrossValidation:
     num_folds: int
 
 
-@dataclass(frozen=True)
-class Standardization:
-    """Mean and scale of each dimension of vectors, fp64 `[hidden]`.
-
-    Standardized vectors are divided by the root of their width, so that they weigh as much as
-    counted tokens, whose rows have length 1.
-    """
-
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, vectors: NDArray[np.float32]) -> "Standardization":
-        """Compute the standardization of vectors, fp32 `[texts, hidden]`."""
-        scale = vectors.std(0, dtype=np.float64) * np.sqrt(vectors.shape[1])
-        # A dimension that is equal in all texts says nothing about them; its vectors become 0.
-        scale[scale <= 1e-6 * scale.max()] = np.inf
-        return cls(vectors.mean(0, dtype=np.float64), scale)
-
-    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Standardize vectors, to fp32 `[texts, hidden]`."""
-        return ((vectors - self.mean) / self.scale).astype(np.float32)
-
-    def head_of(self, weights: LinearWeights, ngrams: TokenNgrams) -> LinearHead:
-        """Return the head for unscaled vectors, from weights that were fitted to scaled ones."""
-        vector_weights = weights.dense / self.scale[:, None]
-        bias = weights.bias - self.mean @ vector_weights
-        return LinearHead(
-            vector_weights.astype(np.float32), bias.astype(np.float32), ngrams, weights.sparse
-        )
-
-
 def fit_linear_head(
-    vectors: NDArray[np.float32],
-    texts: EncodedExamples,
-    targets: NDArray[np.float32],
+    texts: LabelledTexts,
     folds: Sequence[NDArray[np.int64]],
     tokenizer: Tokenizer,
     *,
     is_multi_label: bool,
-    importance: NDArray[np.float32] | None = None,
     threshold: float = 0.5,
 ) -> tuple[LinearHead, CrossValidation | None]:
     """Fit a head with the penalty that has the lowest loss in cross-validation.
@@ -93,141 +55,124 @@ def fit_linear_head(
     For fewer than `FEW_TEXTS` texts with one label each, biases are penalized, too.
 
     Args:
-        vectors: fp32 `[texts, hidden]`; zeros if only the counted tokens should decide.
-        texts: the tokens of the texts.
-        targets: 0 and 1, fp32 `[texts, labels]`.
         folds: the indices that each fold holds out; without folds the penalty is
             `DEFAULT_STRENGTH`.
-        importance: factors of the losses, as `logistic_regression.fit` takes them.
         threshold: the probability from which on a text has a label, if it may have several.
 
     Returns:
         The head, and the scores of the cross-validation if there was one.
     """
-    max_ngrams = MAX_WEIGHTS // targets.shape[1]
-    ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams)
-    standardization = Standardization.of(vectors)
-    features = Features(standardization.apply(vectors), ngrams.transform(texts))
-    weights, scores = fit_weights(
-        features,
-        targets,
+    extractor, weights, scores = fit_weights(
+        texts,
         folds,
+        FeatureSettings.of(texts, tokenizer),
         is_multi_label=is_multi_label,
-        importance=importance,
         threshold=threshold,
     )
-    return standardization.head_of(weights, ngrams), scores
+    return extractor.head_of(weights), scores
 
 
 def fit_weights(
-    features: Features,
-    targets: NDArray[np.float32],
+    texts: LabelledTexts,
     folds: Sequence[NDArray[np.int64]],
+    settings: FeatureSettings,
     *,
     is_multi_label: bool,
-    importance: NDArray[np.float32] | None = None,
     threshold: float = 0.5,
-) -> tuple[LinearWeights, CrossValidation | None]:
-    """Fit weights to features, with the penalty that `fit_linear_head` describes."""
-    are_few = len(targets) < FEW_TEXTS
+) -> tuple[FeatureExtractor, LinearWeights, CrossValidation | None]:
+    """Fit weights to the features of texts, with the penalty that `fit_linear_head` describes."""
+    are_few = len(texts) < FEW_TEXTS
     bias_variance = FEW_BIAS_VARIANCE if are_few and not is_multi_label else math.inf
     scores = None
     if folds:
-        strengths = FEW_STRENGTHS if are_few else STRENGTHS
         scores = cross_validate(
-            features,
-            targets,
+            texts,
             folds,
-            strengths,
+            settings,
+            FEW_STRENGTHS if are_few else STRENGTHS,
             is_multi_label=is_multi_label,
-            importance=importance,
             bias_variance=bias_variance,
             threshold=threshold,
         )
-    c = DEFAULT_STRENGTH if scores is None else scores.c
+    extractor = settings.fit(texts)
     weights = fit(
-        features,
-        targets,
-        c,
+        extractor.extract(texts.vectors, texts.examples),
+        texts.targets,
+        DEFAULT_STRENGTH if scores is None else scores.c,
         is_multi_label=is_multi_label,
-        importance=importance,
+        importance=texts.importance,
         bias_variance=bias_variance,
     )
-    return weights, scores
+    return extractor, weights, scores
 
 
 def fit_to_trained_vectors(
-    vectors: NDArray[np.float32],
-    texts: EncodedExamples,
-    targets: NDArray[np.float32],
-    tokenizer: Tokenizer,
-    *,
-    is_multi_label: bool,
-    importance: NDArray[np.float32] | None = None,
+    texts: LabelledTexts, tokenizer: Tokenizer, *, is_multi_label: bool
 ) -> LinearHead:
     """Fit a head to the vectors of an encoder that was trained on the same texts.
 
     Tokens are not counted. The penalty is fixed, since cross-validation would mislead: the encoder
     knows the texts of every fold.
     """
-    ngrams = TokenNgrams.fit(texts, tokenizer.vocab_size, tokenizer.special_ids, max_ngrams=0)
-    standardization = Standardization.of(vectors)
-    features = Features(standardization.apply(vectors), ngrams.transform(texts))
+    extractor = replace(FeatureSettings.of(texts, tokenizer), max_ngrams=0).fit(texts)
     weights = fit(
-        features, targets, TRAINED_STRENGTH, is_multi_label=is_multi_label, importance=importance
+        extractor.extract(texts.vectors, texts.examples),
+        texts.targets,
+        TRAINED_STRENGTH,
+        is_multi_label=is_multi_label,
+        importance=texts.importance,
     )
-    return standardization.head_of(weights, ngrams)
+    return extractor.head_of(weights)
 
 
 def cross_validate(
-    features: Features,
-    targets: NDArray[np.float32],
+    texts: LabelledTexts,
     folds: Sequence[NDArray[np.int64]],
+    settings: FeatureSettings,
     strengths: Sequence[float] = STRENGTHS,
     *,
     is_multi_label: bool,
-    importance: NDArray[np.float32] | None = None,
     bias_variance: float = math.inf,
     threshold: float = 0.5,
 ) -> CrossValidation:
     """Score each of `strengths` on folds that are held out, and return the best one's scores."""
-    all_rows = np.arange(len(features))
-    logits = {c: np.zeros_like(targets) for c in strengths}
-
-    def importance_of(rows: NDArray[np.int64]) -> NDArray[np.float32] | None:
-        return None if importance is None else importance[rows]
-
+    all_rows = np.arange(len(texts))
+    logits = {c: np.zeros_like(texts.targets) for c in strengths}
     with progress_bar("choosing the penalty", len(folds) * len(strengths)) as advance:
         for fold in folds:
-            other_rows = np.setdiff1d(all_rows, fold)
-            train, held_out = features.select(other_rows), features.select(fold)
+            train, held_out = texts.select(np.setdiff1d(all_rows, fold)), texts.select(fold)
+            extractor = settings.fit(train)
+            train_features = extractor.extract(train.vectors, train.examples)
+            held_out_features = extractor.extract(held_out.vectors, held_out.examples)
             weights: LinearWeights | None = None
             for c in strengths:  # starts with the weights for the last `c`, which are similar
                 weights = fit(
-                    train,
-                    targets[other_rows],
+                    train_features,
+                    train.targets,
                     c,
                     is_multi_label=is_multi_label,
                     start=weights,
-                    importance=importance_of(other_rows),
+                    importance=train.importance,
                     bias_variance=bias_variance,
                 )
-                logits[c][fold] = weights.logits(held_out)
+                logits[c][fold] = weights.logits(held_out_features)
                 advance(1)
-    scored = np.concatenate(list(folds))
+    scored_rows = np.concatenate(list(folds))
+    scored = texts.select(scored_rows)
     losses = {
         c: mean_loss(
-            values[scored],
-            targets[scored],
+            values[scored_rows],
+            scored.targets,
             is_multi_label=is_multi_label,
-            importance=importance_of(scored),
+            importance=scored.importance,
         )
         for c, values in logits.items()
     }
     best = min(losses, key=lambda c: losses[c])
+    best_logits = logits[best][scored_rows]
     if is_multi_label:
         threshold_logit = math.log(threshold / (1 - threshold))
-        right = ((logits[best] >= threshold_logit) == (targets > 0)).all(1)
+        right = ((best_logits >= threshold_logit) == (scored.targets > 0)).all(1)
     else:
-        right = logits[best].argmax(1) == targets.argmax(1)
-    return CrossValidation(best, losses[best], float(right[scored].mean()), len(folds))
+        right = best_logits.argmax(1) == scored.targets.argmax(1)
+    return CrossValidation(best, losses[best], float(right.mean()), len(folds))

@@ -19,7 +19,8 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.corpus import Corpus
 from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.errors import ConfigError, option
-from bertsmith.finetuning.corpus_fit import LabelledTexts, fit_with_corpus, open_unlabelled
+from bertsmith.finetuning.corpus_fit import fit_with_corpus, open_unlabelled
+from bertsmith.finetuning.linear_features import LabelledTexts
 from bertsmith.finetuning.linear_fit import (
     CrossValidation,
     fit_linear_head,
@@ -195,29 +196,23 @@ def fit_task(
         rows = compute_in_order(loaded.model, encoded.rows, mean_vectors)
         vectors = encoded.mean_over_rows(rows)
     targets = _targets(data)
-    loss_options: Any = {
-        "is_multi_label": isinstance(data.task, MultiLabel),
-        "importance": _importance(data, targets),
-    }
+    texts = LabelledTexts(encoded, vectors, targets, _importance(data, targets))
+    is_multi_label = isinstance(data.task, MultiLabel)
     scores = None
     num_sentences = None
     notes = list(data.task.notes(data.train, encoded))
     if settings.head == "contrastive":
-        head = fit_to_trained_vectors(vectors, encoded, targets, loaded.tokenizer, **loss_options)
+        head = fit_to_trained_vectors(texts, loaded.tokenizer, is_multi_label=is_multi_label)
     elif corpus is not None:
-        folds, importance = _folds(data, settings.seed), loss_options["importance"]
-        texts = LabelledTexts(encoded, vectors, targets, folds, importance)
-        head, scores, num_sentences = fit_with_corpus(texts, corpus, loaded, settings.seed)
-    else:
         folds = _folds(data, settings.seed)
+        head, scores, num_sentences = fit_with_corpus(texts, folds, corpus, loaded, settings.seed)
+    else:
         head, scores = fit_linear_head(
-            vectors,
-            encoded,
-            targets,
-            folds,
+            texts,
+            _folds(data, settings.seed),
             loaded.tokenizer,
+            is_multi_label=is_multi_label,
             threshold=settings.threshold,
-            **loss_options,
         )
     unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
     if unknown_note is not None:

@@ -33,10 +33,6 @@ class Features:
     def __len__(self) -> int:
         return len(self.dense)
 
-    def select(self, rows: NDArray[np.int64]) -> "Features":
-        """Return the texts at these indices, in their order."""
-        return Features(self.dense[rows], self.sparse.select(rows))
-
 
 @dataclass(frozen=True)
 class LinearWeights:

@@ -41,13 +41,6 @@ class SparseRows:
             sums[is_filled] = np.add.reduceat(products, self.starts[:-1][is_filled], axis=0)
         return sums
 
-    def select(self, rows: NDArray[np.int64]) -> Self:
-        """Return the rows at these indices, in their order."""
-        lengths = np.diff(self.starts)[rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], lengths)
-        return type(self)(starts, self.columns[entries], self.values[entries], self.num_columns)
-
 
 @dataclass(frozen=True)
 class TokenNgrams:

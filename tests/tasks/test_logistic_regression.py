@@ -112,15 +112,6 @@ def test_the_start_does_not_change_the_solution(features):
     np.testing.assert_allclose(warm, fresh, atol=0.02)
 
 
-def test_selected_texts_have_their_own_logits(features):
-    ours, matrix = features
-    targets = np.eye(3, dtype=np.float32)[gold(matrix, 3).argmax(1)]
-    weights = fit(ours, targets, 1.0, is_multi_label=False)
-    chosen = np.array([5, 3, 99])
-    expected = weights.logits(ours)[chosen]
-    np.testing.assert_allclose(weights.logits(ours.select(chosen)), expected, atol=1e-5)
-
-
 def test_the_loss_is_the_mean_cross_entropy():
     logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], np.float32))
     targets = np.eye(3, dtype=np.float32)[[0, 1]]

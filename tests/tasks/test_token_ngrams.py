@@ -102,9 +102,7 @@ def test_of_too_many_ngrams_the_frequent_ones_stay():
     assert few.keys.tolist() == sorted(few.keys.tolist())
 
 
-def test_selected_rows_and_products_are_those_of_the_matrix():
+def test_products_are_those_of_the_matrix():
     rows = fit(encode(random_texts(30))).transform(encode(random_texts(30, seed=2)))
-    chosen = np.array([7, 0, 7, 29])
-    np.testing.assert_array_equal(dense(rows.select(chosen)), dense(rows)[chosen])
     weights = np.random.default_rng(0).normal(size=(rows.num_columns, 3)).astype(np.float32)
     np.testing.assert_allclose(rows.multiply(weights), dense(rows) @ weights, atol=1e-6)

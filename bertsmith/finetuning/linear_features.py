@@ -1,0 +1,135 @@
+"""Features that a linear head is fitted to: standardized vectors and counted tokens of texts.
+
+Means, scales, n-grams and their document frequencies come from the texts that the head learns from.
+In a cross-validation these are the texts outside the fold, so that the fold stays unseen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.tasks.linear_head import LinearHead
+from bertsmith.tasks.logistic_regression import Features, LinearWeights
+from bertsmith.tasks.token_ngrams import TokenNgrams
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+MAX_WEIGHTS = 20_000_000
+"""Largest number of weights for counted tokens, which is the number of n-grams times labels."""
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts that a head learns from.
+
+    Shapes: `vectors` fp32 `[texts, hidden]`, zeros if only the counted tokens should decide;
+    `targets` 0 and 1, or probabilities, fp32 `[texts, labels]`; `importance`, factors of the losses
+    as `logistic_regression.fit` takes them, or None for 1.
+    """
+
+    examples: EncodedExamples
+    vectors: NDArray[np.float32]
+    targets: NDArray[np.float32]
+    importance: NDArray[np.float32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def select(self, rows: NDArray[np.int64]) -> Self:
+        """Return the texts at these indices, in their order."""
+        return type(self)(
+            self.examples.select(rows.tolist()),
+            self.vectors[rows],
+            self.targets[rows],
+            None if self.importance is None else self.importance[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """Mean and scale of each dimension of vectors, fp64 `[hidden]`.
+
+    Standardized vectors are divided by the root of their width, so that they weigh as much as
+    counted tokens, whose rows have length 1.
+    """
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, vectors: NDArray[np.float32], part_sizes: Sequence[int]) -> Self:
+        """Compute the standardization of vectors, fp32 `[texts, hidden]`.
+
+        Vectors that are several vectors side by side, with the sizes `part_sizes`, are
+        standardized part by part, so that each part weighs the same.
+        """
+        parts = np.split(vectors, np.cumsum(part_sizes)[:-1], axis=1)
+        return cls(
+            np.concatenate([part.mean(0, dtype=np.float64) for part in parts]),
+            np.concatenate([_scale_of(part) for part in parts]),
+        )
+
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Standardize vectors, to fp32 `[texts, hidden]`."""
+        return ((vectors - self.mean) / self.scale).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class FeatureExtractor:
+    """Turns texts into features, by what was counted in the texts of a fit."""
+
+    standardization: Standardization
+    ngrams: TokenNgrams
+
+    def extract(self, vectors: NDArray[np.float32], examples: EncodedExamples) -> Features:
+        """Compute the features of texts; `vectors` are fp32 `[texts, hidden]`."""
+        return Features(self.standardization.apply(vectors), self.ngrams.transform(examples))
+
+    def head_of(self, weights: LinearWeights) -> LinearHead:
+        """Return the head for vectors as they are, from weights for the features."""
+        vector_weights = weights.dense / self.standardization.scale[:, None]
+        bias = weights.bias - self.standardization.mean @ vector_weights
+        return LinearHead(
+            vector_weights.astype(np.float32), bias.astype(np.float32), self.ngrams, weights.sparse
+        )
+
+
+@dataclass(frozen=True)
+class FeatureSettings:
+    """What features of texts consist of.
+
+    `max_ngrams`: the largest number of n-grams. `part_sizes`: the sizes of the vectors that stand
+    side by side in each text's vector; see `Standardization.fit`.
+    """
+
+    vocab_size: int
+    special_ids: frozenset[int]
+    max_ngrams: int
+    part_sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, texts: LabelledTexts, tokenizer: Tokenizer, part_sizes: Sequence[int] = ()) -> Self:
+        """Return the settings for these texts; by default, vectors have one part."""
+        return cls(
+            tokenizer.vocab_size,
+            frozenset(tokenizer.special_ids),
+            MAX_WEIGHTS // texts.targets.shape[1],
+            tuple(part_sizes) or (texts.vectors.shape[1],),
+        )
+
+    def fit(self, texts: LabelledTexts) -> FeatureExtractor:
+        """Count n-grams in texts, and compute the mean and scale of their vectors."""
+        return FeatureExtractor(
+            Standardization.fit(texts.vectors, self.part_sizes),
+            TokenNgrams.fit(texts.examples, self.vocab_size, self.special_ids, self.max_ngrams),
+        )
+
+
+def _scale_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    scale = vectors.std(0, dtype=np.float64) * np.sqrt(vectors.shape[1])
+    # A dimension that is equal in all texts says nothing about them; its vectors become 0.
+    scale[scale <= 1e-6 * scale.max()] = np.inf
+    return scale
