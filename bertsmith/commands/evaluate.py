@@ -70,8 +70,11 @@ def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> 
         max_length=settings.max_length,
     )
     print_note(scorer.loaded.precision_note)
-    result = evaluate_pairs(settings, scorer, path)
-    print_result(settings, scorer, result, path, {})
+
+    def print_scores(result: Evaluation) -> None:
+        print_result(settings, scorer, result, path, {})
+
+    evaluate_pairs(settings, scorer, path, print_scores)
 
 
 def print_result(

@@ -1,7 +1,7 @@
 """The evaluation of any model on minimal pairs, with the scores of each pair in a file."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -10,20 +10,30 @@ from typing import IO, Any
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.evaluation.minimal_pairs import PairCallback, evaluate_minimal_pairs
 from bertsmith.system.files import atomic_write
+from bertsmith.system.write_error import failing_late
 from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 from bertsmith.tasks.scoring import Evaluation
 
 
-def evaluate_pairs(settings: Settings, scorer: Any, path: Path) -> Evaluation:
-    """Score the pairs of a file; if --scores is given, write the scores of each pair there."""
-    with ExitStack() as stack:
+def evaluate_pairs(
+    settings: Settings, scorer: Any, path: Path, print_scores: Callable[[Evaluation], None]
+) -> None:
+    """Score the pairs of a file; if --scores is given, write the scores of each pair there.
+
+    Raises:
+        WriteError: the scores of the pairs could not be written; `print_scores` was called.
+    """
+    with ExitStack() as at_end, ExitStack() as stack:
         callbacks: list[PairCallback] = []
         if settings.scores is not None:
             file = stack.enter_context(atomic_write(settings.scores, "w"))
-            callbacks.append(partial(_write_scores, file))
-        return evaluate_minimal_pairs(
+            write = partial(_write_scores, file)
+            callbacks.append(stack.enter_context(failing_late(write, settings.scores)))
+        result = evaluate_minimal_pairs(
             scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
         )
+        # After the pairs' scores are written, or could not be: neither failure may lose the other.
+        at_end.callback(print_scores, result)
 
 
 def _write_scores(

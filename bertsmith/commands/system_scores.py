@@ -25,6 +25,7 @@ from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.translation_run import score_pairs
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.output_files import hold_outputs
+from bertsmith.tasks.scoring import Evaluation
 
 
 def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
@@ -58,12 +59,15 @@ def _score_by_pairs(settings: Settings) -> None:
     path = settings.minimal_pairs
     check_delimiter(settings.columns, path)
     scorer = load_sentence_scorer(settings.model, settings.device, max_length=settings.max_length)
+
+    def print_scores(result: Evaluation) -> None:
+        unknown_rate = scorer.num_unknown / max(1, scorer.num_tokens)
+        warn_unknown(unknown_rate, name_source(path))
+        report = {**result.to_json(), "unknown_rate": unknown_rate}
+        print(json.dumps(report) if settings.json else result)
+
     with hold_outputs({"--scores": settings.scores}, path, settings.model):
-        result = evaluate_pairs(settings, scorer, path)
-    unknown_rate = scorer.num_unknown / max(1, scorer.num_tokens)
-    warn_unknown(unknown_rate, name_source(path))
-    report = {**result.to_json(), "unknown_rate": unknown_rate}
-    print(json.dumps(report) if settings.json else result)
+        evaluate_pairs(settings, scorer, path, print_scores)
 
 
 def _score_text_to_text(settings: Settings) -> None:

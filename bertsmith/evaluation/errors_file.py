@@ -10,7 +10,7 @@ import io
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +19,7 @@ import numpy as np
 
 from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write
-from bertsmith.system.write_error import writing
+from bertsmith.system.write_error import failing_late, writing
 from bertsmith.tasks.scoring import Outcome
 
 MAX_NUMBER_ERRORS = 100
@@ -31,10 +31,9 @@ FIELDS = ("line", "text", "gold", "predicted", "confidence", "score")
 class Misses:
     """Accumulator of wrong outcomes; made by `write_misses`."""
 
-    def __init__(self, spool: IO[bytes], path: Path) -> None:
-        self._spool = spool
-        self._path = path
-        self._encode = _as_csv if path.suffix == ".csv" else _as_json
+    def __init__(self, write: Callable[[bytes], object], *, is_csv: bool) -> None:
+        self._write = write
+        self._encode = _as_csv if is_csv else _as_json
         self._urgency = array("d")
         self._starts = array("q", [0])
         self._are_numeric = False
@@ -48,18 +47,21 @@ class Misses:
             if not outcome.is_right:
                 outcome_fields = {name: getattr(outcome, name) for name in FIELDS[1:]}
                 line = self._encode({"line": example.row, **outcome_fields})
-                with writing(self._path):
-                    self._spool.write(line)
+                self._write(line)
                 self._urgency.append(outcome.urgency)
                 self._starts.append(self._starts[-1] + len(line))
 
-    def in_order(self) -> Iterator[bytes]:
-        """Yield the lines, the most urgent first; lines of equal urgency in order of arrival."""
+    def in_order(self, spool: IO[bytes]) -> Iterator[bytes]:
+        """Yield the lines, the most urgent first; lines of equal urgency in order of arrival.
+
+        Args:
+            spool: has what was written.
+        """
         at_most = MAX_NUMBER_ERRORS if self._are_numeric else None
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
         for index in order[:at_most].tolist():
-            self._spool.seek(self._starts[index])
-            yield self._spool.read(self._starts[index + 1] - self._starts[index])
+            spool.seek(self._starts[index])
+            yield spool.read(self._starts[index + 1] - self._starts[index])
 
 
 @contextmanager
@@ -70,6 +72,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
 
     Raises:
         ConfigError: the name ends neither in .jsonl nor in .csv.
+        WriteError: the file cannot be written; raised before the block or when it ends.
     """
     if path.suffix not in (".jsonl", ".csv"):
         raise SettingError("errors", path, "a name that ends in .jsonl or .csv")
@@ -78,12 +81,14 @@ def write_misses(path: Path) -> Iterator[Misses]:
         folder = path.parent if path.parent.is_dir() else None
         spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed below
     with _closing(spool):
-        misses = Misses(spool, path)
-        yield misses
+        is_csv = path.suffix == ".csv"
+        with failing_late(spool.write, path) as write:
+            misses = Misses(write, is_csv=is_csv)
+            yield misses
         with atomic_write(path) as file:
-            if path.suffix == ".csv":
+            if is_csv:
                 file.write(_as_csv({name: name for name in FIELDS}))
-            for line in misses.in_order():
+            for line in misses.in_order(spool):
                 file.write(line)
 
 

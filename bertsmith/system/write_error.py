@@ -2,10 +2,13 @@
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ParamSpec
 
 from bertsmith.errors import WriteError, advice_on
+
+P = ParamSpec("P")
 
 
 def write_error(path: Path, error: OSError) -> WriteError:
@@ -33,3 +36,28 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise write_error(path, error) from error
+
+
+@contextlib.contextmanager
+def failing_late(write: Callable[P, object], path: Path) -> Iterator[Callable[P, None]]:
+    """Yield `write` for work whose result counts even if `path` cannot be written.
+
+    The first error of `write` is raised when the block ends; calls after it do nothing.
+
+    Raises:
+        WriteError: a call could not write.
+    """
+    error: WriteError | None = None
+
+    def try_to_write(*args: P.args, **kwargs: P.kwargs) -> None:
+        nonlocal error
+        if error is None:
+            try:
+                with writing(path):
+                    write(*args, **kwargs)
+            except WriteError as caught:
+                error = caught
+
+    yield try_to_write
+    if error is not None:
+        raise error

@@ -10,7 +10,7 @@ import pytest
 from limits import file_size_limit
 from memory_peak import peak
 from refusals import refuses
-from tiny_models import reviews, save_tiny, write_reviews
+from tiny_models import reviews, save_tiny, write_csv, write_reviews
 from tiny_runs import FP32
 
 from bertsmith.cli import main
@@ -61,7 +61,11 @@ def test_every_miss_the_most_confident_first(evaluate, place):
 
 
 @on_linux
-def test_scores_are_printed_though_the_file_finds_no_room(place, capsys):
+@pytest.mark.parametrize("num_words", [1, 20_000])
+def test_scores_are_printed_though_the_file_finds_no_room(place, capsys, num_words):
+    """A long text does not fit into the file's buffer, so that it is written before the end."""
+    rows = [(" ".join([word] * num_words), "neg") for word in ("good", "fine", "bad", "dull")]
+    write_csv(place / "data.csv", ("text", "label"), *rows, *((text, "pos") for text, _ in rows))
     words = ("evaluate", place / "classifier", "--data", place / "data.csv", *FP32)
     with pytest.raises(SystemExit) as caught, file_size_limit(100):
         main([*map(str, words), "--errors", str(place / "errors.jsonl")])

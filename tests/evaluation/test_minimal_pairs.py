@@ -2,14 +2,17 @@
 
 import json
 import lzma
+import sys
 
 import pytest
 import torch
 import transformers
+from limits import file_size_limit
 from refusals import refuses
 from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, save_tiny, save_tiny_of
 from tiny_runs import FP32
 
+from bertsmith.cli import main
 from bertsmith.data.columns import Columns
 from bertsmith.errors import InputError
 from bertsmith.evaluation.minimal_pairs import evaluate_minimal_pairs, load_pair_scorer
@@ -127,6 +130,23 @@ def test_the_command(folder, file, tmp_path, bertsmith, scorer):
     lines = bertsmith(*words).splitlines()
     assert lines[0].startswith(f"accuracy  {report['accuracy']:.4f}   (share of the 5 pairs")
     assert "field   accuracy  pairs" in lines
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's limits")
+def test_scores_are_printed_also_if_those_of_the_pairs_cannot_be_written(
+    folder, file, tmp_path, capsys
+):
+    many = tmp_path / "many.jsonl"  # more than a file's buffer holds, so that a write fails early
+    many.write_text("".join(json.dumps(row) + "\n" for row in ROWS * 40))
+    for pairs in (file, many):
+        words = ("evaluate", folder, "--minimal-pairs", pairs, *FP32)
+        with pytest.raises(SystemExit) as caught, file_size_limit(100):
+            main([*map(str, words), "--json", "--scores", str(tmp_path / "scores.jsonl")])
+        printed = capsys.readouterr()
+        assert caught.value.code == 2
+        assert "scores.jsonl: cannot be written" in printed.err.splitlines()[-1]
+        assert not list(tmp_path.glob("*scores*"))
+        assert json.loads(printed.out)["num_pairs"] == 5 * (1 if pairs == file else 40)
 
 
 REFUSED = {

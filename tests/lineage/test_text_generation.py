@@ -5,9 +5,11 @@ import json
 import pytest
 import torch
 import transformers
+from limits import file_size_limit
 from tiny_gpt import build_theirs
 from tiny_tokenizers import tiny_byte_bpe, tiny_wordpiece
 
+from bertsmith.cli import main
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
 from bertsmith.lineage.gpt import Gpt, GptConfig
@@ -99,7 +101,9 @@ def test_a_model_that_cannot_continue_a_text_names_its_command(refused, tmp_path
         assert "Its commands are embed" in refused("generate", tmp_path, "the river")
 
 
-def test_minimal_pairs_are_scored_by_the_tokens_before(folder, bertsmith, refused, tmp_path):
+def test_minimal_pairs_are_scored_by_the_tokens_before(
+    folder, bertsmith, refused, tmp_path, capsys
+):
     table, scores = tmp_path / "pairs.csv", tmp_path / "scores.jsonl"
     pairs = [("the river runs", "runs the river"), ("the sea is wide", "the sea is"), ("a", "a")]
     rows = "".join(f"{good},{bad}\n" for good, bad in pairs)
@@ -116,6 +120,10 @@ def test_minimal_pairs_are_scored_by_the_tokens_before(folder, bertsmith, refuse
                 loss = generator.model(ids, labels=ids).loss.item()
             assert found[name] == pytest.approx(-loss * (ids.shape[1] - 1), abs=1e-4)
     assert "accuracy" in bertsmith(*line)
+    with pytest.raises(SystemExit), file_size_limit(100):
+        main([*map(str, line), "--scores", str(tmp_path / "large.jsonl")])
+    printed = capsys.readouterr()
+    assert "accuracy" in printed.out and "large.jsonl: cannot be written" in printed.err
     assert "--minimal-pairs" in refused("evaluate", folder, "--data", table)
     report = json.loads(bertsmith(*line, "--max-length", "3", "--json"))
     assert report["num_truncated"] == 2
