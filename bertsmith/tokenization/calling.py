@@ -74,7 +74,6 @@ class Encoding:
 class CallableTokenizer(ABC):
     """The part of a tokenizer that programs written for transformers use."""
 
-    padding_side: ClassVar[str] = "right"
     is_fast: ClassVar[bool] = True
     """Whether the tokenizer gives offsets; transformers' data collators ask for this."""
     pair_type_id: int
@@ -178,11 +177,13 @@ class CallableTokenizer(ABC):
         """Pad encodings, one or several, to one length; transformers' data collators call this.
 
         As tensors, the tokenizer's own entries are int64 `[rows, length]`, or `[length]` of one
-        encoding. Other entries, such as labels, are not padded. `verbose` is accepted since
+        encoding. Other entries, such as labels, are not padded. Floating-point numbers become
+        tensors of torch's default type, as in transformers. `verbose` is accepted since
         transformers passes it, and changes nothing.
 
         Raises:
-            InputError: there are no "input_ids", or rows of unequal length for a tensor.
+            InputError: there are no "input_ids"; or for a tensor, rows of unequal length, or values
+                that are no numbers.
             ConfigError: an unknown choice.
         """
         if not isinstance(encoded_inputs, Mapping):
@@ -226,6 +227,24 @@ class CallableTokenizer(ABC):
                     "padding: found 'max_length', but this tokenizer has no limit. Pass max_length."
                 )
         return width if multiple is None else -(-width // multiple) * multiple
+
+    @property
+    def padding_side(self) -> str:
+        """The end of a row at which padding is added: always "right"; setting "left" is refused."""
+        return "right"
+
+    @padding_side.setter
+    def padding_side(self, side: str) -> None:
+        check_choice("padding_side", side, ("right",))
+
+    @property
+    def truncation_side(self) -> str:
+        """The end of a text that is cut off: always "right"; setting "left" is refused."""
+        return "right"
+
+    @truncation_side.setter
+    def truncation_side(self, side: str) -> None:
+        check_choice("truncation_side", side, ("right",))
 
     @property
     def lowers_case(self) -> bool:
@@ -327,8 +346,13 @@ def _as_tensors(columns: Mapping[str, Any], kind: TensorType) -> Mapping[str, An
     if kind is None:
         return columns
     check_choice("return_tensors", kind, ("pt", "np"))
+    own = {"input_ids", *FILL}
     try:
-        arrays = {name: np.asarray(values) for name, values in columns.items()}
+        arrays = {
+            # Without any row numpy would choose floating-point numbers.
+            name: np.asarray(values, dtype=np.int64 if name in own else None)
+            for name, values in columns.items()
+        }
     except ValueError:
         raise InputError(
             "return_tensors: found rows of unequal length. Pass padding=True, and truncation=True "
@@ -336,6 +360,17 @@ def _as_tensors(columns: Mapping[str, Any], kind: TensorType) -> Mapping[str, An
         ) from None
     if kind == "np":
         return arrays
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise InputError(
+                f"return_tensors: the values of {name!r} are no numbers, so they cannot become a "
+                "tensor of torch. Leave them out."
+            )
     import torch  # this room works without torch
 
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    # Python's numbers are float64, and models compute in fp32.
+    return {
+        name: tensor.to(torch.get_default_dtype()) if tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+    }

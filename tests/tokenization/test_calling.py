@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import torch
 from library_tokenizers import texts_to_try
 from refusals import refuses
 from tiny_tokenizers import TINY, tiny_wordpiece
@@ -79,6 +80,31 @@ def test_collators_of_transformers_make_the_same_batches(both):
     assert len(ours) == len(theirs) and ours.pad_token_id == theirs.pad_token_id
 
 
+@pytest.mark.parametrize("labels", [(0.5, 2), ([0.0, 1.0], [1.0, 1.0]), (True, False)])
+def test_labels_of_any_kind_are_tensors_of_the_same_type(both, labels):
+    batches = []
+    for each in both:
+        rows = [{**each("the sea"), "labels": label} for label in labels]
+        batches.append(DataCollatorWithPadding(each)(rows)["labels"])
+    assert batches[0].dtype == batches[1].dtype
+    assert batches[0].tolist() == batches[1].tolist()
+
+
+def test_no_text_gives_ids_of_the_usual_type():
+    for name, values in tiny_wordpiece()([], return_tensors="pt").items():
+        assert values.dtype == torch.int64, name
+
+
+def set_side(tokenizer, name, side):
+    setattr(tokenizer, name, side)
+    assert getattr(tokenizer, name) == side
+
+
+def test_sides_may_be_set_to_what_they_are():
+    for name in ("padding_side", "truncation_side"):
+        set_side(tiny_wordpiece(), name, "right")
+
+
 def test_tokens_are_those_of_transformers(both):
     ours, theirs = both
     for text in texts_to_try(40):
@@ -114,6 +140,10 @@ def endless(tokenizer):
     (lambda t: t(["a"], is_split_into_words=True), ConfigError, ["encode_word_ids(words)"]),
     (lambda t: t("a", add_special_tokens=False), ConfigError, ["encode_ids(text)"]),
     (lambda t: t.pad([{"labels": 1}]), InputError, ["pad: found labels", "input_ids"]),
+    (lambda t: t.pad([{**t("a"), "text": "a"}], return_tensors="pt"), InputError, ["'text'"]),
+    (lambda t: t.pad([{**t("a"), "label": None}], return_tensors="pt"), InputError, ["'label'"]),
+    (lambda t: set_side(t, "padding_side", "left"), ConfigError, ["padding_side", "'left'"]),
+    (lambda t: set_side(t, "truncation_side", "left"), ConfigError, ["truncation_side", "'left'"]),
 ])  # fmt: skip
 def test_what_cannot_be_encoded_is_refused_by_name(call, error, parts):
     with refuses(error, *parts):
