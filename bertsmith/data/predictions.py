@@ -191,7 +191,7 @@ def _cells_of_table(
     text_column: str | None,
 ) -> Iterator[_Cell]:
     first_row, header = next(filter(itemgetter(1), rows), (0, []))
-    index = header.index(_column(path, first_row, header, columns))
+    index = header.index(_column(path, first_row, header, columns, is_header=True))
     text_index = header.index(text_column) if text_column in header else None
     for row, cells in rows:
         if not cells and len(header) > 1:
@@ -238,8 +238,15 @@ def _cells_of_objects(
         )
 
 
-def _column(path: Path, row: int, column_names: Sequence[str], columns: Sequence[str]) -> str:
-    """Find the column of predictions."""
+def _column(
+    path: Path,
+    row: int,
+    column_names: Sequence[str],
+    columns: Sequence[str],
+    *,
+    is_header: bool = False,
+) -> str:
+    """Find the column of predictions; `is_header` is whether `row` was read as a header."""
     numbered = [name for name in column_names if NUMBERED_COLUMN.fullmatch(name)]
     if len(numbered) > 1:
         raise InputError(
@@ -258,5 +265,6 @@ def _column(path: Path, row: int, column_names: Sequence[str], columns: Sequence
     usual_names = ", ".join(f"'{column}'" for column in usual)
     raise InputError(
         f"{locate_row(path, row)}: no column of predictions ({usual_names}). Columns found: "
-        f"{list_names(column_names)}. Rename the one with predictions to 'prediction'."
+        f"{list_names(column_names)}. Rename the one with predictions to 'prediction'"
+        f"{', or add a header if this row is none' if is_header else ''}."
     )

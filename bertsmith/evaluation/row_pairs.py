@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -16,6 +16,9 @@ from bertsmith.data.row_ids import ID_COLUMNS, row_ids
 from bertsmith.data.tagged_checks import shorten_cell
 from bertsmith.errors import InputError, warn_once
 from bertsmith.system.counts import count_noun
+
+NUM_SHOWN = 3
+"""How many predictions an error about their number shows."""
 
 Gold = TypeVar("Gold", bound=Example | ChoiceExample)
 
@@ -69,6 +72,8 @@ class _Pairing(Generic[Gold]):
     reader: RecordReader[Gold]
     text_column: str | None
     id_column: str | None = None
+    first_labels: list[str] = field(default_factory=list)
+    """Labels of the first predictions read, at most `NUM_SHOWN`."""
 
     def pairs(
         self,
@@ -81,6 +86,7 @@ class _Pairing(Generic[Gold]):
         Args:
             taken: names of the columns that hold texts or labels, and so no ids.
         """
+        predicted = self._noting_first(predicted)
         seen: list[str] = []  # ids of both files so far
         for position, (row, prediction) in enumerate(zip_longest(rows, predicted), start=1):
             gold_ids = row_ids(row[1].columns, row[1].values) if row else {}
@@ -105,11 +111,23 @@ class _Pairing(Generic[Gold]):
             self._check_position(example, prediction)
             yield example, prediction
 
+    def _noting_first(self, predicted: Iterator[PredictedLabel]) -> Iterator[PredictedLabel]:
+        for prediction in predicted:
+            if len(self.first_labels) < NUM_SHOWN:
+                self.first_labels.append(prediction.label)
+            yield prediction
+
     def _count_error(self, num_rows: int, num_predictions: int) -> InputError:
-        return InputError(
+        sentences = [
             f"{self.predictions}: {count_noun(num_predictions, 'prediction')}, but {self.gold} has "
-            f"{count_noun(num_rows, 'row')}. Give one for each row, in the same order."
-        )
+            f"{count_noun(num_rows, 'row')}."
+        ]
+        if self.first_labels:
+            shown = ", ".join(f"'{shorten_cell(label)}'" for label in self.first_labels)
+            sentences.append(f"The predictions begin with {shown}.")
+        if num_predictions == num_rows + 1:
+            sentences.append("If the first of them is a header, remove it.")
+        return InputError(" ".join([*sentences, "Give one for each row, in the same order."]))
 
     def _check_position(self, example: Gold, prediction: PredictedLabel) -> None:
         name = f"{self.predictions}: prediction {prediction.ordinal:,}"

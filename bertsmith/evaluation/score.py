@@ -245,7 +245,8 @@ def score_number_files(
     for example, prediction in pairs:
         true.append(number(example.label, f"{locate_row(gold, example.row)}: the label"))
         location = f"{predictions}: prediction {prediction.ordinal:,}:"
-        predicted.append(number(prediction.label, location, "Fix the row."))
+        advice = f"Fix the row.{_if_header(prediction)}"
+        predicted.append(number(prediction.label, location, advice))
     return NumberReport.of(
         np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
     )
@@ -356,5 +357,11 @@ def _choice_number(path: Path, prediction: PredictedLabel, num_choices: int) -> 
         raise InputError(
             f"{path}: prediction {prediction.ordinal:,} is '{label}'; allowed are 0 to "
             f"{num_choices - 1}. Give the number of the choice, counted from 0."
+            f"{_if_header(prediction)}"
         )
     return number
+
+
+def _if_header(prediction: PredictedLabel) -> str:
+    """Return advice for a first prediction that is none."""
+    return " If it is a header, remove it." if prediction.ordinal == 1 else ""

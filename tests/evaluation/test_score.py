@@ -153,6 +153,9 @@ def test_numbers(labelled, tmp_path):
     (tmp_path / "p.txt").write_text("1\n2\nthree\n4\n")
     with refuses(InputError, "p.txt: prediction 3:", "'three'"):
         score_number_files(labelled, tmp_path / "p.txt")
+    (tmp_path / "p.txt").write_text("score\n1\n2\n3\n4\n")
+    with refuses(InputError, "p.txt: prediction 1:", "'score'", "If it is a header"):
+        score_number_files(labelled, tmp_path / "p.txt")
 
 
 WORDS = "Ada of Rome met Bo ."
@@ -376,7 +379,9 @@ NOTHING = {"label": "b", "error": "timeout"}
 
 
 @pytest.mark.parametrize("name, content, parts", [
-    ("p.txt", "b\na\n", ["p.txt: 2 ", "gold.csv", "5 rows"]),
+    ("p.txt", "b\na\n", ["p.txt: 2 ", "gold.csv", "5 rows", "begin with 'b', 'a'."]),
+    ("p.txt", "guess\nb\na\nb\nb\na\n", ["'guess', 'b', 'a'.", "is a header, remove it"]),
+    ("p.csv", "a\nb\n", ["p.csv:1:", "'a'", "or add a header"]),
     ("p.txt", "b\n\na\n", ["p.txt:2:"]),
     ("p.csv", "guess\nb\n", ["p.csv:1:", "'prediction'", "'guess'"]),
     ("p.csv", "words,prediction\nfine,b\nBad, bad,b\n", ["p.csv:3:", "found 3", "row 1"]),
