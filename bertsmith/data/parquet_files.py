@@ -145,7 +145,8 @@ def _values(location: str, column: Any, num_before: int) -> list[Any]:
     """Return the Python values of a column, before which `num_before` rows were read.
 
     Raises:
-        InputError: text that is not UTF-8; names the row.
+        InputError: text that is not UTF-8, or a value for which Python has none, such as a date
+            after the year 9999; names the row.
     """
     import pyarrow
 
@@ -154,14 +155,22 @@ def _values(location: str, column: Any, num_before: int) -> list[Any]:
         column = column.cast(pyarrow.timestamp("us", kind.tz), safe=False)
     try:
         return column.to_pylist()
-    except UnicodeDecodeError:
-        row = num_before + 1 + next(i for i, value in enumerate(column) if not _is_utf8(value))
-        raise InputError(f"{location}, row {row:,}: not UTF-8. Fix the row.") from None
+    except (ValueError, OverflowError):  # pyarrow's own errors of values are ValueErrors
+        faults = map(_conversion_fault, column)
+        index, fault = next((i, fault) for i, fault in enumerate(faults) if fault)
+        raise InputError(f"{location}, row {num_before + 1 + index:,}: {fault}") from None
 
 
-def _is_utf8(value: Any) -> bool:
+def _conversion_fault(value: Any) -> str | None:
+    """Describe why a value of pyarrow cannot be converted to Python, with advice; else None."""
     try:
         value.as_py()
     except UnicodeDecodeError:
-        return False
-    return True
+        return "not UTF-8. Fix the row."
+    except (ValueError, OverflowError) as error:
+        problem = str(error).rstrip(".")
+        return (
+            f"a value of the type {value.type} that Python cannot hold ({problem}). Fix the row, "
+            "or write the file without this column."
+        )
+    return None

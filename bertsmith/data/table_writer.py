@@ -1,18 +1,18 @@
 """Write tables row by row: csv, tsv, Parquet and Excel files, in bounded memory."""
 
-import csv
 import importlib
-import io
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import date
 from datetime import time as time_of_day
 from pathlib import Path
 from typing import IO, Any
 
+from bertsmith.data.csv_lines import csv_line
 from bertsmith.data.excel_files import cell_text, import_openpyxl
 from bertsmith.errors import InputError
 from bertsmith.system.files import atomic_write
@@ -22,6 +22,8 @@ _BATCH_ROWS = 1024
 _MAX_EXCEL_ROWS = 1 << 20
 _EXCEL_INTEGERS = 10**15
 """Excel keeps 15 digits of a number; longer whole numbers, such as ids, are written as texts."""
+_FIRST_EXCEL_YEAR = 1900
+"""Excel shows no dates before this year; they are written as texts."""
 _MAX_EXCEL_CHARACTERS = (1 << 15) - 1
 """Largest number of characters in a cell of Excel."""
 _LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
@@ -96,18 +98,15 @@ def table_writer(
 
 
 class CsvTable(TableWriter):
-    """Rows quoted as in RFC 4180, but with LF line ends; in UTF-8 without a byte order mark."""
+    """Rows as `csv_line` formats them, in UTF-8 without a byte order mark."""
 
     def __init__(self, file: IO[bytes], columns: Sequence[str], delimiter: str) -> None:
-        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        self._writer = csv.writer(self._text, delimiter=delimiter, lineterminator="\n")
-        self._writer.writerow(columns)
+        self._file = file
+        self._delimiter = delimiter
+        self.write(columns)
 
     def write(self, values: Sequence[Any]) -> None:
-        self._writer.writerow(map(as_cell, values))
-
-    def close(self) -> None:
-        self._text.detach()
+        self._file.write(csv_line(map(as_cell, values), self._delimiter).encode())
 
 
 class TsvTable(TableWriter):
@@ -160,7 +159,7 @@ class ParquetTable(TableWriter):
     def _write_batch(self) -> None:
         columns = zip(*self._rows, strict=True)
         arrays = [
-            self._arrow.array(column, field.type)
+            self._arrow.array(with_map_entries(column, field.type), field.type)
             for column, field in zip(columns, self._schema, strict=True)
         ]
         self._writer.write_batch(self._arrow.record_batch(arrays, schema=self._schema))
@@ -208,11 +207,7 @@ class ExcelTable(TableWriter):
         self._sheet.append([self._cell(value) for value in values])
 
     def _cell(self, value: Any) -> Any:
-        kinds = (bool, int, float, datetime, date, time_of_day)
-        is_long = isinstance(value, int) and abs(value) >= _EXCEL_INTEGERS
-        if value is None or (isinstance(value, kinds) and not is_long):
-            if isinstance(value, datetime) and value.tzinfo is not None:
-                return value.isoformat()
+        if value is None or _is_excel_value(value):
             return value
         text = as_cell(value)
         changed = _NOT_IN_XML.sub(" ", text)[:_MAX_EXCEL_CHARACTERS]
@@ -229,6 +224,19 @@ class ExcelTable(TableWriter):
             self._sheet.close()
 
 
+def _is_excel_value(value: Any) -> bool:
+    """Return whether Excel has numbers, truth values, dates or times for a value."""
+    if isinstance(value, bool):
+        return True
+    if isinstance(value, int):
+        return abs(value) < _EXCEL_INTEGERS
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, date) and value.year < _FIRST_EXCEL_YEAR:
+        return False
+    return isinstance(value, date | time_of_day) and getattr(value, "tzinfo", None) is None
+
+
 def as_cell(value: Any) -> str:
     """Format a value as the text of a cell; lists and objects become JSON.
 
@@ -238,6 +246,25 @@ def as_cell(value: Any) -> str:
     if isinstance(value, list | tuple | dict):
         return json.dumps(value, ensure_ascii=False, default=cell_text)
     return repr(value) if isinstance(value, float) else cell_text(value)
+
+
+def with_map_entries(values: Sequence[Any], kind: Any) -> Sequence[Any]:
+    """Return values of pyarrow's type `kind` with the entries of maps as tuples, as it takes them.
+
+    `read_parquet` gives each entry as a list of a key and a value.
+    """
+    types = importlib.import_module("pyarrow.types")
+
+    def convert(value: Any, kind: Any) -> Any:
+        if value is None or not types.is_nested(kind):
+            return value
+        if types.is_map(kind):
+            return [(key, convert(item, kind.item_type)) for key, item in value]
+        if types.is_struct(kind):
+            return {field.name: convert(value[field.name], field.type) for field in kind}
+        return [convert(item, kind.value_type) for item in value]
+
+    return [convert(value, kind) for value in values] if types.is_nested(kind) else values
 
 
 def arrow_type(kind: Any) -> Any:

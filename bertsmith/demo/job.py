@@ -4,7 +4,6 @@ The demo trains with the public interface, `pretrain` and `TextClassifier`. Each
 of the minutes, so that a slow computer reads less and trains less, and the demo still ends in time.
 """
 
-import csv
 import math
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from bertsmith.data.corpus_build import build_corpus
+from bertsmith.data.csv_lines import csv_line
 from bertsmith.data.examples import Example
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.demo.corpus import ModuleText, installed_libraries, read_documentation
@@ -375,6 +375,5 @@ def write_texts(out: Path, documents: Sequence[ModuleText], **question: Sequence
             file.write("\n".join(document.paragraphs) + "\n\n")
     for name, examples in question.items():
         with atomic_write(out / "question" / f"{name}.csv", "w") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["text", "label"])
-            writer.writerows((example.text, example.label) for example in examples)
+            file.write(csv_line(["text", "label"]))
+            file.writelines(csv_line([example.text, example.label]) for example in examples)

@@ -5,8 +5,6 @@ the largest errors are written, the largest first. Rows are written to a tempora
 at the end, so that memory holds only 16 bytes of each.
 """
 
-import csv
-import io
 import json
 import tempfile
 from array import array
@@ -17,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from bertsmith.data.csv_lines import csv_line
 from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write
 from bertsmith.system.write_error import failing_late, writing
@@ -107,15 +106,4 @@ def _as_json(record: dict[str, Any]) -> bytes:
 
 
 def _as_csv(record: dict[str, Any]) -> bytes:
-    line = io.StringIO()
-    # Before Python 3.13, csv does not quote a lone carriage return, which readers take for the end
-    # of a row.
-    has_return = any("\r" in value for value in record.values() if isinstance(value, str))
-    writer = csv.DictWriter(
-        line,
-        FIELDS,
-        lineterminator="\n",
-        quoting=csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL,
-    )
-    writer.writerow(record)
-    return line.getvalue().encode()
+    return csv_line(record[name] for name in FIELDS).encode()

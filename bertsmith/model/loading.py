@@ -73,7 +73,8 @@ def build(
     heads = folder.heads if heads is None else heads
     task_head = folder.task_head
     keeps_task_head = task_head in heads and num_labels in (None, folder.num_outputs)
-    num_labels = num_labels or (folder.num_outputs if task_head in heads else None)
+    if num_labels is None and task_head in heads:
+        num_labels = folder.num_outputs
     own_folder = folder.family.own_folder
     if own_folder is not None:
         own_heads = build_heads(folder.config, heads, num_labels)

@@ -164,8 +164,10 @@ def _json_lines(task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows
             )
         values = {keys.line: example.row}
         values |= {keys.added[name]: value for name, value in prediction.to_json().items()}
-        yield json.dumps(own | values, ensure_ascii=False, allow_nan=False, default=cell_text)
-        yield "\n"
+        # The user's own numbers may be infinite.
+        start = json.dumps(own, ensure_ascii=False, default=cell_text).removesuffix("}")
+        end = json.dumps(values, ensure_ascii=False, allow_nan=False).removeprefix("{")
+        yield f"{start}, {end}\n"
 
 
 def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:

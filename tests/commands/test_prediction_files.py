@@ -85,6 +85,15 @@ def test_objects_keep_their_columns_too(bertsmith, place, tmp_path):
     assert (first[:4], second[:4]) == (["1", "good", "5", ""], ["2", "dull", "", '["a"]'])
 
 
+def test_a_row_may_hold_an_infinite_number(bertsmith, place, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "good", "x": Infinity}\n{"text": "dull"}\n')
+    out = tmp_path / "o.jsonl"
+    bertsmith("predict", place / "classifier", "--file", tmp_path / "a.jsonl", "--out", out, *FP32)
+    first, second = map(json.loads, out.read_text().splitlines())
+    assert first["x"] == float("inf") and first["label"] in ("neg", "pos")
+    assert "x" not in second
+
+
 def test_the_line_of_an_example_is_that_of_messages(bertsmith, place, tmp_path):
     (tmp_path / "a.csv").write_text("text\ngood\ndull\n")
     words = ("--file", tmp_path / "a.csv", "--out", tmp_path / "o.jsonl", *FP32)

@@ -3,6 +3,8 @@
 import csv
 import json
 import sys
+from datetime import UTC, date, datetime
+from typing import Any
 
 import openpyxl
 import pyarrow as pa
@@ -222,16 +224,61 @@ def test_labels_need_no_texts_where_only_they_are_compared(tmp_path):
 def test_what_is_written_is_read_again(tmp_path, name):
     path = tmp_path / name
     with table_writer(path, {"text": str, "label": int}) as writer:
-        for row in (["=1+1", 1], ['a, "b"\nc\td\x01', 0], ["", 2]):
+        for row in (["=1+1", 1], ['a, "b"\nc\td\x01', 0], ["", 2], ["e\rf", 3]):
             writer.write(row)
-    texts = ["=1+1", 'a, "b"\nc\td\x01', ""]
+    texts = ["=1+1", 'a, "b"\nc\td\x01', "", "e\rf"]
     if name == "a.tsv":
-        texts[1] = 'a, "b" c d\x01'
+        texts[1], texts[3] = 'a, "b" c d\x01', "e f"
     if name == "a.xlsx":
-        texts[1] = 'a, "b"\nc\td '
+        texts[1], texts[3] = 'a, "b"\nc\td ', "e\nf"  # XML has one kind of line end
     reader = ExampleReader(path, Columns(label_column="label"), needs_text=False)
     assert [example.text for example in reader] == texts
     assert (writer.note() is None) == (name in ("a.csv", "a.parquet"))
+
+
+def test_a_parquet_file_keeps_values_of_all_types(tmp_path):
+    entries = pa.map_(pa.string(), pa.int32())
+    columns = {
+        "map": pa.array([[("a", 1), ("b", None)], None], entries),
+        "maps": pa.array([[{"of": [("a", 1)]}], []], pa.list_(pa.struct([("of", entries)]))),
+        "day": pa.array([0, None], pa.date32()),
+        "moment": pa.array([1_000_001, None], pa.timestamp("us", "UTC")),
+        "bytes": pa.array([b"\xff", None]),
+        "share": pa.array([float("inf"), 0.5]),
+    }
+    parquet.write_table(pa.table({"text": ["a", "b"], **columns}), tmp_path / "a.parquet")
+    reader = ExampleReader(tmp_path / "a.parquet", labelled=False)
+    (_, first), (_, second) = reader.with_rows()
+    with table_writer(tmp_path / "b.parquet", source_columns(reader, first)) as writer:
+        writer.write(first.values)
+        writer.write(second.values)
+    written = parquet.read_table(tmp_path / "b.parquet")
+    assert written.equals(parquet.read_table(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize("column", [
+    pa.array([0, 10**8], pa.date32()),
+    pa.array([0, 10**12], pa.timestamp("s")),
+])  # fmt: skip
+def test_values_that_python_cannot_hold(tmp_path, column):
+    parquet.write_table(pa.table({"text": ["a", "b"], "day": column}), tmp_path / "a.parquet")
+    reader = ExampleReader(tmp_path / "a.parquet", labelled=False)
+    with refuses(InputError, "a.parquet: column 'day', row 2", worded=False):
+        reader.read()
+
+
+def test_excel_gets_what_it_has_no_numbers_or_dates_for_as_texts(tmp_path):
+    values = [
+        float("inf"),
+        date(1899, 12, 31),
+        datetime(2020, 1, 1, 9, tzinfo=UTC),
+        date(1900, 3, 1),
+    ]
+    with table_writer(tmp_path / "a.xlsx", {str(index): Any for index in range(4)}) as writer:
+        writer.write(values)
+    *texts, day = list(openpyxl.load_workbook(tmp_path / "a.xlsx").active.values)[1]
+    assert texts == ["inf", "1899-12-31", "2020-01-01T09:00:00+00:00"]
+    assert day == datetime(1900, 3, 1)
 
 
 @pytest.mark.parametrize(("delimiter", "text", "is_named"), [

@@ -167,6 +167,9 @@ def test_new_heads_on_an_encoder_without_pooler(small_model, tmp_path):
     assert not model.pooler.dense.bias.any() and not model.heads["classify"].dense.bias.any()
     with refuses(ConfigError, "num_labels is None"):
         load_model(tmp_path, heads=["classify"])
+    save_model(small_model("classify", num_labels=3), tmp_path)
+    with refuses(ConfigError, "num_labels is 0"):
+        load_model(tmp_path, heads=["classify"], num_labels=0)
 
 
 @pytest.mark.parametrize(("changes", "parts"), [
