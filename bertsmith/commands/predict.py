@@ -83,7 +83,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     unknown_rate = predictor.unknown_tokens.rate
     warn_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
     if settings.json:
-        report |= {**asdict(totals), "unknown_rate": unknown_rate}
+        report |= {**totals.to_json(), "unknown_rate": unknown_rate}
         print(json_module.dumps(report, ensure_ascii=False, allow_nan=False))
     for note in totals.notes():
         print_note(f"{note}.")
@@ -150,9 +150,10 @@ def _check_ending(path: Path, task: Task[Any, Any]) -> None:
 
 @dataclass
 class _Totals:
-    """Counts of predictions, updated as they are made."""
+    """Counts of predictions, updated as they are made, and whether the examples are pairs."""
 
     num_texts: int = 0
+    are_pairs: bool = False
     num_windowed: int = 0
     num_truncated: int = 0
     num_skipped: int = 0
@@ -165,12 +166,16 @@ class _Totals:
         """Yield examples with their predictions; count each pair, and call `advance` for it."""
         for example, prediction in pairs:
             self.num_texts += 1
+            self.are_pairs |= getattr(example, "pair", None) is not None
             advance()
             self.num_windowed += prediction.num_windows > 1
             self.num_truncated += prediction.is_truncated
             if getattr(prediction, "scheme", "plain") != "plain":
                 self.num_without_entity += not prediction.entities
             yield example, prediction
+
+    def to_json(self) -> dict[str, int]:
+        return {name: value for name, value in asdict(self).items() if name != "are_pairs"}
 
     def notes(self) -> Iterator[str]:
         yield from ReadingCounts(
@@ -198,7 +203,7 @@ def _write_or_print(
         if note:
             print_note(f"{settings.out}: {note}")
         if not settings.json:
-            noun = example_noun(is_pair=getattr(task, "pairs", None))
+            noun = example_noun(is_pair=totals.are_pairs)
             print(f"{count_noun(totals.num_texts, noun)} → {settings.out}")
         return {"out": str(settings.out)}
     if settings.json:

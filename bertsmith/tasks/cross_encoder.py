@@ -47,7 +47,7 @@ def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
     function = _read_function(files, config)
     if function is not None:
         return _to_activation(files, function)
-    if _is_cross_encoder(files, config):
+    if is_cross_encoder(files, config):
         return "sigmoid"
     if config.get("problem_type") is None:
         warn_once(
@@ -98,7 +98,11 @@ def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _NamedFuncti
     return None
 
 
-def _is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
+def is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
+    """Return whether a folder says that it is a CrossEncoder, which reads pairs of texts.
+
+    `config` is the content of config.json.
+    """
     settings = read_settings(files, SETTINGS_FILE, {})
     is_named = settings.get("model_type") == "CrossEncoder"
     return is_named or MODEL_KEY in config or OLD_KEY in config

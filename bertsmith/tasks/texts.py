@@ -26,6 +26,7 @@ from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import encode_windowed
 from bertsmith.errors import InputError, option
 from bertsmith.model.bert import BertModel
+from bertsmith.tasks.cross_encoder import is_cross_encoder
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.losses import LabelLoss
@@ -56,6 +57,15 @@ class TextTask(Task[Example, PredictionT]):
     are_classes_named: ClassVar[bool] = True
     """Whether labels are names. Class numbers in a table of `datasets` are then read as names."""
     stored: ClassVar[tuple[str, ...]] = ("pairs",)
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        task = super().restore(loaded)
+        folder = loaded.folder
+        is_foreign = "pairs" not in loaded.model.task_settings
+        if is_foreign and is_cross_encoder(folder.files, folder.settings):
+            return replace(task, pairs=True)
+        return task
 
     def reader(
         self, source: ExampleSource, columns: Columns | None, *, labelled: bool

@@ -101,6 +101,20 @@ def test_one_output_of_which_a_folder_says_nothing_brings_a_warning(folder):
     assert number(folder) == pytest.approx(logit, abs=1e-6)
 
 
+def test_a_cross_encoder_reads_pairs_alone(folder, tmp_path, bertsmith, refused):
+    table, found = tmp_path / "pairs.csv", tmp_path / "found.csv"
+    table.write_text("text_a,text_b\nthe film,good\n")
+    assert load(folder).definition.pairs is None
+    assert bertsmith("predict", folder, "--file", table, "--out", found) == f"1 pair → {found}\n"
+    change(folder, NEW, model_type="CrossEncoder", activation_fn=SIGMOID)
+    assert load(folder).definition.pairs
+    assert "a text and its pair, but 1 text was given" in refused("predict", folder, PAIR[0])
+    (line,) = bertsmith("predict", folder, *PAIR).splitlines()
+    assert float(line.split()[0]) == pytest.approx(number(folder), abs=1e-3)
+    table.write_text("text\nthe film\n")
+    assert "--pair-column" in refused("predict", folder, "--file", table)
+
+
 @pytest.fixture
 def chooser(tmp_path):
     """A CrossEncoder's folder with three outputs, of each of which it takes the sigmoid."""
