@@ -12,8 +12,9 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
+from bertsmith.finetuning.linear_baseline import has_linear_baseline, score_linear_head
 from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
-from bertsmith.finetuning.run import check_run_out, finetune
+from bertsmith.finetuning.run import FineTuned, check_run_out, finetune
 from bertsmith.finetuning.series import folds_of, split
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE
@@ -44,14 +45,50 @@ def training_function_for(settings: FinetuneSettings) -> Callable[..., Any]:
 
     All functions take the same arguments as `finetune`, except `begin_series`.
     """
+    if not isinstance(settings, ClassifySettings):
+        return finetune
     functions: Mapping[str, Callable[..., Any]] = {
-        "fine-tuned": finetune,
+        "fine-tuned": finetune_classifier,
         "linear": finetune_linear,
         "counts": finetune_linear,
         "contrastive": finetune_contrastive,
         "auto": finetune_best_head,
     }
-    return functions[getattr(settings, "head", "fine-tuned")]
+    return functions[settings.head]
+
+
+def finetune_classifier(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    callbacks: Sequence[Callback] = (),
+    resume_command: str = "the same call with resume=True",
+    *,
+    dataset: TaskDataset[Any] | None = None,
+    begin_series: Callable[[], object] | None = None,
+    has_costly_baselines: bool = False,
+) -> FineTuned:
+    """Fine-tune the whole model; a linear head is one of the baselines that take some seconds.
+
+    The arguments and errors are those of `finetune`.
+    """
+    data = dataset or task_type.read(settings)
+    result = finetune(
+        task_type,
+        settings,
+        callbacks,
+        resume_command,
+        dataset=data,
+        begin_series=begin_series,
+        has_costly_baselines=has_costly_baselines,
+    )
+    if has_costly_baselines and has_linear_baseline(settings, data):
+        baseline = score_linear_head(settings_of_head(settings, "linear"), data)
+        if baseline is None:
+            return result
+        result = dataclasses.replace(result, baselines=(*result.baselines, baseline))
+        folder = RunFolder(settings.out)
+        folder.write_run({**folder.read_run(), "result": result.to_json()})
+    return result
 
 
 def finetune_best_head(

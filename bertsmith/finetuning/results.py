@@ -10,6 +10,9 @@ from bertsmith.system.progress import has_details
 from bertsmith.tasks.baseline import Baseline
 from bertsmith.training.run_config import drop_none
 
+LINEAR_BASELINE = "linear"
+"""Key of the linear head among the baselines of a fine-tuned model."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningResult:

@@ -21,7 +21,7 @@ from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.notes import notes_on
 from bertsmith.finetuning.recurrent_start import build_new, load_vocabulary, set_pooling
 from bertsmith.finetuning.resolve import FinetuneConfig, count_shares, resolve_finetuning
-from bertsmith.finetuning.results import FineTuningResult
+from bertsmith.finetuning.results import LINEAR_BASELINE, FineTuningResult
 from bertsmith.lineage.elmo_classifier import ElmoClassifierConfig, read_mix
 from bertsmith.metrics.report import Report
 from bertsmith.model.bert import BertModel
@@ -140,13 +140,23 @@ class FineTuned(FineTuningResult):
         return lines + notes_on(vars(self))
 
     def _advice(self) -> list[str]:
-        """Recommend `finetune embed` if the cosine of vectors scores better than the model."""
-        cosine = next((baseline for baseline in self.baselines if baseline.key == "cosine"), None)
-        if self.task != "regress" or cosine is None:
-            return []
-        if cosine.scores["pearson"] <= self.evaluation.pearson:
-            return []
-        return ["the cosine scores better: for pairs like these, try `bertsmith finetune embed`"]
+        """Recommend another way of training if its baseline scores better than the model."""
+        scores = self.evaluation.to_json()
+        advice = []
+        for baseline in self.baselines:
+            score, its_value = next(iter(baseline.scores.items()))
+            if its_value <= scores.get(score, 1.0):
+                continue
+            if baseline.key == "cosine" and self.task == "regress":
+                advice.append(
+                    "the cosine scores better: for pairs like these, try `bertsmith finetune embed`"
+                )
+            if baseline.key == LINEAR_BASELINE:
+                advice.append(
+                    f"the linear head scores better here: {option('head', 'linear')} keeps it, and "
+                    f"{option('head', 'auto')} compares all heads without the eval texts"
+                )
+        return advice
 
 
 TRAINED_HEAD = "training_state.head.safetensors"
