@@ -18,6 +18,7 @@ from bertsmith.commands.catalog import COMMANDS, find_command, import_settings, 
 from bertsmith.commands.error_flags import as_flags_of
 from bertsmith.commands.help import HelpRequested
 from bertsmith.commands.launch_settings import read_launch_settings
+from bertsmith.commands.option_words import option_words
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.made_by import made_by
 from bertsmith.system.escaping import command_streams
@@ -157,7 +158,7 @@ def _remove_flag(args: list[str], *flags: str) -> bool:
 
     Words after `--` are no flags.
     """
-    end = args.index("--") if "--" in args else len(args)
+    end = len(option_words(args))
     kept = [word for word in args[:end] if word not in flags]
     args[:end] = kept
     return len(kept) < end

@@ -100,6 +100,7 @@ def test_quiet_and_debug_may_stand_before_help_and_are_words_after_two_dashes(ty
     assert typed("-q", "--debug", "help", "completion").out == usual
     model = save_tiny(tmp_path / "model", "classify", labels=("neg", "pos"))
     assert typed("predict", model, *FP32, "-q", "--", "-v").out.endswith("-v\n")
+    assert typed("predict", *FP32, "-q", "--", model, "--help").out.endswith("--help\n")
 
 
 def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, TypeVar, cast, get_type_hints
 
 from bertsmith.commands.flags import parse_settings
+from bertsmith.commands.option_words import option_words
 from bertsmith.data.columns import (
     ChoiceColumns,
     Columns,
@@ -49,13 +50,14 @@ def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
         switches: the names of the flags that take no value.
     """
     is_value = False  # whether the word before is a flag that takes a value
-    for word in args:
+    words = option_words(args)
+    for word in words:
         is_flag = word.startswith("--")
         if not is_flag and not is_value and word not in ("-", "-h"):
             return word
         name = word.removeprefix("--").removeprefix("no-").replace("-", "_")
-        is_value = is_flag and "=" not in word and name not in (*switches, "help", "")
-    return None
+        is_value = is_flag and "=" not in word and name not in (*switches, "help")
+    return next(iter(args[len(words) + 1 :]), None)
 
 
 def switches(*settings: Any) -> set[str]:

@@ -21,6 +21,7 @@ from tyro.constructors import (
 
 from bertsmith.commands.help import HELP_FLAGS, HelpRequested, Option, Page
 from bertsmith.commands.mistakes import find_mistake
+from bertsmith.commands.option_words import option_words
 from bertsmith.commands.options import MAIN_PANEL, default_of, options_of
 from bertsmith.config import from_mapping, read_recipe, shipped_recipes, spelling
 from bertsmith.errors import ConfigError
@@ -49,10 +50,11 @@ def parse_settings(
         ConfigError: an option is missing or unknown, or its value is not allowed.
     """
     description = description or inspect.getdoc(cls)
-    if HELP_FLAGS & set(args):
+    words = option_words(args)
+    if HELP_FLAGS & set(words):
         page = Page(description or "", (*more_options, *options_of(cls, default)))
-        raise HelpRequested(page, args)
-    if "--out=" in args or ("--out", "") in pairwise(args):  # Path("") is the current folder
+        raise HelpRequested(page, words)
+    if "--out=" in words or ("--out", "") in pairwise(words):  # Path("") is the current folder
         raise ConfigError("--out is empty. Is the shell variable set?")
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     tyro_message = io.StringIO()
@@ -149,7 +151,7 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
     """
     names = []
     rest = list(args)
-    for index in reversed(range(len(rest))):
+    for index in reversed(range(len(option_words(args)))):
         flag, equals, name = rest[index].partition("=")
         if flag != "--recipe":
             continue
@@ -166,11 +168,12 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
     """Unset the recipe's value of one of two flags, if the command line has only the other one."""
-    flags = {word.split("=")[0] for word in args}
+    words = option_words(args)
+    flags = {word.split("=")[0] for word in words}
     has_one, has_other = f"--{one}" in flags, f"--{other}" in flags
     if has_one == has_other:
         return [*args]
-    return [*args, f"--{other if has_one else one}", "None"]
+    return [*words, f"--{other if has_one else one}", "None", *args[len(words) :]]
 
 
 def changed_flags(settings: Any) -> list[str]:

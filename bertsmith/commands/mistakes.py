@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from bertsmith.commands.help import Option
+from bertsmith.commands.option_words import option_words
 from bertsmith.config import shipped_recipes
 
 UNCHECKED = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
@@ -17,7 +18,8 @@ NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
     """Describe the first mistake in a command line that tyro refused; None if none is found."""
     flags = {option.name: option for option in options if not option.is_positional}
-    rest = deque(args)
+    rest = deque(option_words(args))
+    later_words = args[len(rest) + 1 :]
     given_flags = set()
     words = []
     while rest:
@@ -41,7 +43,7 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
         wrong = next((f"'{value}'" for value in values if not _fits(value, placeholder)), None)
         if wrong or (placeholder and not values):
             return f"{flag}: found {wrong or 'no value'}; allowed is {_allowed(placeholder)}."
-    return _find_word_mistake(words, given_flags, options, prog)
+    return _find_word_mistake([*words, *later_words], given_flags, options, prog)
 
 
 def _find_word_mistake(

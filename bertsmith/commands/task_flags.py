@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from bertsmith.commands.first_word import find_model, parse_with_columns
 from bertsmith.commands.help import HELP_FLAGS
+from bertsmith.commands.option_words import option_words
 from bertsmith.commands.output import print_note
 from bertsmith.data.columns import Columns
 from bertsmith.errors import CheckpointError
@@ -33,7 +34,7 @@ def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, M
     try:
         folder = None if model is None else read_folder(model)
     except CheckpointError:
-        if not HELP_FLAGS & set(args):
+        if not HELP_FLAGS & set(option_words(args)):
             raise
     task = None if folder is None else task_of_folder(folder)
     columns = Columns if task is None else task.columns

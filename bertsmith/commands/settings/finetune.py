@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from bertsmith.commands.flags import parse_with_recipe, unset_other
+from bertsmith.commands.option_words import option_words
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import ConfigError
 from bertsmith.system.compute import FREE, Advanced
@@ -91,7 +92,9 @@ def with_start_model(
         for field in dataclasses.fields(distillation):
             if (value := getattr(distillation, field.name)) != field.default:
                 flag = f"--{field.name.replace('_', '-')}"
-                if any(arg.partition("=")[0].replace("_", "-") == flag for arg in args):
+                if any(
+                    arg.partition("=")[0].replace("_", "-") == flag for arg in option_words(args)
+                ):
                     raise ConfigError(
                         f"{flag} {value} needs a --teacher. Give one, too, or leave the option out."
                     )
