@@ -8,8 +8,14 @@ from typing import Any
 import torch
 
 from bertsmith.commands.settings.hardware import Settings
-from bertsmith.model.attention_paths import describe_attention, measured_paths
+from bertsmith.model.attention_paths import (
+    PATH_NAMES,
+    USE_NAMES,
+    describe_attention,
+    measured_paths,
+)
 from bertsmith.model.precision_speeds import int8_speed
+from bertsmith.system.counts import count_noun
 from bertsmith.system.hardware import (
     count_worker_processes,
     describe_computing,
@@ -54,7 +60,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         print(json.dumps(facts))
         return
     lines = [
-        f"processor            {processor_name()}, {torch.get_num_threads()} threads",
+        f"processor            {processor_name()}, {count_noun(torch.get_num_threads(), 'thread')}",
         f"fp32                 {speeds.fp32_gflops:,.0f} GFLOP/s",
         f'fp32, "medium"       {speeds.fp32_medium_gflops:,.0f} GFLOP/s, '
         f"relative error {speeds.fp32_medium_error:.1e}",
@@ -73,25 +79,27 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe_paths(paths: Mapping[str, str]) -> str:
-    """Describe where attention by plain products is used, a line for each precision and use.
-
-    The last line says that the fused kernel is used for everything else.
+    """Describe by which of two ways attention is computed, with a line for each precision and use.
 
     >>> paths = {"fp32 learning 64": "explicit", "fp32 learning 512": "explicit"}
     >>> print(describe_paths({**paths, "bf16 reading 64": "fused"}))
-    explicit for fp32 learning of 64, 512 tokens
-                         else fused
+    by plain matrix products where they are faster here:
+                         - training in fp32, for texts of 64, 512 tokens
+                         else by torch's fused kernel
     """
     lengths: dict[str, list[str]] = {}
-    for use, path in paths.items():
+    for name, path in paths.items():
         if path == "explicit":
-            kind, _, length = use.rpartition(" ")
-            lengths.setdefault(kind, []).append(length)
+            precision, use, length = name.split()
+            lengths.setdefault(f"{USE_NAMES[use]} in {precision}", []).append(length)
+    if not lengths:
+        return f"by {PATH_NAMES['fused']}"
     lines = [
-        f"explicit for {kind} of {', '.join(kind_lengths)} tokens"
-        for kind, kind_lengths in lengths.items()
+        f"by {PATH_NAMES['explicit']} where they are faster here:",
+        *(f"- {use}, for texts of {', '.join(known)} tokens" for use, known in lengths.items()),
+        f"else by {PATH_NAMES['fused']}",
     ]
-    return f"\n{' ' * 21}".join([*lines, "else fused" if lines else "fused"])
+    return f"\n{' ' * 21}".join(lines)
 
 
 def describe_time(measurement: Measured[Any]) -> str:

@@ -31,8 +31,10 @@ ATTENTION_SECONDS = 0.01
 PRECISIONS = ("fp32", "bf16")
 USES = ("reading", "learning")
 """How attention is used: for answers alone, or also for gradients."""
-PATHS = ("explicit", "fused")
-"""Plain products, and torch's fused kernel."""
+USE_NAMES = {"reading": "inference", "learning": "training"}
+"""Names of the two uses for people."""
+PATH_NAMES = {"explicit": "plain matrix products", "fused": "torch's fused kernel"}
+"""Names of the two paths for people."""
 
 
 def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
@@ -54,7 +56,7 @@ def has_all_uses(paths: Mapping[str, str]) -> bool:
     seen = set()
     for name, path in paths.items():
         use, _, length = name.rpartition(" ")
-        if not re.fullmatch("[1-9][0-9]{0,8}", length) or path not in PATHS:
+        if not re.fullmatch("[1-9][0-9]{0,8}", length) or path not in PATH_NAMES:
             return False
         seen.add(use)
     return seen == {f"{precision} {use}" for precision, use in product(PRECISIONS, USES)}
@@ -133,7 +135,7 @@ def describe_attention(device: torch.device, precision: Precision) -> str:
     """Describe the path that training takes and, on CUDA, the trial that chose it."""
     if device.type == "cpu":
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        return f"{attention_path(dtype, True, 128)} attention"
+        return f"attention by {PATH_NAMES[attention_path(dtype, True, 128)]}"
     if device.type != "cuda" or precision == "fp32":
         return "attention by blocks"
     trial = varlen_trial(device)

@@ -55,6 +55,9 @@ def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(rememb
         for length, path in ((63, "fused"), (65, "explicit"), (255, "explicit"), (257, "fused")):
             assert attention_path(torch.bfloat16, is_learning=True, length=length) == path
         assert attention_path(torch.bfloat16, is_learning=False, length=128) == "fused"
+        cpu = torch.device("cpu")
+        assert describe_attention(cpu, "bf16") == "attention by plain matrix products"
+        assert describe_attention(cpu, "fp32") == "attention by torch's fused kernel"
 
 
 def test_a_run_that_began_with_other_lengths_uses_the_nearest_of_its_own():
