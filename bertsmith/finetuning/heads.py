@@ -153,8 +153,7 @@ def finetune_best_head(
                 _cross_validate(task_type, alone, head, parts, advance) for head in COMPARED_HEADS
             ]
         best = choose_head(scores).head
-    of_corpus = () if best == "linear" else ("corpus",)
-    unused = settings.changed_options((*UNUSED_OPTIONS.get(best, ()), *of_corpus))
+    unused = settings.changed_options(UNUSED_OPTIONS[best])
     choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason)
     result = _train(
         task_type,
@@ -195,16 +194,13 @@ def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
 
 def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
     """Return the settings of a run with this head; options that it does not use get defaults."""
-    changes: dict[str, Any] = {"head": head}
-    if head != "linear":
-        changes["corpus"] = None
-    if head != "fine-tuned":
-        changes |= {
-            each.name: each.default
-            for each in dataclasses.fields(settings)
-            if each.name in UNUSED_OPTIONS[head]
-        }
-    elif settings.eval == NOT_GIVEN:
+    changes: dict[str, Any] = {
+        each.name: each.default
+        for each in dataclasses.fields(settings)
+        if each.name in UNUSED_OPTIONS[head]
+    }
+    changes["head"] = head
+    if head == "fine-tuned" and settings.eval == NOT_GIVEN:
         changes["eval"] = IN_MEMORY
     return dataclasses.replace(settings, **changes)
 

@@ -41,10 +41,11 @@ OF_OTHER_LOSS = (
     "preset", "pooling",
 )  # fmt: skip
 """Options of a training by logits, which training on pairs of texts has no use for."""
-UNUSED_OPTIONS = {
+UNUSED_OPTIONS: dict[str, tuple[str, ...]] = {
+    "fine-tuned": ("corpus",),
     "linear": (*OF_SERIES, "resume", *OF_TRAINING),
-    "counts": (*OF_SERIES, "resume", *OF_TRAINING),
-    "contrastive": (*OF_SERIES, *OF_OTHER_LOSS),
+    "counts": (*OF_SERIES, "resume", *OF_TRAINING, "corpus"),
+    "contrastive": (*OF_SERIES, *OF_OTHER_LOSS, "corpus"),
     "auto": (*OF_SERIES, "patience", "cell", "preset", "pooling"),
 }
 """Options that a head has no use for."""
@@ -107,14 +108,13 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('label_separator')}: found ''. Give a character, such as ','."
             )
         check_choice(option("head"), self.head, get_args(Head))
-        if self.head != "fine-tuned":
-            self._check_unused(UNUSED_OPTIONS[self.head])
         if self.corpus is not None and (self.head not in CORPUS_HEADS or self.multi_label):
             raise ConfigError(
                 f"{option('corpus')} is read only with {option('head', 'linear')} or "
                 f"{option('head', 'auto')}, by which a text gets one label. Choose one of them, or "
                 "leave it out."
             )
+        self._check_unused(UNUSED_OPTIONS[self.head])
         if self.average and self.seeds is None:
             raise ConfigError(
                 f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."
