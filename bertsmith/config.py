@@ -43,9 +43,9 @@ PYDANTIC_KINDS = {
 """Pydantic's names for types of values, and ours."""
 
 RECIPES = Path(__file__).parent / "recipes"
-NAMES_CODE = {"names code": True}
-"""Metadata of a field whose value names code to run. A recipe must not set such a field, because
-recipes may come from anywhere."""
+NAMES_CODE = "names code"
+"""Metadata key of a field whose value may name code to run. The entry is a function that says
+whether a value does; a recipe must not have such a value, because it may come from anywhere."""
 OTHER_FORMS = "other forms"
 """Metadata key of a field whose value may be written in several forms. The entry is a function that
 converts each form to the type of the field, or raises SettingError."""
@@ -163,6 +163,8 @@ def from_mapping(
     source: str,
     default: T | None = None,
     root: type[Any] | None = None,
+    *,
+    may_name_code: bool = False,
 ) -> T:
     """Build the dataclass `cls` from nested tables, strictly.
 
@@ -173,6 +175,8 @@ def from_mapping(
         default: values of the fields that `values` lacks; by default their declared defaults.
         root: the dataclass of the whole recipe, if `cls` is one of its tables. "Did you mean" also
             suggests its other keys.
+        may_name_code: whether the values come from the user's own call, not from a file, so that
+            they may name code.
 
     Raises:
         ConfigError: a key is unknown, a required value is missing, a value has a wrong type or
@@ -186,7 +190,8 @@ def from_mapping(
             raise ConfigError(
                 _unknown_key(source, key, list(fields), _key_locations(root or cls, cls))
             )
-        if fields[key].metadata.get("names code"):
+        names_code = fields[key].metadata.get(NAMES_CODE)
+        if names_code is not None and names_code(value) and not may_name_code:
             raise ConfigError(
                 f"{source}: {key}: found {value!r}, which names code to run. A file must not name "
                 f"code, because it may come from anywhere. Leave it out, and pass {option(key)} to "

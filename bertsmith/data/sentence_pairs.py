@@ -63,6 +63,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
         source: as for `RecordReader`.
         kind: the kind of pairs; by default scored pairs if there is a column of scores.
         trained: the columns that the model was trained on.
+        keeps_negatives: whether scored pairs keep their negatives, which most losses ignore.
     """
 
     def __init__(
@@ -72,9 +73,11 @@ class RelatedReader(RecordReader[RelatedTexts]):
         kind: Kind | None = None,
         *,
         trained: TrainingColumns | None = None,
+        keeps_negatives: bool = False,
     ) -> None:
         self.columns = columns or RelatedColumns()
         self.kind = kind
+        self.keeps_negatives = keeps_negatives
         specs = self._specs()
         super().__init__(
             with_class_numbers(source),
@@ -87,10 +90,11 @@ class RelatedReader(RecordReader[RelatedTexts]):
 
     def _example(self, row: int, record: Record) -> RelatedTexts:
         is_scored = "score" in self.names
+        reads_negatives = self.keeps_negatives or not is_scored
         return RelatedTexts(
             anchor=record["text"][0],
             positive=record["pair"][0],
-            negatives=record.get("negatives", ()) if not is_scored else (),
+            negatives=record.get("negatives", ()) if reads_negatives else (),
             score=self._score(row, record) if is_scored else None,
             row=row,
         )
@@ -118,7 +122,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
                 is_optional=self.kind is None and columns.label_column is None,
             ),
         ]  # fmt: skip
-        # Scored pairs have no negatives, and other pairs no score.
+        # Scored pairs of a known kind have no negatives, and other pairs no score.
         unused = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")
         return [spec for spec in specs if spec.name != unused]
 

@@ -465,7 +465,8 @@ class Estimator(ABC):
                 'returned, or "org/name" on the hub.'
             )
         values = {**parameters, "model": os.fspath(model), **paths, **replaced, "columns": columns}
-        return from_mapping(self.task.settings, values, type(self).__name__)
+        name = type(self).__name__
+        return from_mapping(self.task.settings, values, name, may_name_code=True)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
         """Convert X and y to a source of examples: a path, a table or rows."""

@@ -9,8 +9,9 @@ from typing import Literal, TypedDict
 
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.data.windowing import LongTexts
-from bertsmith.tasks.settings import answer, classify, embed, regress, tag
+from bertsmith.tasks.settings import answer, classify, regress, tag
 from bertsmith.tasks.settings.finetune import ClsAttention
+from bertsmith.tasks.vector_losses import VectorLoss
 
 
 class Options(TypedDict, total=False):
@@ -105,7 +106,7 @@ class EmbedOptions(Options, total=False):
     metric: Literal[
         "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
     ]
-    loss: Literal["auto"] | embed.Loss
+    loss: str | VectorLoss
     temperature: float
     group_size: int
     pooling: Literal["first_token", "mean"] | None

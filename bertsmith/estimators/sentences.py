@@ -19,6 +19,7 @@ from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.sentence_folder import Pooling
+from bertsmith.tasks.settings.vector_losses import is_own_loss
 from bertsmith.tasks.text_vectors import TextVectors
 
 USED_WITHOUT_TRAINING = (
@@ -120,6 +121,17 @@ class SentenceEncoder(Estimator):
         if self._published is None or self._published[0] != self.get_params():
             self._published = self.get_params(), self._load_encoder()
         return self._published[1]
+
+    @classmethod
+    def _parameters_of(cls, definition: Any) -> Mapping[str, Any]:
+        """Do not restore a loss of another module: a file must not name code that `fit` runs."""
+        if not is_own_loss(definition.loss):
+            return {}
+        warn_once(
+            f"load: the model was trained with the loss {definition.loss!r}, which is code of your "
+            "own. `fit` would take the default: pass the function with set_params(loss=…) before."
+        )
+        return {"loss": cls._defaults()["loss"]}
 
     def _load_encoder(self) -> Predictor[Any]:
         settings = self._settings({})

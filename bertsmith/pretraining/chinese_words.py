@@ -4,20 +4,24 @@ Both are a `Segmenter`: it splits a text of Chinese characters into words, which
 text.
 """
 
-import importlib
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bertsmith.data.text_files import iter_lines
 from bertsmith.errors import ConfigError, InputError, option
+from bertsmith.system.named_functions import FunctionSetting
 from bertsmith.tokenization.normalize import code_ranges
 
 Segmenter = Callable[[str], list[str]]
 
 SAMPLE = "我们在北京学习语言"
+SEGMENTER = FunctionSetting(
+    "segmenter",
+    example="jieba:lcut",
+    advice="Name a function that takes a text and returns its words.",
+    lack="cuts no text into words",
+)
 
 
 def read_word_list(path: Path) -> Segmenter:
@@ -84,55 +88,13 @@ class MaximumMatching:
 def load_segmenter(name: str) -> Segmenter:
     """Import the function named "module:function", such as jieba:lcut, with checked output.
 
-    A function of Python itself is never called: none of them cuts Chinese, and `os:system` would
-    take the text for a command.
-
     Raises:
         ConfigError: there is no such module or function, it is Python's own, or it does not return
             the words of a sample text.
     """
-    module_name, _, function_name = name.partition(":")
-    if not module_name or not function_name:
-        raise ConfigError(
-            f"{option('segmenter', name)}: it must be module:function, such as jieba:lcut. Name a "
-            "function that takes a text and returns its words."
-        )
-    _check_is_foreign(name, module_name)
-    try:
-        module = importlib.import_module(module_name)
-    except (ImportError, TypeError, ValueError) as error:  # the latter of names such as .jieba
-        raise ConfigError(
-            f"{option('segmenter', name)}: {error}. Install the package that has it, or correct "
-            "the name; a module in this folder is found with PYTHONPATH=."
-        ) from error
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        problem = "is not a function" if hasattr(module, function_name) else "does not exist"
-        raise ConfigError(
-            f"{option('segmenter', name)}: {function_name} {problem} in {module_name}. Name a "
-            "function that takes a text and returns its words."
-        )
-    _check_is_foreign(name, _home_of(function))
-    segmenter = CheckedSegmenter(name, function)
+    segmenter = CheckedSegmenter(name, SEGMENTER.load(name))
     segmenter(SAMPLE)
     return segmenter
-
-
-def _home_of(function: Any) -> str:
-    """Name the module that defines a function, even if another module imports it."""
-    while isinstance(function, partial):
-        function = function.func
-    # A method of a C class names no module; its object's class does.
-    owner = getattr(function, "__self__", None)
-    return str(getattr(function, "__module__", None) or type(owner).__module__)
-
-
-def _check_is_foreign(name: str, module: str) -> None:
-    if module.partition(".")[0] in {*sys.stdlib_module_names, "builtins"}:
-        raise ConfigError(
-            f"{option('segmenter', name)}: {module} is a module of Python itself, which cuts no "
-            "text into words. Name a function of another package, such as jieba:lcut."
-        )
 
 
 class CheckedSegmenter:

@@ -75,7 +75,7 @@ class PretrainingSettings:
     word_list: Advanced[Path | None] = field(default=None, metadata=FREE)
     """Word list for masking Chinese by words: a file with a word on each line; the longest match is
     taken."""
-    segmenter: Advanced[str | None] = field(default=None, metadata=NAMES_CODE)
+    segmenter: Advanced[str | None] = field(default=None, metadata={NAMES_CODE: lambda value: True})
     """Segmenter for masking Chinese by words, instead of a list: module:function of an installed
     package, such as jieba:lcut. It is code that runs, so a recipe cannot name it."""
     masking_rate: Advanced[float] = 0.15

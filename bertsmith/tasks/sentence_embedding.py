@@ -1,9 +1,9 @@
 """Training and evaluation of sentence embeddings.
 
-Pairs and triples are trained by a contrastive loss with in-batch negatives. The negatives come from
-a group with a fixed number of rows, so that the loss does not depend on the number of processes.
-Scored pairs are trained by a regression of their cosines. A text is one row of tokens, cut at its
-end if it is too long, since folders of sentence-transformers cannot express windows.
+Their losses are in `vector_losses.py`. A loss that compares the rows of a step with one another
+gets groups with a fixed number of rows, so that it does not depend on the number of processes. A
+text is one row of tokens, cut at its end if it is too long, since folders of sentence-transformers
+cannot express windows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -33,50 +31,23 @@ from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import write_static_modules
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.related_vectors import RelatedVectors
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case, read_length
-from bertsmith.tasks.settings.embed import EmbedSettings, Loss
+from bertsmith.tasks.settings.embed import EmbedSettings
 from bertsmith.tasks.settings.finetune import Sources
+from bertsmith.tasks.settings.vector_losses import Loss, is_own_loss, loss_entry
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task, TaskDataset, naming_limits
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
 from bertsmith.tasks.vector_baselines import VectorBaselines
+from bertsmith.tasks.vector_losses import load_vector_loss
 from bertsmith.tasks.vector_prediction import Vectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
-
-def contrastive_loss(
-    anchors: Tensor, candidates: Tensor, positives: Tensor, is_excluded: Tensor, scale: float
-) -> tuple[Tensor, Tensor]:
-    """Compute the contrastive loss with in-batch negatives, summed, and the number correct.
-
-    The loss is the cross entropy over cosines times `scale`, with the other texts of the batch as
-    negatives (Henderson et al. 2017, section 4; van den Oord et al. 2018, "InfoNCE", where
-    1 / scale is the temperature). An anchor is correct if its positive is the nearest candidate.
-
-    Shapes: `anchors` [anchors, hidden], `candidates` [candidates, hidden]; `positives` int64
-    [anchors], the index of each anchor's positive among the candidates; `is_excluded` bool
-    [anchors, candidates], true for candidates that are neither its positive nor negatives.
-    """
-    cosines = F.normalize(anchors, dim=-1) @ F.normalize(candidates, dim=-1).T
-    logits = (cosines * scale).masked_fill(is_excluded, -torch.inf)
-    loss = F.cross_entropy(logits, positives, reduction="sum")
-    return loss, (logits.argmax(-1) == positives).sum()
-
-
-# A ranking loss for scored pairs ("CoSENT") was worse: on STS-B a BERT-tiny reached a Spearman
-# correlation of 0.697 with it, and of 0.710 with this regression of cosines.
-def cosine_loss(cosines: Tensor, scores: Tensor) -> Tensor:
-    """Sum squared errors of cosines, both [pairs] (Reimers & Gurevych 2019, section 3)."""
-    return (cosines - scores).square().sum()
-
-
 ScoreRange = tuple[float, float]
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
-
-KIND_OF_LOSS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
-"""The kind of data that each loss is trained on."""
 
 RECALL_CUTOFFS = (1, 5, 10)
 """The k of recall at k."""
@@ -99,7 +70,12 @@ def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
     with suppress(InputError):  # such as an error about scores that are no numbers
         reader.read(1)
     # Scores that the loss ignores in training are ignored in evaluation, too.
-    return "pairs" if settings.loss == "contrastive" and "score" in reader.names else None
+    return "pairs" if kind_of_loss(settings.loss) == "pairs" and "score" in reader.names else None
+
+
+def kind_of_loss(loss: str) -> Kind | None:
+    """Return the kind of examples that a loss learns from; None for those that the file has."""
+    return None if loss == "auto" else loss_entry(loss).kind
 
 
 class ScoredAccumulator(PredictionCounts):
@@ -231,13 +207,15 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     folder: SentenceFolder = field(default_factory=lambda: SentenceFolder("mean"))
     """Pooling, normalization and length, as sentence-transformers stores them."""
-    loss: Loss = "contrastive"
+    loss: str = "contrastive"
+    """A loss of the catalog, or "module:function". It is imported only for training, because a
+    model's folder may come from anywhere."""
     temperature: float = 0.05
     score_range: ScoreRange | None = None
     """Scores that map to the cosines 0 and 1. None if training had no scores; then the scores of
     the evaluated file decide."""
     group_size: int | None = 32
-    """Rows compared by the contrastive loss; None for the cosine loss."""
+    """Rows that the loss compares with one another; None if it compares none."""
 
     trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
 
@@ -267,11 +245,18 @@ class Embed(Task[RelatedTexts, Vectors]):
 
         Raises:
             InputError: a file cannot be read, or all its scores are the same.
+            ConfigError: the loss is one of another module that cannot be imported.
         """
         columns = settings.columns
-        kind = None if settings.loss == "auto" else KIND_OF_LOSS[settings.loss]
         train_source, eval_source = sources or settings.sources
-        reader = RelatedReader(train_source, columns, kind)
+        if settings.loss != "auto":
+            load_vector_loss(settings.loss)  # raises an error if it cannot be imported
+        reader = RelatedReader(
+            train_source,
+            columns,
+            kind_of_loss(settings.loss),
+            keeps_negatives=is_own_loss(settings.loss),
+        )
         read = reader.read(settings.limit)
         with naming_limits(settings, num_read=len(read)):
             train = cls.select(read, settings)
@@ -289,11 +274,13 @@ class Embed(Task[RelatedTexts, Vectors]):
                 )
         is_scored = kind_of(train) == "scored"
         auto: Loss = "cosine" if is_scored else "contrastive"
+        loss = auto if settings.loss == "auto" else settings.loss
+        group_size = min(settings.group_size, settings.batch_size)
         task = cls(
-            loss=auto if settings.loss == "auto" else settings.loss,
+            loss=loss,
             temperature=settings.temperature,
             score_range=score_range([row.score or 0.0 for row in train]) if is_scored else None,
-            group_size=None if is_scored else min(settings.group_size, settings.batch_size),
+            group_size=group_size if loss_entry(loss).compares_rows else None,
             trained=reader.columns_read(),
         )
         return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
@@ -342,8 +329,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         settings.pop("folder", None)
         trained = TrainingColumns.from_json(settings.pop("columns", None))
         score_range = settings.pop("score_range", None)
-        # Only the cosine loss learns from scores; with another loss the range has no meaning.
-        is_learned = score_range is not None and settings.get("loss") == "cosine"
+        # The contrastive loss does not learn from scores; the range then has no meaning.
+        is_learned = score_range is not None and settings.get("loss", cls.loss) != "contrastive"
         return cls(
             **settings,
             folder=folder,
@@ -406,7 +393,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         length = min(max_length, self.folder.max_length or max_length)
         targets = {}
-        if labelled and self.score_range is not None and examples[0].score is not None:
+        is_scored = bool(examples) and examples[0].score is not None
+        if labelled and self.score_range is not None and is_scored:
             scores = np.array([example.score for example in examples], dtype=np.float64)
             targets["cosines"] = as_cosines(scores, self.score_range).astype(np.float32)
         return EncodedExamples(
@@ -417,49 +405,19 @@ class Embed(Task[RelatedTexts, Vectors]):
         )
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Compute the loss of a group: `contrastive_loss`, or `cosine_loss` of scored pairs.
+        """Compute the loss of a group from vectors `[sequences, hidden]`.
 
-        `outputs` are vectors `[sequences, hidden]`, compared in fp32. `correct` counts anchors
-        whose positive is the nearest, or cosines whose error is at most `CLOSE_COSINE`.
+        `correct` counts cosines whose error is at most `CLOSE_COSINE`, or without scores the
+        anchors whose positive is the nearest candidate.
         """
-        vectors = outputs.float()
-        if self.loss == "contrastive":
-            loss, correct = self._contrast(vectors, batch)
+        score_range = self.score_range or (0.0, 1.0)
+        group = RelatedVectors.of_batch(outputs.float(), batch, score_range, self.temperature)
+        loss = load_vector_loss(self.loss)(group)
+        if group.target_cosines is None:
+            is_correct = group.cosines_with_candidates.argmax(-1) == group.positive_indices
         else:
-            first = vectors[rows_at(batch, 0)]
-            second = vectors[rows_at(batch, 1)]
-            cosines = F.cosine_similarity(first, second)
-            targets = batch.targets["cosines"]
-            loss = cosine_loss(cosines, targets)
-            correct = ((cosines - targets).abs() <= CLOSE_COSINE).sum()
-        return LossTerm(loss, correct, int(batch.targets["num_examples"]))
-
-    def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Compare each anchor with the positives and negatives of all rows of the group."""
-        owners = batch.targets["example"]
-        row_indices = batch.targets["row_index"]
-        texts = batch.targets["text"]
-        anchors = rows_at(batch, 0)
-        positives = rows_at(batch, 1)
-        candidates = (row_indices > 0).nonzero()[:, 0]
-        is_positive = row_indices[candidates] == 1
-        # The index of each anchor's own positive among the candidates.
-        positive_of_anchor = torch.empty_like(anchors)
-        positive_of_anchor[owners[candidates[is_positive]]] = is_positive.nonzero()[:, 0]
-        # Neither a text that equals the anchor nor the positive of an equal anchor is a negative.
-        is_same_text = texts[candidates] == texts[anchors][:, None]
-        has_same_anchor = (texts[anchors] == texts[anchors][:, None]).float()
-        is_text_of_positive = (texts[candidates] == texts[positives][:, None]).float()
-        is_excluded = is_same_text | (has_same_anchor @ is_text_of_positive > 0)
-        anchor_index = torch.arange(len(anchors), device=anchors.device)
-        is_excluded[anchor_index, positive_of_anchor] = False
-        return contrastive_loss(
-            vectors[anchors],
-            vectors[candidates],
-            positive_of_anchor,
-            is_excluded,
-            1 / self.temperature,
-        )
+            is_correct = (group.cosines - group.target_cosines).abs() <= CLOSE_COSINE
+        return LossTerm(loss, is_correct.sum(), len(group))
 
     def distillation_loss(
         self, outputs: Tensor, teacher_outputs: Tensor, batch: Batch, temperature: float
@@ -492,7 +450,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return RelatedAccumulator(self.score_range)
 
     def describe_target(self) -> str:
-        return "that belong together" if self.loss == "contrastive" else "with scores"
+        return "that belong together" if self.score_range is None else "with scores"
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
         target = 1.0
@@ -505,12 +463,6 @@ class Embed(Task[RelatedTexts, Vectors]):
             score=1 - abs(prediction.cosine - target),
             is_numeric=True,
         )
-
-
-def rows_at(batch: Batch, number: int) -> Tensor:
-    """Return the index of row `number` of each example, int64 `[examples]`."""
-    rows = (batch.targets["row_index"] == number).nonzero()[:, 0]
-    return rows[batch.targets["example"][rows].argsort()]
 
 
 TASK = Embed

@@ -72,7 +72,7 @@ def test_parameters_are_the_settings_of_the_command(name):
     assert set(kind("m").get_params()) == set(kind.__signature__.parameters) == wanted
     hints, known = (typing.get_type_hints(each) for each in (kind.task.settings, ESTIMATORS[name]))
     assert set(known) == wanted - {"model"}
-    for option in known.keys() - {"out", "verbose", "class_weights", "corpus"}:
+    for option in known.keys() - {"out", "verbose", "class_weights", "corpus", "loss"}:
         assert known[option] == hints[option], option
         assert kind("m").get_params()[option] == fields[option].default
     with refuses(TypeError, name, "'epoch'", "'epochs'"):

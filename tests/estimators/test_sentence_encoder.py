@@ -77,8 +77,11 @@ def test_single_texts_leave_it_as_it_is(encoder, form):
 
 def test_pairs_train_it(encoder):
     before = encoder.transform(TEXTS)
-    encoder.set_params(**QUICK).fit(list(zip(TEXTS, TEXTS[::-1], strict=True)), eval=None)
-    assert not np.array_equal(encoder.transform(TEXTS), before)
+    pairs = list(zip(TEXTS, TEXTS[::-1], strict=True))
+    of_pairs = encoder.set_params(**QUICK).fit(pairs, eval=None).transform(TEXTS)
+    of_scores = encoder.fit(pairs, np.linspace(0, 1, len(pairs)), eval=None).transform(TEXTS)
+    assert not np.array_equal(of_pairs, before)
+    assert not np.array_equal(of_scores, of_pairs)
 
 
 def test_searches_and_copies(encoder):

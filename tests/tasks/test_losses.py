@@ -1,17 +1,15 @@
-"""Losses are those of torch, sentence-transformers or a paper; weights are scikit-learn's."""
+"""Losses are those of torch or a paper; weights are scikit-learn's."""
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from refusals import refuses
-from sentence_transformers.sentence_transformer import losses
 from sklearn.utils.class_weight import compute_class_weight
 from torch.distributions import Bernoulli, kl_divergence
 
 from bertsmith.errors import ConfigError
 from bertsmith.tasks.losses import BinaryLoss, ClassLoss, balanced, class_weights
-from bertsmith.tasks.sentence_embedding import contrastive_loss, cosine_loss
 from bertsmith.tasks.soft_targets import soft_binary_loss, soft_class_loss, soft_vector_loss
 
 WEIGHTS = (0.5, 2.0, 1.0, 0.25, 3.0)
@@ -92,36 +90,6 @@ def test_given_weights():
     ):
         with refuses(ConfigError, "--class-weights:", *parts):
             class_weights((given,), ("a", "b"), counts)
-
-
-def vectors(count, seed):
-    return torch.randn(count, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
-
-
-@pytest.mark.parametrize("num_negatives", [0, 1, 2])
-def test_contrast_equals_multiple_negatives_ranking(num_negatives):
-    parts = [vectors(5, seed) for seed in range(2 + num_negatives)]
-    theirs = losses.MultipleNegativesRankingLoss(None, scale=20.0)
-    expected = theirs.compute_loss_from_embeddings(parts, torch.arange(5))
-    candidates = torch.cat([*parts[1:], parts[0][:1]])  # the last one is excluded
-    excluded = torch.zeros(5, len(candidates), dtype=torch.bool)
-    excluded[:, -1] = True
-    loss, correct = contrastive_loss(parts[0], candidates, torch.arange(5), excluded, 20.0)
-    torch.testing.assert_close(loss / 5, expected)
-    mine = torch.autograd.grad(loss / 5, parts[0])[0]
-    torch.testing.assert_close(mine, torch.autograd.grad(expected, parts[0])[0])
-    cosines = F.cosine_similarity(parts[0][:, None], candidates[None, :-1], dim=-1)
-    assert correct == sum(int(row.argmax()) == place for place, row in enumerate(cosines))
-
-
-def test_scored_pairs_equal_cosine_similarity():
-    first, second = vectors(11, 0), vectors(11, 1)
-    scores = torch.tensor([0.0, 0.2, 0.2, 1.0, 0.4, 0.6, 0.6, 0.6, 0.9, 0.1, 0.3])
-    cosines = F.cosine_similarity(first, second)
-    squares = losses.CosineSimilarityLoss(None).compute_loss_from_embeddings(
-        [first, second], scores
-    )
-    torch.testing.assert_close(cosine_loss(cosines, scores) / 11, squares)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from close_figures import close
 from refusals import refuses
 from samples import write_likeness
-from tiny_models import BAD, GOOD, OTHER, loss_of, save_tiny, tiny_model, tiny_tokenizer, write_csv
+from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer, write_csv
 
 from bertsmith.data.columns import RelatedColumns
 from bertsmith.data.sentence_pairs import RelatedTexts
@@ -27,7 +27,8 @@ from bertsmith.tasks.example_objective import (
     training_examples,
 )
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.sentence_embedding import Embed, RetrievalAccumulator, contrastive_loss
+from bertsmith.tasks.related_vectors import RelatedVectors
+from bertsmith.tasks.sentence_embedding import Embed, RetrievalAccumulator
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.settings.embed import EmbedSettings
 from bertsmith.tasks.text_vectors import TextVectors
@@ -87,21 +88,15 @@ def test_groups_do_not_depend_on_the_number_of_processes():
     assert [int(batch.targets["num_examples"]) for batch in one.micro_batches(1)] == [5, 5, 3]
 
 
-def test_what_is_right_too_is_no_negative(monkeypatch):
+def test_what_is_right_too_is_no_negative():
     """Doubled rows: without the mask a text's own would count against it."""
-    counted = []
-
-    def keep(anchors, candidates, right, is_excluded, scale):
-        counted.append((~is_excluded).sum(1).tolist())
-        return contrastive_loss(anchors, candidates, right, is_excluded, scale)
-
-    monkeypatch.setattr("bertsmith.tasks.sentence_embedding.contrastive_loss", keep)
 
     def count(examples):
         encoded = Embed().encode(tiny_tokenizer(), examples, 37, labelled=True)
         batch = collate(encoded, range(len(examples)))
-        loss_of(Embed(), tiny_model(), batch)
-        return counted.pop()
+        vectors = Embed().outputs(tiny_model(), batch)
+        group = RelatedVectors.of_batch(vectors, batch, (0.0, 1.0), 0.05)
+        return group.cosines_with_candidates.isfinite().sum(1).tolist()
 
     once = [RelatedTexts("a good film", "fine"), RelatedTexts("bad", "dull")]
     twice = [

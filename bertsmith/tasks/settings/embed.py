@@ -3,12 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bertsmith.config import NAMES_CODE, OTHER_FORMS
 from bertsmith.data.columns import RelatedColumns
 from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import FinetuneSettings
-
-Loss = Literal["contrastive", "cosine"]
+from bertsmith.tasks.settings.vector_losses import (
+    Loss,
+    check_loss,
+    is_own_loss,
+    loss_entry,
+    loss_name,
+)
 
 
 @dataclass(frozen=True)
@@ -25,19 +31,22 @@ class EmbedSettings(FinetuneSettings):
     square of their number; --eval-limit uses fewer pairs.
     """
 
-    loss: Literal["auto"] | Loss = "auto"
+    loss: Literal["auto"] | Loss | str = field(
+        default="auto", metadata={OTHER_FORMS: loss_name, NAMES_CODE: is_own_loss}
+    )
     """Loss. contrastive: a text must be nearer to its own partner than to those of other rows
     (pairs and triples; scores are ignored). cosine: the cosine of two texts must be their score.
-    auto, the default: cosine if --train has scores, else contrastive."""
+    auto, the default: cosine if --train has scores, else contrastive. Or your own as
+    module:function."""
     temperature: Advanced[float] = 0.05
-    """Temperature of the contrastive loss. The lower it is, the more the nearest wrong texts count.
-    """
+    """Temperature of the contrastive loss, or of your own. The lower it is, the more the nearest
+    wrong texts count."""
     batch_size: int = 64
     """Batch size: rows per update."""
     group_size: Advanced[int] = 32
-    """Number of rows that the contrastive loss compares with one another: for each row, the texts
-    of the others are negatives. An update has as many groups as fit into --batch-size, computed at
-    the same time."""
+    """Number of rows that the contrastive loss, or your own, compares with one another: for each
+    row, the texts of the others are negatives. An update has as many groups as fit into
+    --batch-size, computed at the same time."""
     pooling: Literal["first_token", "mean"] | None = None
     """Pooling of token vectors to one vector per text. mean is the mean over the tokens,
     first_token the vector of [CLS]. By default that of the model's folder, else mean."""
@@ -52,7 +61,9 @@ class EmbedSettings(FinetuneSettings):
         super().__post_init__()
         self.check_positive("temperature")
         self.check_positive("group_size", allowed="1 or more")
-        if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
+        check_loss(self.loss)
+        compares_rows = self.loss == "auto" or loss_entry(self.loss).compares_rows
+        if compares_rows and min(self.group_size, self.batch_size) < 2:
             raise ConfigError(
                 f"{option('group_size')}, {option('batch_size')}: found {self.group_size} and "
                 f"{self.batch_size}; allowed is 2 or more for both, since each row is compared "

@@ -1,0 +1,80 @@
+"""Catalog of the losses of `finetune embed`: a new loss of bertsmith is a function and an entry.
+
+The command line reads the entries, so this module imports no torch. A loss of another module needs
+no entry: `--loss module:function` names it.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bertsmith.errors import SettingError
+
+Loss = Literal["contrastive", "cosine"]
+"""The losses of bertsmith."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorLossEntry:
+    """The function of a loss, and what it reads."""
+
+    implementation: str
+    """The function, as "module:function"; it is a `VectorLoss` (tasks/vector_losses.py)."""
+    kind: Literal["pairs", "scored"] | None = None
+    """The kind of examples that it learns from; None for any that the file has."""
+    compares_rows: bool = True
+    """Whether it compares the rows of a group with one another."""
+
+
+VECTOR_LOSSES: dict[str, VectorLossEntry] = {
+    "contrastive": VectorLossEntry(
+        implementation="bertsmith.tasks.vector_losses:contrastive_loss", kind="pairs"
+    ),
+    "cosine": VectorLossEntry(
+        implementation="bertsmith.tasks.vector_losses:cosine_loss",
+        kind="scored",
+        compares_rows=False,
+    ),
+}
+"""Losses by their name in `--loss`, the names of `Loss`."""
+
+
+def is_own_loss(name: object) -> bool:
+    """Return whether a value of `--loss` names a function of another module, which is code."""
+    return isinstance(name, str) and ":" in name
+
+
+def loss_entry(name: str) -> VectorLossEntry:
+    """Return the entry of a loss; one of another module may read all that a file has."""
+    return VectorLossEntry(implementation=name) if is_own_loss(name) else VECTOR_LOSSES[name]
+
+
+def check_loss(name: str) -> None:
+    """Check the form of a value of `--loss`.
+
+    Raises:
+        SettingError: it is neither "auto" nor one of our losses, nor "module:function".
+    """
+    if name != "auto" and name not in VECTOR_LOSSES and not is_own_loss(name):
+        raise SettingError("loss", name, ["auto", *VECTOR_LOSSES, "module:function"])
+
+
+def loss_name(value: str | Callable[..., Any]) -> str:
+    """Convert a loss from a call of Python, which may be a function, to its name.
+
+    Raises:
+        SettingError: the function is not found by its name in its module.
+    """
+    if isinstance(value, str):
+        return value
+    module, name = getattr(value, "__module__", ""), getattr(value, "__name__", "")
+    if not name or getattr(sys.modules.get(module), name, None) is not value:
+        raise SettingError(
+            "loss",
+            value,
+            "a name, or a function at the top of a module",
+            "Other processes import the function by its name, so define it there with def, and "
+            "not inside another function.",
+        )
+    return f"{module}:{name}"
