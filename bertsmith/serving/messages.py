@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bertsmith.serving.folder_state import FolderState
+
 ResultKind = Literal["predict", "vectors", "token_vectors"]
 """The kind of result that a request asks for: predictions of the model's head, a vector for each
 text, or a vector for each token of each text."""
@@ -40,6 +42,8 @@ class ModelInfo:
     pooling: str | None = None
     """Pooling of the vectors, and None if the model gives none."""
     similarity: str = "cosine"
+    folder_state: FolderState = ()
+    """The files of the folder when loading began."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """Texts to put before each text, by name."""
 

@@ -11,6 +11,8 @@ import torch
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.serving.folder_state import folder_state
 from bertsmith.serving.mask_ids import MaskIds
 from bertsmith.serving.messages import ModelInfo, ResultKind
 from bertsmith.serving.token_vectors import TokenVectors
@@ -58,12 +60,14 @@ class ServedModel:
             ConfigError: this machine has no such device or precision, or the model cannot read so
                 many tokens.
         """
+        folder = find_checkpoint(path)
+        state = folder_state(folder)  # before a file is read
         predictor: Predictor[Any]
         if pooling is None:
-            predictor = load(path, device=device, precision=precision, max_length=max_length)
+            predictor = load(folder, device=device, precision=precision, max_length=max_length)
         else:
             predictor = Predictor.load(
-                path,
+                folder,
                 TextVectors,
                 device=device,
                 precision=precision,
@@ -79,7 +83,8 @@ class ServedModel:
         if not isinstance(definition, TextVectors | Embed):
             is_for_masks = isinstance(definition, FillMask)
             definitions["predict"] = MaskIds(definition.tokenizer) if is_for_masks else definition
-        return cls(loaded, definitions, model_info(name, path, loaded, definition, definitions))
+        info = model_info(name, path, loaded, definition, definitions)
+        return cls(loaded, definitions, replace(info, folder_state=state))
 
     def definition(self, kind: ResultKind, options: tuple[tuple[str, Any], ...]) -> Definition:
         """Return the definition of a kind of result, with the options of a request."""

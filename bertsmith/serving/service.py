@@ -21,6 +21,7 @@ from bertsmith.serving.characters import count_characters, estimate_tokens
 from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.engine_process import EngineProcess
+from bertsmith.serving.folder_state import FolderState, folder_state
 from bertsmith.serving.messages import (
     Answers,
     Cancel,
@@ -30,6 +31,7 @@ from bertsmith.serving.messages import (
     Message,
     ModelInfo,
     QueueState,
+    Ready,
     Refusal,
     ResultKind,
 )
@@ -49,8 +51,9 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 WAITING_SHARE = 1 / 3
 """Share of the time-out that a request may wait for its turn. A request that would wait longer is
 refused at once (429), instead of after the time-out (503)."""
-FolderState = tuple[tuple[str, int, int], ...]
-"""Path, size and time of change of each file of a model's folder (`folder_state`)."""
+MAX_LOADS = 3
+"""How often the models are loaded if files of their folders change meanwhile. Then the server
+starts all the same, as it may be a file that no model has, such as a journal."""
 RESTART_PAUSES = (0.0, 2.0, 8.0, 30.0)
 """Seconds before each new start of an engine that ended or failed to start. There are at most this
 many starts within `COUNTED_SECONDS`; then the server gives up."""
@@ -134,7 +137,7 @@ class Service:
         return self._tokenizers[name]
 
     def has_changed(self, model: ModelInfo) -> bool:
-        """Return whether files of a model's folder have changed since it was loaded.
+        """Return whether files of a model's folder have changed since its loading began.
 
         The server still answers with the model that it has loaded.
         """
@@ -146,23 +149,52 @@ class Service:
         Raises:
             BertsmithError: a model cannot be loaded.
         """
-        ready = await self._engine.start()
+        ready = await self._load()
         self.models = {model.name: model for model in ready.models}
         self.max_batch_tokens = ready.max_batch_tokens
-        folders = {model.name: Path(model.folder) for model in ready.models}
-        self._tokenizers = {
-            name: read_tokenizer(open_files(folder)) for name, folder in folders.items()
-        }
-        states = {name: folder_state(folder) for name, folder in folders.items()}
+        states = {model.name: model.folder_state for model in ready.models}
         for name in self._folder_states.keys() & states.keys():
             if self._folder_states[name] != states[name]:
                 self.log(
-                    f"{name}: the files of {folders[name]} have changed since the model was "
-                    "loaded; from now on the server answers with the new ones."
+                    f"{name}: the files of {self.models[name].folder} have changed since the model "
+                    "was loaded; from now on the server answers with the new ones."
                 )
         self._folder_states = states
         self.admission.max_held_characters = fit_into_free_memory(self.limits.max_held_characters)
         self.is_ready = True
+
+    async def _load(self) -> Ready:
+        """Start the engine and read the tokenizers, both from the same files.
+
+        If files change meanwhile, this is done again, at most `MAX_LOADS` times.
+        """
+        num_loads = 0
+        while True:
+            num_loads += 1
+            ready = await self._engine.start()
+            self._tokenizers = {
+                model.name: read_tokenizer(open_files(Path(model.folder))) for model in ready.models
+            }
+            changed = [
+                model
+                for model in ready.models
+                if folder_state(Path(model.folder)) != model.folder_state
+            ]
+            for model in changed:
+                next_step = (
+                    "it is loaded again."
+                    if num_loads < MAX_LOADS
+                    else "the server may answer with a mixture of old and new files. Start it "
+                    "again when they change no more."
+                )
+                self.log(
+                    f"{model.name}: files of {model.folder} changed while the model was loaded; "
+                    f"{next_step}"
+                )
+            if not changed or num_loads >= MAX_LOADS:
+                return ready
+            self._engine.kill()
+            self._engine = self._new_engine()
 
     async def stop(self) -> None:
         """Refuse new requests, let the engine finish those that run, and stop it."""
@@ -370,17 +402,3 @@ def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Seq
         names = ", ".join(model.prompts)
         raise invalid(f"{where}; the prompts of '{model.name}' are {names}.")
     return [model.prompts[name] + text for text in texts]
-
-
-def folder_state(path: Path) -> FolderState:
-    """Return path, size and time of change of each file in a model's folder and its subfolders.
-
-    Deeper folders, such as the checkpoints of a run, are not part of the model.
-    """
-    states = []
-    for file in sorted([*path.glob("*"), *path.glob("*/*")]):
-        with contextlib.suppress(OSError):  # the file has just been removed
-            if file.is_file():
-                status = file.stat()
-                states.append((str(file.relative_to(path)), status.st_size, status.st_mtime_ns))
-    return tuple(states)

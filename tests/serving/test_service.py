@@ -1,6 +1,7 @@
 """The service beside its engine: limits on texts, and an engine that cannot go on."""
 
 import asyncio
+import json
 import multiprocessing
 import os
 import signal
@@ -10,6 +11,7 @@ import pytest
 from model_server import TIMEOUT
 from tiny_models import reviews, save_tiny
 
+from bertsmith.serving import service as service_module
 from bertsmith.serving.characters import estimate_tokens
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.problems import Problem
@@ -103,6 +105,57 @@ def test_an_engine_that_ends_just_before_the_server_stops_is_not_started_again(s
 
     asyncio.run(run())
     assert lines == []
+
+
+class ChangingService(Service):
+    """A service in whose folder a file changes just after each of the first loads."""
+
+    num_changes = 0
+
+    def _new_engine(self):
+        engine = super()._new_engine()
+        start = engine.start
+
+        async def start_while_files_change():
+            ready = await start()
+            if self.num_changes:
+                self.num_changes -= 1
+                folder = self.settings.models["m"] / "1_Pooling"
+                folder.mkdir(exist_ok=True)
+                settings = {"word_embedding_dimension": 24, "pooling_mode_cls_token": True}
+                text = json.dumps(settings) + self.num_changes * "\n"
+                (folder / "config.json").write_text(text)
+            return ready
+
+        engine.start = start_while_files_change
+        return engine
+
+
+@pytest.mark.parametrize("num_changes", [0, 1, 2])
+def test_files_that_change_while_they_are_loaded_are_loaded_again(
+    tmp_path, monkeypatch, num_changes
+):
+    monkeypatch.setattr(service_module, "MAX_LOADS", 2)
+    folder = save_tiny(tmp_path / "encoder")
+    settings = EngineSettings(models={"m": folder}, device="cpu", precision="fp32", threads=1)
+    lines = []
+
+    async def run():
+        service = ChangingService(settings, log=lines.append)
+        service.num_changes = num_changes
+        try:
+            await service.start()
+            model = service.model()
+            assert model.pooling == ("first_token" if num_changes else "mean")
+            assert service.has_changed(model) == (num_changes == 2)
+            answers = await service.compute(model, "vectors", [{"text": TEXTS[0]}])
+            assert len(answers.predictions) == 1
+        finally:
+            service.kill()
+
+    asyncio.run(run())
+    assert len(lines) == num_changes
+    assert all(line.startswith(f"m: files of {folder} changed while") for line in lines)
 
 
 def test_too_many_characters_are_refused(settings):
