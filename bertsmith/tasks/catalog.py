@@ -66,7 +66,7 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     if folder.family.config.writes_labels:  # such a family has no other heads
         return _task_in(TEXT_TO_TEXT[head])
     # The likeliest names come first, since only an imported task knows its heads.
-    names = [name for name in (own.get("task"), head, *TASKS) if name in TASKS]
+    names = [name for name in (str(own.get("task")), head, *TASKS) if name in TASKS]
     return next((task for task in map(task_named, names) if head in task.heads), None)
 
 

@@ -8,7 +8,7 @@ cannot express windows.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -36,8 +36,9 @@ from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case, read_length
 from bertsmith.tasks.settings.embed import EmbedSettings
 from bertsmith.tasks.settings.finetune import Sources
-from bertsmith.tasks.settings.vector_losses import Loss, is_own_loss, loss_entry
+from bertsmith.tasks.settings.vector_losses import VECTOR_LOSSES, Loss, is_own_loss, loss_entry
 from bertsmith.tasks.soft_targets import soft_vector_loss
+from bertsmith.tasks.stored_settings import AllowedValue, check_stored_settings, is_number
 from bertsmith.tasks.task import Task, TaskDataset, naming_limits
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
 from bertsmith.tasks.vector_baselines import VectorBaselines
@@ -47,6 +48,24 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 ScoreRange = tuple[float, float]
+ALLOWED_IN_EMBED: Mapping[str, AllowedValue] = {
+    "loss": (
+        lambda value: isinstance(value, str) and (value in VECTOR_LOSSES or is_own_loss(value)),
+        f"{', '.join(VECTOR_LOSSES)} or module:function",
+    ),
+    "temperature": (lambda value: is_number(value) and value > 0, "a number above 0"),
+    "group_size": (lambda value: type(value) is int and value > 0, "a whole number above 0"),
+    "score_range": (
+        lambda value: (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(map(is_number, value))
+            and value[0] < value[1]
+        ),
+        "a list of two numbers, the lower one first",
+    ),
+}
+"""Allowed values of settings in config.json."""
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
 RECALL_CUTOFFS = (1, 5, 10)
@@ -314,28 +333,27 @@ class Embed(Task[RelatedTexts, Vectors]):
         may have rewritten them, and not from config.json.
 
         Raises:
-            CheckpointError: the model was fine-tuned for another task, or its folder is one that
-            `SentenceFolder.read` refuses.
+            CheckpointError: the model was fine-tuned for another task, a setting has a value that
+                is not allowed, or the folder is one that `SentenceFolder.read` refuses.
         """
-        settings = dict(loaded.model.task_settings)
-        if (name := settings.pop("task", cls.name)) != cls.name:
+        settings = loaded.model.task_settings
+        if (name := settings.get("task", cls.name)) != cls.name:
             raise CheckpointError(
                 f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'. Leave "
                 "task out."
             )
+        check_stored_settings(loaded, ALLOWED_IN_EMBED)
         text_vectors = TextVectors.restore(loaded, pooling=pooling)
         length = loaded.requested_length or read_length(loaded.folder.files)
-        folder = SentenceFolder(text_vectors.pooling, text_vectors.normalize, length)
-        settings.pop("folder", None)
-        trained = TrainingColumns.from_json(settings.pop("columns", None))
-        score_range = settings.pop("score_range", None)
         # The contrastive loss does not learn from scores; the range then has no meaning.
-        is_learned = score_range is not None and settings.get("loss", cls.loss) != "contrastive"
+        is_learned = settings.get("loss", cls.loss) != "contrastive"
+        score_range = settings.get("score_range") if is_learned else None
+        names = {each.name for each in fields(cls)} - {"folder", "score_range", "trained"}
         return cls(
-            **settings,
-            folder=folder,
-            score_range=tuple(score_range) if is_learned else None,
-            trained=trained,
+            **{name: value for name, value in settings.items() if name in names},
+            folder=SentenceFolder(text_vectors.pooling, text_vectors.normalize, length),
+            score_range=None if score_range is None else tuple(score_range),
+            trained=TrainingColumns.from_json(settings.get("columns")),
         )
 
     def reader(

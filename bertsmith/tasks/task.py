@@ -34,6 +34,7 @@ from bertsmith.tasks.prediction import InferenceTask
 from bertsmith.tasks.protocols import ExampleT, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
 from bertsmith.tasks.settings.finetune import FinetuneSettings, Sources
+from bertsmith.tasks.stored_settings import check_stored_settings
 from bertsmith.training.objective import LossTerm
 
 
@@ -270,8 +271,14 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from the settings of a folder.
+
+        Raises:
+            CheckpointError: a setting has a value that is not allowed.
+        """
+        check_stored_settings(loaded)
         settings = loaded.model.task_settings
-        values = {name: settings[name] for name in cls.stored if name in settings}
+        values = {name: settings[name] for name in cls.stored if settings.get(name) is not None}
         if cls.windowing is not None:
             values["windowing"] = Windowing.of_settings(settings)
         if any(field.name == "trained" for field in fields(cls)):  # type: ignore[arg-type]

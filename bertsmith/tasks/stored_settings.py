@@ -1,0 +1,66 @@
+"""Check the settings that a task keeps in a model's config.json, which users may edit."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from bertsmith.data.label_schemes import Scheme
+from bertsmith.data.label_values import LabelKind
+from bertsmith.data.windowing import LongTexts
+from bertsmith.errors import CheckpointError
+from bertsmith.metrics.answers import Language
+from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS
+from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tokenization.words import WordRule
+
+AllowedValue = tuple[Callable[[Any], bool], str]
+"""Whether a value is allowed, and for messages which values are."""
+SHOWN_CHARACTERS = 60
+
+
+def one_of(choices: Any) -> AllowedValue:
+    """Allow the values of a Literal."""
+    names: tuple[str, ...] = get_args(choices)
+    return (lambda value: value in names), ", ".join(names)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value of JSON is a finite number."""
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+TRUE_OR_FALSE: AllowedValue = (lambda value: isinstance(value, bool), "true or false")
+
+ALLOWED_SETTINGS: Mapping[str, AllowedValue] = {
+    "long_texts": one_of(LongTexts),
+    "stride": (lambda value: is_number(value) and value >= 0, "a number, 0 or more"),
+    "scheme": one_of(Scheme),
+    "split": one_of(WordRule),
+    "label_kind": one_of(LabelKind),
+    "pairs": TRUE_OR_FALSE,
+    "label_separator": (lambda value: isinstance(value, str) and value != "", "a text"),
+    "threshold": (is_number, "a number"),
+    "may_abstain": TRUE_OR_FALSE,
+    "max_answer_length": (lambda value: type(value) is int and value > 0, "a whole number above 0"),
+    "language": one_of(Language),
+}
+"""Allowed values of the settings that tasks of this package share or store in their `stored`."""
+
+
+def check_stored_settings(
+    loaded: LoadedModel, allowed: Mapping[str, AllowedValue] = ALLOWED_SETTINGS
+) -> None:
+    """Check the settings of a model's task; null is allowed for each.
+
+    Raises:
+        CheckpointError: one of `allowed` has another value.
+    """
+    for name, (is_allowed, allowed_values) in allowed.items():
+        value = loaded.model.task_settings.get(name)
+        if value is not None and not is_allowed(value):
+            raise CheckpointError(
+                f"{loaded.folder.files.path(CONFIG_FILE)}: '{name}' of '{TASK_SETTINGS}' is "
+                f"{json.dumps(value, ensure_ascii=False)[:SHOWN_CHARACTERS]}; allowed is "
+                f"{allowed_values}. Correct it there."
+            )
