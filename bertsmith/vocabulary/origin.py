@@ -1,6 +1,7 @@
 """The model that a tokenizer belongs to: the one in its folder, or the one that it extends."""
 
 import json
+import os
 from pathlib import Path
 
 from bertsmith.system.files import write_json
@@ -10,16 +11,23 @@ KEY = "extends"
 
 
 def note_origin(folder: Path, model: Path) -> None:
-    """Write the path of the model that an extended tokenizer was made for into its folder.
+    """Write the model that an extended tokenizer was made for into the tokenizer's folder.
+
+    The path of a folder becomes absolute, since later commands may run in another folder.
 
     Raises:
         InputError: the file cannot be written.
     """
-    write_json(folder / ORIGIN_NAME, {KEY: str(model)})
+    write_json(
+        folder / ORIGIN_NAME, {KEY: os.path.abspath(model) if model.exists() else str(model)}
+    )
 
 
 def model_of_tokenizer(tokenizer: Path) -> Path | None:
-    """Return the model to continue on a corpus of this tokenizer; None if there is none."""
+    """Return the model to continue on a corpus of this tokenizer; None if there is none.
+
+    The path of a model inside the current folder is relative.
+    """
     if _has_weights(tokenizer):
         return tokenizer
     try:
@@ -29,6 +37,8 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
         return None
     model = Path(str(origin))
     is_hub_name = not model.is_absolute() and len(model.parts) == 2 and not model.parent.exists()
+    if model.is_relative_to(Path.cwd()):
+        model = model.relative_to(Path.cwd())
     return model if _has_weights(model) or is_hub_name else None
 
 

@@ -137,6 +137,21 @@ def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path
     assert their_tokenizer(document)["input_ids"] == new.encode(document).ids
 
 
+def test_the_next_command_names_the_model_from_any_folder(
+    bertsmith, corpus_dir, tmp_path, monkeypatch
+):
+    text = corpus_dir.parent / "text.txt"
+    save_tiny_of(tmp_path / "first", "bert", tokenizer=TINY["wordpiece"]())
+    monkeypatch.chdir(tmp_path)
+    bertsmith("tokenizer", "extend", "--from", "first", "--texts", text, "--out", "tokens",
+              "--add", 60)  # fmt: skip
+    for folder, model in ((tmp_path, "first"), (tmp_path / "tokens", tmp_path / "first")):
+        monkeypatch.chdir(folder)
+        told = bertsmith("corpus", "build", text, "--tokenizer", tmp_path / "tokens", "--out",
+                         tmp_path / f"corpus-of-{folder.name}", "--processes", 1)  # fmt: skip
+        assert f"--recipe continue --from {model} --corpus" in told
+
+
 def test_resumes_bit_for_bit_without_the_source_but_not_with_another(
     bertsmith, refused, general, corpus_dir, tmp_path
 ):
