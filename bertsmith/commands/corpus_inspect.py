@@ -98,8 +98,10 @@ def _examples(corpus: Corpus, count: int) -> Iterator[str]:
     for document in np.linspace(0, corpus.num_documents, count, endpoint=False).astype(int):
         first, last = corpus.document_starts[document : document + 2]
         start, end = corpus.sentence_starts[[first, last]]
-        text = tokenizer.decode(corpus.token_ids(start, min(end, start + EXAMPLE_CHARS)).tolist())
-        yield text if len(text) <= EXAMPLE_CHARS else f"{text[:EXAMPLE_CHARS]} …"
+        shown_end = min(end, start + EXAMPLE_CHARS)
+        text = tokenizer.decode(corpus.token_ids(start, shown_end).tolist())
+        is_whole = shown_end == end and len(text) <= EXAMPLE_CHARS
+        yield text if is_whole else f"{text[:EXAMPLE_CHARS]} …"
 
 
 def _print_split(console: Any, name: str, split: SplitManifest) -> None:

@@ -46,8 +46,8 @@ BYTE_BPE_FIXED = (
 )
 
 NFC = {"type": "NFC"}
-SPACES = ("add_prefix_space", "trim_offsets")
-"""Settings that decide how spaces are treated."""
+SPACES = {"add_prefix_space": False, "trim_offsets": True}
+"""Settings that decide how spaces are treated, with the defaults of transformers' classes."""
 
 Merges = list[tuple[str, str]]
 
@@ -133,8 +133,12 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "added_tokens": read_added_tokens(added, vocab, path),
         "composes": composes,
     }
-    follow_config(settings, config, {"add_prefix_space": "add_prefix_space"}, path)
-    return vocab, merges, settings | _read_frame(root.get("post_processor"), path)
+    settings |= _read_frame(root.get("post_processor"), path)
+    # ModernBERT's post-processor does not trim offsets, and no setting changes that.
+    is_roberta = "num_separators" not in settings
+    names = {name: name for name in SPACES if is_roberta or name != "trim_offsets"}
+    follow_config(settings, config, "byte-bpe", names, SPACES, path)
+    return vocab, merges, settings
 
 
 def _read_frame(processor: Any, path: Path) -> Json:

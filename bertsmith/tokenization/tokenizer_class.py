@@ -50,14 +50,15 @@ CHOOSE_ANOTHER = (
 
 
 def add_model_class(files: SmallFiles, config: Json) -> Json:
-    """Add the tokenizer class of config.json if tokenizer_config.json names none.
+    """Add the tokenizer class and model type of config.json if tokenizer_config.json has no class.
 
     Raises:
         CheckpointError: the folder's tokenizer is a program in the folder.
     """
     if config.get("tokenizer_class") is None and files.has(MODEL_CONFIG_FILE):
         model = files.read_json(MODEL_CONFIG_FILE)
-        config = {**config, "tokenizer_class": model.get("tokenizer_class")}
+        named = {key: model.get(key) for key in ("tokenizer_class", "model_type")}
+        config = {**config, **named}
         _check_program(files, MODEL_CONFIG_FILE, model)
     _check_program(files, TOKENIZER_CONFIG_FILE, config)
     return config
@@ -93,6 +94,17 @@ def check_kind(files: SmallFiles, config: Json, kind: Kind, file: str) -> None:
     """
     if _name(config) not in ANY_KIND | CLASSES[kind]:
         raise _refusal(files, config, f"and {file} is a {kind} tokenizer")
+
+
+def is_of_class(config: Json, kind: Kind) -> bool:
+    """Return whether transformers opens a folder by one of the `CLASSES` of this kind.
+
+    It takes the class that the folder names, or else that of the model's type.
+    """
+    if config.get("tokenizer_class") is not None:
+        return _name(config) in CLASSES[kind]
+    model_types = {name.removesuffix("Tokenizer").lower() for name in CLASSES[kind]}
+    return str(config.get("model_type")) in model_types
 
 
 def _name(config: Json) -> str:

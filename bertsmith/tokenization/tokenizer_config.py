@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bertsmith.errors import CheckpointError, warn_once
-from bertsmith.tokenization.tokenizer_class import PLAIN_CLASSES
+from bertsmith.tokenization.tokenizer_class import Kind, is_of_class
 from bertsmith.tokenization.tokenizer_files import (
     MIN_MAX_LENGTH,
     SPECIAL_NAMES,
@@ -60,17 +60,38 @@ def folder_settings(
     return settings
 
 
-def follow_config(settings: Json, config: Json, names: Mapping[str, str], path: Path) -> None:
-    """Replace settings of tokenizer.json by those of tokenizer_config.json; warn if they differ."""
-    if config.get("tokenizer_class") in PLAIN_CLASSES:
+def follow_config(
+    settings: Json,
+    config: Json,
+    kind: Kind,
+    names: Mapping[str, str],
+    defaults: Mapping[str, bool | None],
+    path: Path,
+) -> None:
+    """Replace settings of tokenizer.json as transformers does; warn of each that changes.
+
+    A class of transformers that belongs to `kind` takes these settings from tokenizer_config.json
+    alone, and a key that is absent or null has the class's default. Without such a class,
+    transformers takes them from tokenizer.json.
+
+    Args:
+        settings: as read from tokenizer.json; changed in place.
+        names: as in `read_flags`.
+        defaults: the class's default of each key.
+        path: the tokenizer.json.
+    """
+    if not is_of_class(config, kind):
         return
     config_path = path.with_name(TOKENIZER_CONFIG_FILE)
-    configured = read_flags(config, names, config_path)
+    given = read_flags(config, names, config_path)
     for key, name in names.items():
-        if name in configured and configured[name] != settings[name]:
+        value = given.get(name, defaults[key])
+        if value != settings[name]:
+            problem = "is" if name in given else "is not set, so"
+            problem += f" {json.dumps(value)}"
             warn_once(
-                f"{config_path}: {key} is {json.dumps(configured[name])}, and "
-                f"{json.dumps(settings[name])} in {TOKENIZER_FILE}. {TOKENIZER_CONFIG_FILE} is "
-                "used, as in transformers; correct the wrong one."
+                f"{config_path}: {key} {problem}, and {json.dumps(settings[name])} in "
+                f"{TOKENIZER_FILE}. {TOKENIZER_CONFIG_FILE} is used, as in transformers; correct "
+                "the wrong one."
             )
-    settings.update(configured)
+            settings[name] = value

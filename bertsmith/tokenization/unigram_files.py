@@ -18,7 +18,7 @@ from bertsmith.errors import CheckpointError
 from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import write_json
 from bertsmith.tokenization.added_tokens import AddedToken
-from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings
+from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
     PLAIN_CLASS,
     TOKENIZER_CONFIG_FILE,
@@ -219,11 +219,9 @@ def _model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json
     settings = folder_settings(config, {}, model.pieces, path)
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
     settings["charsmap"] = model.charsmap
-    settings["steps"] = (
-        "quotes",
-        *([] if member(config, "keep_accents", bool, path, False) else ACCENT_STEPS),
-        *(["lowercase"] if member(config, "do_lower_case", bool, path, True) else []),
-        "charsmap",
+    settings["steps"] = _albert_steps(
+        lowercase=member(config, "do_lower_case", bool, path, True),
+        keep_accents=member(config, "keep_accents", bool, path, False),
     )
     settings.setdefault("added_tokens", _marked_tokens(model, settings))
     return settings
@@ -266,13 +264,33 @@ def _read_tokenizer_json(
     steps, charsmap = _read_steps(member(parts["normalizer"], "normalizers", list, path), path)
     added = member(root, "added_tokens", list, path, [])
     settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
-        "steps": steps,
+        "steps": _follow_config(steps, config, path),
         "charsmap": charsmap,
         "unk_token": vocab[unk_id],
         "added_tokens": read_added_tokens(added, vocab, path),
     }
     frame = read_frame(member(root, "post_processor", dict, path), path)
     return vocab, scores, settings | frame
+
+
+def _follow_config(steps: tuple[str, ...], config: Json, path: Path) -> tuple[str, ...]:
+    """Return the steps with the case and accents of tokenizer_config.json (`follow_config`)."""
+    flags = {
+        "lowercase": "lowercase" in steps,
+        "keep_accents": not set(ACCENT_STEPS) & set(steps),
+    }
+    before = dict(flags)
+    names = {"do_lower_case": "lowercase", "keep_accents": "keep_accents"}
+    defaults = {"do_lower_case": True, "keep_accents": False}
+    follow_config(flags, config, "unigram", names, defaults, path)
+    if flags == before:
+        return steps
+    return _albert_steps(lowercase=flags["lowercase"], keep_accents=flags["keep_accents"])
+
+
+def _albert_steps(*, lowercase: bool, keep_accents: bool) -> tuple[str, ...]:
+    accents = () if keep_accents else ACCENT_STEPS
+    return ("quotes", *accents, *(["lowercase"] if lowercase else []), "charsmap")
 
 
 def _read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[float]]:

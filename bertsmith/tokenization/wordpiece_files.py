@@ -14,6 +14,7 @@ from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.tokenizer_class import is_of_class
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_CONFIG_FILE,
@@ -37,6 +38,11 @@ NORMALIZATION = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "tokenize_chinese_chars",
+}
+NORMALIZATION_DEFAULTS = {
+    "do_lower_case": True,
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
 }
 # The parts that a tokenizer.json must have.
 WORDPIECE_KINDS = {
@@ -146,7 +152,9 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
         "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
     }
-    follow_config(settings, config, NORMALIZATION, path)
+    if is_of_class(config, "wordpiece") and settings["strip_accents"] == settings["lowercase"]:
+        settings["strip_accents"] = None  # which means the same
+    follow_config(settings, config, "wordpiece", NORMALIZATION, NORMALIZATION_DEFAULTS, path)
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
 
 

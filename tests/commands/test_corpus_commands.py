@@ -96,6 +96,13 @@ def test_inspect(run, fails, tmp_path):
     assert (tmp_path / "page.html").exists()
 
 
+def test_inspect_marks_an_example_that_is_cut(run, tmp_path):
+    (tmp_path / "texts" / "a.txt").write_text("." * 300 + "\n\n" + "." * 301)
+    run("build texts --held-out 0")
+    examples = json.loads(run("inspect out --json"))["examples"]["train"]
+    assert examples == ["." * 300, "." * 300 + " …"]
+
+
 def test_html_in_the_text_is_counted_and_told_once(run, tmp_path):
     text = "the cat.<br /><br />the cat sat.</p>\n\nthe cat: 1 < 2 > 0.\n"
     (tmp_path / "texts" / "b.txt").write_text(text)

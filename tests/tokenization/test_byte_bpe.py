@@ -3,6 +3,7 @@
 import json
 import random
 import unicodedata
+import warnings
 from collections import Counter
 
 import pytest
@@ -123,3 +124,27 @@ def test_a_space_before_the_text_is_as_the_config_says(tmp_path):
         tokenizer = load_tokenizer(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert tokenizer.encode("The River").ids == theirs("The River")["input_ids"]
+
+
+@pytest.mark.parametrize("named", ["RobertaTokenizer", "BartTokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("key", ["add_prefix_space", "trim_offsets"])
+@pytest.mark.parametrize("is_given", [True, False])
+def test_spaces_that_the_config_lacks_are_those_of_the_class(named, key, is_given, tmp_path):
+    usual = key == "trim_offsets"
+    tiny_byte_bpe(**{key: not usual}).save(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    path = tmp_path / "tokenizer_config.json"
+    config = {**json.loads(path.read_text()), "tokenizer_class": named, key: usual}
+    if not is_given:
+        del config[key]
+    path.write_text(json.dumps(config))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tokenizer = load_tokenizer(tmp_path)
+    assert len(caught) == (named != "PreTrainedTokenizerFast")
+    assert all(f"{key} is" in str(each.message) for each in caught)
+    found = tokenizer("The River", return_offsets_mapping=True)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    expected = theirs("The River", return_offsets_mapping=True)
+    assert found.input_ids == expected["input_ids"]
+    assert found.offset_mapping == expected["offset_mapping"]

@@ -1,15 +1,19 @@
 """SentencePiece's unigram models equal the `tokenizers` library, from either kind of file."""
 
+import json
 import random
 import re
+import warnings
 
 import pytest
+import transformers
 from library_tokenizers import (
     assert_same,
     assert_same_batch,
     library_of,
     texts_to_try,
 )
+from tiny_tokenizers import tiny_unigram
 from tokenizers import normalizers
 
 from bertsmith.tokenization.auto import load_tokenizer
@@ -73,6 +77,33 @@ def test_a_sentencepiece_file_is_read_as_alberts(t5_file):
     assert tokenizer.encode("The café").tokens == tokenizer.encode("the cafe").tokens
     numbers = [token for token in tokenizer.encode("9, 10, 1,000").tokens if "," in token]
     assert not any(token[-1] == "," and token[-2:-1].isdigit() for token in numbers)
+
+
+@pytest.mark.parametrize("config", [
+    {"do_lower_case": False}, {"keep_accents": True}, {}, {"do_lower_case": None},
+    {"do_lower_case": True, "keep_accents": False},
+])  # fmt: skip
+@pytest.mark.parametrize("steps", [
+    ALBERT_STEPS, ("quotes", "lowercase"), ("quotes", "decompose", "strip_accents"), ("lowercase",),
+])  # fmt: skip
+@pytest.mark.parametrize("named", ["AlbertTokenizer", "PreTrainedTokenizerFast"])
+def test_case_and_accents_in_the_config_are_followed_as_by_transformers(
+    config, steps, named, tmp_path
+):
+    tiny_unigram(steps=steps).save(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    path = tmp_path / "tokenizer_config.json"
+    stored = json.loads(path.read_text())
+    for key in ("do_lower_case", "keep_accents"):
+        del stored[key]
+    config = {key: value for key, value in config.items() if value is not None}
+    path.write_text(json.dumps({**stored, "tokenizer_class": named, **config}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokenizer = load_tokenizer(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "The café, THE SEA"
+    assert tokenizer.encode(text).ids == theirs(text)["input_ids"]
 
 
 def test_clauses_without_spaces_are_learnt_from():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import warnings
 
 import pytest
 import tokenizers
@@ -134,6 +135,37 @@ def test_normalization_in_the_config_is_followed_as_by_transformers(tmp_path):
         plain = {**config, key: value, "tokenizer_class": "PreTrainedTokenizerFast"}
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(plain))
         assert getattr(load_tokenizer(tmp_path), name) is not value
+
+
+@pytest.mark.parametrize("named, model", [
+    ({"tokenizer_class": "BertTokenizer"}, {}), ({"tokenizer_class": "BertTokenizerFast"}, {}),
+    ({"tokenizer_class": "PreTrainedTokenizerFast"}, {"model_type": "bert"}), ({}, {}),
+    ({}, {"model_type": "bert"}), ({}, {"model_type": "electra"}),
+    ({}, {"model_type": "modernbert"}),
+])  # fmt: skip
+@pytest.mark.parametrize("accents", [None, True, False])
+@pytest.mark.parametrize("is_given", [True, False])
+def test_normalization_that_the_config_lacks_is_that_of_the_class(
+    named, model, accents, is_given, tmp_path
+):
+    WordPieceTokenizer(VOCAB, lowercase=False, strip_accents=accents).save(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    path = tmp_path / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("tokenizer_class", "do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+        del config[key]
+    given = {"do_lower_case": True, "strip_accents": None} if is_given else {}
+    path.write_text(json.dumps({**config, **named, **given}))
+    (tmp_path / "config.json").write_text(json.dumps(model))
+    text = "The café quick QUICK 漢字"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tokenizer = load_tokenizer(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.encode(text).ids == theirs(text)["input_ids"]
+    state = "is true" if is_given else "is not set, so true"
+    told = [each for each in caught if f"do_lower_case {state}, and false" in str(each.message)]
+    assert len(told) == tokenizer.lowercase
 
 
 @pytest.mark.parametrize("key, file, kept", [
