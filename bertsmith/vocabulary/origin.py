@@ -1,7 +1,6 @@
 """The model that a tokenizer belongs to: the one in its folder, or the one that it extends."""
 
 import json
-import os
 from pathlib import Path
 
 from bertsmith.system.files import write_json
@@ -18,9 +17,8 @@ def note_origin(folder: Path, model: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    write_json(
-        folder / ORIGIN_NAME, {KEY: os.path.abspath(model) if model.exists() else str(model)}
-    )
+    origin = model.absolute() if model.exists() else model
+    write_json(folder / ORIGIN_NAME, {KEY: str(origin)})
 
 
 def model_of_tokenizer(tokenizer: Path) -> Path | None:
