@@ -105,6 +105,9 @@ class Encoder:
         # special token comes of it. In BERT's vocabularies nothing else changes: punctuation is a
         # token of its own with or without a space.
         self._literals = [(token, f"{token[0]} {token[1:]}") for token in tokens]
+        self._is_special = np.zeros(tokenizer.vocab_size, dtype=bool)
+        self._is_special[[*tokenizer.special_ids]] = True
+        self._is_special[tokenizer.unk_id] = False  # of words, too
 
     def encode_part(self, part: Partition | TextBatch) -> EncodedPart:
         """Encode a part; the texts of a partition are read first."""
@@ -134,7 +137,7 @@ class Encoder:
             characters.append(len(text))
             hashes.append(text_hash(text))
             report.html_tags += count_html_tags(text)
-        ids, sentence_lengths = self._tokenizer.encode_batch_ids(sentences)
+        ids, sentence_lengths = self._encode_sentences(sentences)
         # Number of sentences with tokens before each sentence; the others are left out.
         kept_before = np.concatenate([[0], np.cumsum(sentence_lengths > 0)])
         return EncodedPart(
@@ -145,6 +148,30 @@ class Encoder:
             text_hashes=np.array(hashes, np.uint64),
             report=report,
         )
+
+    def _encode_sentences(self, sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Encode sentences; return ids, `[tokens]`, and counts of ids, `[sentences]`.
+
+        Some tokenizers find special tokens in normalized text: an uncased one then reads "[mask]"
+        as [MASK]. Such text means the word, too.
+        """
+        ids, lengths = self._tokenizer.encode_batch_ids(sentences)
+        is_special = self._is_special[ids]
+        if not is_special.any():
+            return ids, lengths
+        for row in np.unique(np.repeat(np.arange(len(lengths)), lengths)[is_special]):
+            sentences[row] = self._split_special_tokens(sentences[row])
+        return self._tokenizer.encode_batch_ids(sentences)
+
+    def _split_special_tokens(self, sentence: str) -> str:
+        """Put a space into all that is read as a special token."""
+        encoding = self._tokenizer.encode(sentence)
+        for id_, (start, end) in reversed([*zip(encoding.ids, encoding.offsets, strict=True)]):
+            if self._is_special[id_] and start < end:  # not a [CLS] or [SEP] around the sentence
+                token = sentence[start:end].lstrip()  # some tokens take the space before them
+                split_at = end - len(token) + 1
+                sentence = f"{sentence[:split_at]} {sentence[split_at:]}"
+        return sentence
 
     def _without_special_tokens(self, text: str) -> str:
         for token, literal in self._literals:

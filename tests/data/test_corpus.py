@@ -24,6 +24,7 @@ from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import CorpusError, InputError
 from bertsmith.system.processes import LocalProcesses
+from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -78,6 +79,19 @@ def test_the_corpus_holds_the_ids_of_the_texts(tmp_path, texts, tokenizer):
         assert part.unknown_tokens == np.count_nonzero(ids == tokenizer.unk_id)
     assert sum(part.characters for part in manifest.splits.values()) == sum(map(len, TEXTS))
     assert train.num_bytes + held_out.num_bytes == sum(len(text.encode()) for text in TEXTS)
+
+
+def test_special_tokens_that_are_found_in_normalized_text_are_words(tmp_path):
+    added = [AddedToken(token, normalized=True, lstrip=True) for token in VOCAB[:5]]
+    tokenizer = WordPieceTokenizer(VOCAB, added_tokens=added)
+    text = "The [mask] sat[Mask]on the [M\u00c1SK] mat [sep][sep] [MASK]"
+    assert tokenizer.encode_ids(text).count(tokenizer.mask_id) == 4
+    (tmp_path / "texts.txt").write_text("\n\n".join([text, *TEXTS]), encoding="utf-8")
+    build_corpus([tmp_path / "texts.txt"], tokenizer, tmp_path / "out")
+    documents = documents_of(tmp_path / "out")
+    assert tuple(tokenizer.encode_ids(text.replace("[", "[ "))) in documents
+    special_ids = tokenizer.special_ids - {tokenizer.unk_id}
+    assert all(special_ids.isdisjoint(ids) for ids in documents)
 
 
 MULTIBYTE = [f"漢字 café {number} é ü, the sea." for number in range(30)]
