@@ -35,7 +35,7 @@ def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
     if plain is None or not _have_equal_widths(plain):
         return True
     quoted = [cell.strip() for row in plain for cell in row if re.match(' +"', cell)]
-    return all(len(cell) > 1 and cell.endswith('"') for cell in quoted)
+    return bool(quoted) and all(len(cell) > 1 and cell.endswith('"') for cell in quoted)
 
 
 def _parse(lines: Sequence[str], delimiter: str, *, skip_blanks: bool) -> list[list[str]] | None:

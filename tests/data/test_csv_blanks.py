@@ -22,6 +22,7 @@ def read(directory, content, **how):
     # Quotes that are a part of the text stay.
     ('label,text\n1, "a" is b\n0,c\n', [' "a" is b', "c"]),
     ('label,text\n1, a\n0,c\n', [" a", "c"]),
+    ('label,text\n1, a\n0,"c\n "\n', [" a", "c\n "]),
     ('label,text\n1,"x, ""a"" b"\n0,c\n', ['x, "a" b', "c"]),
 ])  # fmt: skip
 def test_blanks_before_quotes(tmp_path, content, texts):
