@@ -6,7 +6,6 @@ with the main process, even if that is killed.
 
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import threading
@@ -17,7 +16,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import ConfigError, SettingError, option
@@ -26,11 +24,11 @@ from bertsmith.system.cores import available_cores
 from bertsmith.system.executor import Item, Result
 from bertsmith.system.held_signals import signals_held_back
 from bertsmith.system.stop_signal import SIGNALS
+from bertsmith.system.user_script import is_script_guarded
 
 MAX_PROCESSES = 16
 """Default number of workers on a computer with many cores. Only the main process writes results; it
 cannot keep more workers busy, and each takes memory."""
-MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
 
 def count_processes(requested: int | None = None) -> int:
@@ -53,16 +51,13 @@ def count_processes(requested: int | None = None) -> int:
 def without_script() -> Iterator[None]:
     """Keep processes that start in the block from running the user's script again.
 
-    Python imports the script in each new process, so a script without `if __name__ == "__main__"`
-    would start again there. Such a script is hidden, and so is one from standard input, which
-    cannot be read again. Workers then cannot receive objects of its classes and functions.
+    A script that is not guarded is hidden, and so is one from standard input, which cannot be read
+    again. Workers then cannot receive objects of its classes and functions.
     """
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     spec = main.__spec__
-    path = Path(file or "")
-    can_run = path.is_file() and MAIN_GUARD.search(path.read_text("utf-8", errors="replace"))
-    if file is None or can_run:
+    if file is None or is_script_guarded():
         yield
         return
     main.__file__ = main.__spec__ = None

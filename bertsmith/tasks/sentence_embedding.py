@@ -42,7 +42,7 @@ from bertsmith.tasks.stored_settings import AllowedValue, check_stored_settings,
 from bertsmith.tasks.task import Task, TaskDataset, naming_limits
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
 from bertsmith.tasks.vector_baselines import VectorBaselines
-from bertsmith.tasks.vector_losses import load_vector_loss
+from bertsmith.tasks.vector_losses import check_is_shared, load_vector_loss
 from bertsmith.tasks.vector_prediction import Vectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
@@ -269,6 +269,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         columns = settings.columns
         train_source, eval_source = sources or settings.sources
         if settings.loss != "auto":
+            check_is_shared(settings.loss, settings.threads)
             load_vector_loss(settings.loss)  # raises an error if it cannot be imported
         reader = RelatedReader(
             train_source,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.system.named_functions import FunctionSetting
+from bertsmith.system.user_script import is_script_guarded
 from bertsmith.tasks.related_vectors import RelatedVectors
 from bertsmith.tasks.settings.vector_losses import is_own_loss, loss_entry
 
@@ -39,6 +40,21 @@ def cosine_loss(group: RelatedVectors) -> Tensor:
     """Compute the squared errors of the cosines (Reimers & Gurevych 2019, section 3)."""
     assert group.target_cosines is not None
     return (group.cosines - group.target_cosines).square().sum()
+
+
+def check_is_shared(name: str, threads: int | None) -> None:
+    """Refuse a loss of the user's own script that worker processes cannot import.
+
+    Raises:
+        ConfigError: the loss is in a notebook, or in a script that is not guarded, and the run may
+            have several processes.
+    """
+    if name.startswith("__main__:") and threads != 1 and not is_script_guarded():
+        raise ConfigError(
+            f"{option('loss', name)}: other processes cannot import a notebook, or a script "
+            "without if __name__ == '__main__'. Move the function to a module (a .py file) and "
+            f"import it, or pass {option('threads', 1)}."
+        )
 
 
 def load_vector_loss(name: str) -> VectorLoss:

@@ -1,11 +1,14 @@
 """A loss of text vectors is one function, named on the command line or given in Python."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch.nn.functional as F
+from refusals import check_message
 from small_workers import OPTIM, check_same_as_one_process
 from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer, write_csv
 from torch import Tensor, float32
@@ -78,6 +81,36 @@ def test_a_loss_is_given_to_the_estimator_or_named_on_the_command_line(
     assert all(part in str(caught[0].message) for part in ("triplet_loss", "set_params(loss="))
     assert loaded.loss == "auto"
     np.testing.assert_array_equal(loaded.encode("good film"), encoder.encode("good film"))
+
+
+NOTEBOOK = """
+import sys
+import bertsmith
+
+def squared_distance(group):
+    return (group.anchors - group.positives).square().sum()
+
+pairs = [("a film", "a story"), ("good", "lovely"), ("bad", "dull"), ("the", "was")]
+for threads in (1, 2):
+    encoder = bertsmith.SentenceEncoder(
+        sys.argv[1], loss=squared_distance, steps=2, precision="fp32", device="cpu", verbose=0,
+        threads=threads,
+    )
+    try:
+        print(encoder.fit(pairs, eval=None).result_.training.steps)
+    except bertsmith.BertsmithError as error:
+        print(error)
+"""
+
+
+def test_a_loss_of_a_notebook_needs_one_process(model: Path) -> None:
+    """A script from standard input, which has no file either."""
+    done = subprocess.run(
+        [sys.executable, "-", model], input=NOTEBOOK, capture_output=True, text=True, check=True
+    )
+    steps, message = done.stdout.splitlines()
+    assert steps == "2"
+    check_message(message, "loss='__main__:squared_distance': ", "a module", "threads=1")
 
 
 def test_a_loss_may_read_scores_and_negatives(model: Path, tmp_path: Path) -> None:
