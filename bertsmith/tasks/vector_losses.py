@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pkgutil import resolve_name
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -34,12 +35,56 @@ def contrastive_loss(group: RelatedVectors) -> Tensor:
     return F.cross_entropy(logits, group.positive_indices, reduction="sum")
 
 
-# A ranking loss for scored pairs ("CoSENT") was worse: on STS-B a BERT-tiny reached a Spearman
+# The default for scored pairs, since CoSENT was worse: on STS-B a BERT-tiny reached a Spearman
 # correlation of 0.697 with it, and of 0.710 with this regression of cosines.
 def cosine_loss(group: RelatedVectors) -> Tensor:
     """Compute the squared errors of the cosines (Reimers & Gurevych 2019, section 3)."""
     assert group.target_cosines is not None
     return (group.cosines - group.target_cosines).square().sum()
+
+
+def cosent_loss(group: RelatedVectors) -> Tensor:
+    """Compute CoSENT, which learns only the order of the scores.
+
+    It is log(1 + the sum of exp((cos_j - cos_i) / temperature) over the pairs of rows of which i
+    has the higher score), times the number of rows (Su 2022, "CoSENT: a better sentence vector
+    scheme than Sentence-BERT", https://kexue.fm/archives/8847).
+    """
+    assert group.target_cosines is not None
+    cosines, targets = group.cosines / group.temperature, group.target_cosines
+    differences = cosines - cosines[:, None]
+    is_higher = targets[:, None] > targets
+    exponents = differences.masked_fill(~is_higher, -torch.inf).flatten()
+    return len(group) * F.pad(exponents, (1, 0)).logsumexp(0)
+
+
+@dataclass(frozen=True)
+class MatryoshkaLoss:
+    """Another loss on whole vectors and on their first numbers (Kusupati et al. 2022, eq. 1).
+
+    The first numbers of a vector can then be used in its place. A module names it, for `--loss`:
+
+    >>> short_too = MatryoshkaLoss(contrastive_loss, dims=(128, 64))
+    """
+
+    loss: VectorLoss
+    dims: tuple[int, ...]
+    """How many of the first numbers; the loss on each has the weight 1, as on whole vectors."""
+
+    def __call__(self, group: RelatedVectors) -> Tensor:
+        """Add up the losses.
+
+        Raises:
+            ConfigError: `dims` are not from 1 to less than the length of a vector.
+        """
+        size = group.anchors.shape[1]
+        if not all(0 < dim < size for dim in self.dims):
+            raise ConfigError(
+                f"dims: found {list(self.dims)}; allowed are numbers from 1 to {size - 1}, since "
+                f"the vectors of this model have {size} numbers."
+            )
+        cut = [self.loss(group.first_dimensions(dim)) for dim in self.dims]
+        return torch.stack([self.loss(group), *cut]).sum()
 
 
 def check_is_shared(name: str, threads: int | None) -> None:

@@ -142,18 +142,22 @@ def test_retrieval_holds_no_more_than_the_vectors_of_different_texts():
 
 
 @pytest.mark.parametrize(
-    "kind, figure, pooling, normalize",
-    [("scored", "spearman", "mean", False), ("pairs", "mrr", "first_token", True)],
+    "kind, loss, figure, pooling, normalize",
+    [
+        ("scored", "auto", "spearman", "mean", False),
+        ("scored", "cosent", "spearman", "mean", False),
+        ("pairs", "auto", "mrr", "first_token", True),
+    ],
 )
 def test_it_learns_and_sentence_transformers_opens_the_folder(
-    place, tmp_path, kind, figure, pooling, normalize
+    place, tmp_path, kind, loss, figure, pooling, normalize
 ):
     import sentence_transformers
 
     start = save_tiny(tmp_path / "start")
     SentenceFolder(pooling, normalize, 19).write(start, 24)
     before = evaluate(load_encoder(start), place / f"{kind}-eval.csv").to_json()
-    settings = settings_for(place, tmp_path / "out", kind, model=start)
+    settings = settings_for(place, tmp_path / "out", kind, model=start, loss=loss)
     after = finetune(Embed, settings).evaluation.to_json()
     assert after[figure] > before[figure] + 0.05
     assert SentenceFolder.read(SmallFiles(settings.out)) == SentenceFolder(pooling, normalize, 19)
@@ -192,12 +196,13 @@ def test_what_is_asked_for_replaces_what_the_folder_says(place, tmp_path):
     ({"loss": "contrastive"}, {None}, {None}),
     ({"loss": "contrastive", "metric": "pearson"}, {None}, {1.0, 5.0}),
     ({"metric": "mrr"}, {1.0, 5.0}, {None}), ({"loss": "cosine"}, {1.0, 5.0}, {1.0, 5.0}),
+    ({"loss": "cosent"}, {1.0, 5.0}, {1.0, 5.0}),
 ])  # fmt: skip
 def test_scores_are_read_only_where_they_are_wanted(place, tmp_path, changes, train, held_out):
     dataset = Embed.read(settings_for(place, tmp_path / "out", "scored", **changes))
     assert {row.score for row in dataset.train} == train
     assert {row.score for row in dataset.held_out} == held_out
-    if changes.get("loss") == "cosine":
+    if changes.get("loss") in ("cosine", "cosent"):
         encoded = dataset.task.encode(tiny_tokenizer(), dataset.train, 37, labelled=True)
         assert set(encoded.example_targets["cosines"].tolist()) == {0.0, 1.0}
 

@@ -1,6 +1,7 @@
 """Losses of vectors are those of sentence-transformers; another module's loss is imported."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -16,8 +17,14 @@ from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.related_vectors import RelatedVectors
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.settings.embed import EmbedSettings
-from bertsmith.tasks.settings.vector_losses import loss_name
-from bertsmith.tasks.vector_losses import contrastive_loss, cosine_loss, load_vector_loss
+from bertsmith.tasks.settings.vector_losses import VECTOR_LOSSES, Loss, loss_name
+from bertsmith.tasks.vector_losses import (
+    MatryoshkaLoss,
+    contrastive_loss,
+    cosent_loss,
+    cosine_loss,
+    load_vector_loss,
+)
 
 SCORES = (0.0, 0.2, 0.2, 1.0, 0.4, 0.6, 0.6, 0.6, 0.9, 0.1, 0.3)
 
@@ -43,7 +50,8 @@ def group_of(anchors, *others, target_cosines=None, **options):
 
 
 def check_gradients(mine, theirs, *inputs):
-    for one, other in zip(*(torch.autograd.grad(x, inputs) for x in (mine, theirs)), strict=True):
+    gradients = [torch.autograd.grad(x, inputs, retain_graph=True) for x in (mine, theirs)]
+    for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -78,6 +86,39 @@ def test_scored_pairs_equal_cosine_similarity():
     loss = cosine_loss(group_of(*pair, target_cosines=torch.tensor(SCORES)))
     torch.testing.assert_close(loss / 11, squares)
     check_gradients(loss / 11, squares, *pair)
+
+
+def test_cosent_is_that_of_sentence_transformers_and_its_formula():
+    pair = [vectors(11, 0), vectors(11, 1)]
+    theirs = losses.CoSENTLoss(None, scale=20.0).compute_loss_from_embeddings(
+        pair, torch.tensor(SCORES)
+    )
+    cosines = F.cosine_similarity(*pair)
+    terms = [
+        (20 * (cosines[j] - cosines[i])).exp()
+        for i in range(11)
+        for j in range(11)
+        if SCORES[i] > SCORES[j]
+    ]
+    group = group_of(*pair, target_cosines=torch.tensor(SCORES), temperature=0.05)
+    loss = cosent_loss(group)
+    for expected in (theirs, (1 + sum(terms)).log()):
+        torch.testing.assert_close(loss / 11, expected)
+        check_gradients(loss / 11, expected, *pair)
+    alike = group_of(*pair, target_cosines=torch.ones(11))
+    assert cosent_loss(alike) == 0
+    assert torch.autograd.grad(cosent_loss(alike), pair[0])[0].abs().sum() == 0
+
+
+def test_matryoshka_adds_the_losses_of_the_first_numbers():
+    parts = [vectors(5, seed) for seed in range(3)]
+    loss = MatryoshkaLoss(contrastive_loss, dims=(5, 2))(group_of(*parts))
+    cut = [contrastive_loss(group_of(*(part[:, :size] for part in parts))) for size in (7, 5, 2)]
+    torch.testing.assert_close(loss, sum(cut))
+    check_gradients(loss, sum(cut), *parts)
+    for dims in ((7,), (0, 2)):
+        with refuses(ConfigError, "dims:", str(list(dims)), "from 1 to 6"):
+            MatryoshkaLoss(contrastive_loss, dims)(group_of(*parts))
 
 
 def test_a_group_has_the_roles_of_the_texts(tmp_path):
@@ -146,6 +187,12 @@ def test_a_loss_that_cannot_be_imported_is_refused(name, parts):
         Embed.read(settings_with(name))
 
 
+def test_every_loss_of_the_catalog_has_its_function():
+    assert list(VECTOR_LOSSES) == list(get_args(Loss))
+    found = [load_vector_loss(name) for name in VECTOR_LOSSES]
+    assert found == [contrastive_loss, cosine_loss, cosent_loss]
+
+
 @pytest.mark.parametrize("name, found", [("distances", "a tensor [5]"), ("no_tensor", "float")])
 def test_a_result_that_is_no_sum_is_refused(name, found):
     group = group_of(vectors(5, 0), vectors(5, 1))
@@ -159,7 +206,7 @@ def test_a_value_that_is_no_loss_is_refused():
     for loss, parts in (("cosin", ["'cosin'", "cosine", "module:function"]), ("mse", ["'mse'"])):
         with refuses(ConfigError, "--loss:", *parts):
             settings_with(loss)
-    for loss in ("contrastive", f"{__name__}:distances"):
+    for loss in ("contrastive", "cosent", f"{__name__}:distances"):
         with refuses(ConfigError, "--group-size", "2 or more"):
             settings_with(loss, group_size=1)
     settings_with("cosine", group_size=1)

@@ -36,16 +36,16 @@ class EmbedSettings(FinetuneSettings):
     )
     """Loss. contrastive: a text must be nearer to its own partner than to those of other rows
     (pairs and triples; scores are ignored). cosine: the cosine of two texts must be their score.
-    auto, the default: cosine if --train has scores, else contrastive. Or your own as
-    module:function."""
+    cosent: cosines must have the order of the scores. auto, the default: cosine if --train has
+    scores, else contrastive. Or your own as module:function."""
     temperature: Advanced[float] = 0.05
-    """Temperature of the contrastive loss, or of your own. The lower it is, the more the nearest
-    wrong texts count."""
+    """Temperature of the contrastive loss, of cosent, or of your own. The lower it is, the more the
+    nearest wrong texts count."""
     batch_size: int = 64
     """Batch size: rows per update."""
     group_size: Advanced[int] = 32
-    """Number of rows that the contrastive loss, or your own, compares with one another: for each
-    row, the texts of the others are negatives. An update has as many groups as fit into
+    """Number of rows that the loss, other than cosine, compares with one another; in the
+    contrastive loss the texts of other rows are negatives. An update has as many groups as fit into
     --batch-size, computed at the same time."""
     pooling: Literal["first_token", "mean"] | None = None
     """Pooling of token vectors to one vector per text. mean is the mean over the tokens,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bertsmith.errors import SettingError
 
-Loss = Literal["contrastive", "cosine"]
+Loss = Literal["contrastive", "cosine", "cosent"]
 """The losses of bertsmith."""
 
 
@@ -35,6 +35,9 @@ VECTOR_LOSSES: dict[str, VectorLossEntry] = {
         implementation="bertsmith.tasks.vector_losses:cosine_loss",
         kind="scored",
         compares_rows=False,
+    ),
+    "cosent": VectorLossEntry(
+        implementation="bertsmith.tasks.vector_losses:cosent_loss", kind="scored"
     ),
 }
 """Losses by their name in `--loss`, the names of `Loss`."""
