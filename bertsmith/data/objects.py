@@ -52,7 +52,13 @@ def _read_mappings(source: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 f"{locate_row(source, row)}: found {json_type(value)}; a mapping of names to "
                 'values is expected, such as {"text": "...", "label": "..."}. Fix the row.'
             )
-        yield row, as_json(value)
+        try:
+            plain_value = as_json(value)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{locate_row(source, row)}: not like JSON ({json_fault(error)}). Fix the row."
+            ) from None
+        yield row, plain_value
 
 
 def _read_json(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -96,7 +96,10 @@ class TableRows:
     def num_rows(self) -> int:
         if isinstance(self.table, Mapping):
             return max((len(as_list(column, "")) for column in self.table.values()), default=0)
-        return int(self.table.num_rows if self._can("num_rows") else len(self.table))
+        if self._can("num_rows"):
+            return int(self.table.num_rows)
+        # A stream of `datasets` has no length.
+        return len(self.table) if self._can("__len__") else sum(1 for _ in self.table)
 
     def _can(self, name: str) -> bool:
         """Return whether the table's type has this name; a table's columns are attributes, too."""

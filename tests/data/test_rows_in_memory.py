@@ -4,6 +4,7 @@ import json
 from decimal import Decimal
 from math import nan
 
+import datasets
 import numpy as np
 import pandas
 import polars
@@ -131,6 +132,21 @@ def test_a_label_with_half_an_emoji_is_refused(tmp_path, form, kind):
         row = "a.jsonl:2: " if form == "a.jsonl" else "row 2 of "
         with refuses(InputError, row, "g\\ud83d", "half of a surrogate pair", "another name"):
             list(read(source))
+
+
+def test_what_no_json_holds_is_refused_with_its_row():
+    nested = "a"
+    for _ in range(10_000):
+        nested = [nested]
+    for value in (nested, dict.fromkeys(["\ud83d", "\ud83e"], 1)):
+        with refuses(InputError, "row 2 of the rows given: not like JSON ("):
+            list(ExampleReader([PAIR, PAIR | {"more": value}]))
+
+
+def test_a_stream_of_datasets_is_counted_by_reading_it():
+    stream = datasets.Dataset.from_dict({"text": ["a", "b", "c"]}).to_iterable_dataset()
+    assert TableRows(stream).num_rows == 3
+    assert [row["text"] for row in TableRows(stream)] == ["a", "b", "c"]
 
 
 def test_values_as_tables_in_memory_have_them():
