@@ -7,7 +7,7 @@ may take the whole row (model/varlen.py).
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -44,11 +44,15 @@ def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
     """
     paths = attention_paths()
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
-    use = f"{precision} {USES[is_learning]} "
     # Not `ATTENTION_LENGTHS`: a resumed run may have begun with a version that timed others.
-    lengths = [int(name.removeprefix(use)) for name in paths if name.startswith(use)]
-    nearest = min(lengths, key=lambda measured: abs(math.log(length / measured)))
-    return paths[f"{use}{nearest}"]
+    return paths[_nearest_name(tuple(paths), f"{precision} {USES[is_learning]} ", length)]
+
+
+@lru_cache(4096)  # called for each block of each layer
+def _nearest_name(names: Sequence[str], use: str, length: int) -> str:
+    """Return the name that begins with `use` and ends with the length nearest by ratio."""
+    lengths = [int(name.removeprefix(use)) for name in names if name.startswith(use)]
+    return f"{use}{min(lengths, key=lambda measured: abs(math.log(length / measured)))}"
 
 
 def has_all_uses(paths: Mapping[str, str]) -> bool:

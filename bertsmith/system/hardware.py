@@ -6,6 +6,7 @@ multiplies fp32 matrices (`Float32Route`).
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
@@ -40,34 +41,39 @@ class ComputeChoices:
     """Path of attention by precision, use and length; see model/attention_paths.py."""
 
 
-_choices: list[ComputeChoices] = []
-"""Choices of the open `computing_as` blocks and of `keep_computing_as`, the newest last, which
-replaces measurements."""
+_choices: ContextVar[ComputeChoices | None] = ContextVar("choices", default=None)
+"""Choices of the innermost `computing_as` block. Each thread of Python has its own; those that
+work for a block take over its choices (`map_on_threads`, `Prefetcher`)."""
+_process_choices: list[ComputeChoices] = []
+"""Choices of `keep_computing_as` for all threads, the newest last."""
 
 
 @contextlib.contextmanager
 def computing_as(choices: ComputeChoices | None) -> Iterator[None]:
-    """Compute in the block by an earlier run's choices; None changes nothing."""
+    """Compute in the block, in this thread of Python, by an earlier run's choices.
+
+    None changes nothing.
+    """
     if choices is None:
         yield
         return
-    _choices.append(choices)
+    token = _choices.set(choices)
     try:
         yield
     finally:
-        _choices.pop()
+        _choices.reset(token)
 
 
 def keep_computing_as(choices: ComputeChoices) -> None:
     """Compute by another process's choices for as long as this process lives."""
-    _choices.append(choices)
+    _process_choices.append(choices)
     torch.set_num_threads(choices.threads)
     torch.set_float32_matmul_precision(choices.float32_route)
 
 
 def earlier_choices() -> ComputeChoices | None:
     """Return the choices that replace measurements, if any."""
-    return _choices[-1] if _choices else None
+    return _choices.get() or (_process_choices[-1] if _process_choices else None)
 
 
 def current_choices(precision: Precision, attention: Mapping[str, str]) -> ComputeChoices:
@@ -127,7 +133,8 @@ def select_precision(name: str, device: torch.device) -> Precision:
         return "bf16" if has_bf16 else "fp32"
     if device.type != "cpu":
         return "fp32"
-    return _choices[-1].precision if _choices else measured_products().value.precision
+    choices = earlier_choices()
+    return measured_products().value.precision if choices is None else choices.precision
 
 
 def count_worker_processes(device: torch.device) -> int:
@@ -153,6 +160,7 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
         ConfigError: this machine has no such device, or not as many cores as `threads` says.
     """
     device = select_device(settings.device)
+    choices = earlier_choices()
     threads = settings.threads
     if threads is not None and threads > (cores := available_cores()):
         most = f"up to {cores}" if cores > 1 else "1"
@@ -160,14 +168,12 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
             "threads", threads, f"{most}, as this process may use {count_noun(cores, 'core')}"
         )
     if threads is None:
-        threads = _choices[-1].threads if _choices else usable_threads()
+        threads = usable_threads() if choices is None else choices.threads
     # In a forked child torch would wait for ever for its parent's threads.
     with own_threads(1 if is_forked() else threads):
         route: Float32Route = "highest"
         if device.type == "cpu":
-            route = (
-                _choices[-1].float32_route if _choices else measured_products().value.float32_route
-            )
+            route = (choices or measured_products().value).float32_route
         with using_route(route), usual_modes():
             yield device, select_precision(settings.precision, device)
 
@@ -192,7 +198,7 @@ def describe_computing(
     """Describe in one line how a run computes, and the measurements by which that was chosen."""
     parts = [f"on {device} in {precision}"]
     if device.type == "cpu":
-        reason = "as it began" if _choices else _describe_products(precision)
+        reason = _describe_products(precision) if earlier_choices() is None else "as it began"
         parts[0] += f" ({reason})"
         processes = count_noun(num_processes, "process", "processes")
         threads = max(1, torch.get_num_threads() // num_processes)

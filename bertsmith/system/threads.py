@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import lru_cache
 from typing import TypeVar
 
@@ -91,14 +92,15 @@ def set_own_threads(count: int) -> None:
 def map_on_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yield `work(item)` in order, on as many threads as torch has.
 
-    Each computes with one torch thread. `work` must not change data that it reads for other items.
+    Each computes with one torch thread, and in a copy of the caller's context (`contextvars`).
+    `work` must not change data that it reads for other items.
     """
     num_workers = torch.get_num_threads()
     if num_workers == 1 or len(items) <= 1:
         yield from map(work, items)
         return
     workers = _workers(num_workers)
-    waiting = deque(workers.submit(work, item) for item in items)
+    waiting = deque(workers.submit(copy_context().run, work, item) for item in items)
     try:
         while waiting:
             yield waiting[0].result()

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import torch
 
+from bertsmith.system.hardware import computing_as, earlier_choices
 from bertsmith.system.threads import set_own_threads
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Prefetcher(Generic[T]):
         self._ready: queue.Queue[T | BaseException] = queue.Queue(DEPTH)
         self._num_threads = torch.get_num_threads()
         self._stopped = threading.Event()
+        self._choices = earlier_choices()
         self._thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
         self._thread.start()
 
@@ -48,6 +50,10 @@ class Prefetcher(Generic[T]):
 
     def _work(self) -> None:
         set_own_threads(self._num_threads)  # as the thread that trains
+        with computing_as(self._choices):
+            self._prepare_all()
+
+    def _prepare_all(self) -> None:
         step = self._first
         while not self._stopped.is_set():
             result: T | BaseException

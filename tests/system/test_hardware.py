@@ -1,5 +1,8 @@
 """Device, precision and threads are those that measuring chose, and torch is left as it was."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from computing import MAX_THREADS, speeds
@@ -10,14 +13,41 @@ from bertsmith.errors import ConfigError
 from bertsmith.system import hardware
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import (
+    ComputeChoices,
     compute_settings,
+    computing_as,
     count_worker_processes,
+    earlier_choices,
     select_device,
     select_precision,
 )
 from bertsmith.system.matrix_products import MAX_BF16_ERROR, measured_products, using_route
+from bertsmith.system.threads import map_on_threads, own_threads
 
+WAIT = 60
 CPU = torch.device("cpu")
+
+
+def test_each_thread_computes_by_its_own_choices():
+    both_inside, one_left = threading.Barrier(2), threading.Event()
+    fp32, bf16 = (ComputeChoices(1, name, "highest", {}) for name in ("fp32", "bf16"))
+
+    def compute(choices, *, is_first):
+        with computing_as(choices):
+            both_inside.wait(WAIT)
+            assert is_first or one_left.wait(WAIT)
+            found = select_precision("auto", CPU)
+            with own_threads(2):
+                of_helpers = set(map_on_threads(lambda _: select_precision("auto", CPU), range(9)))
+        one_left.set()
+        return found, of_helpers, earlier_choices()
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(compute, fp32, is_first=True)
+        other = pool.submit(compute, bf16, is_first=False)
+        assert first.result(WAIT) == ("fp32", {"fp32"}, None)
+        assert other.result(WAIT) == ("bf16", {"bf16"}, None)
+    assert earlier_choices() is None
 
 
 def test_the_fastest_way_that_keeps_its_promise_is_chosen():

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from bertsmith.system.hardware import ComputeChoices, computing_as, earlier_choices
 from bertsmith.training.prefetch import DEPTH, Prefetcher
 
 
@@ -23,6 +24,15 @@ def test_no_more_than_the_depth_is_made_ahead():
         # The queue is full and one more waits to be put.
         assert made == list(range(DEPTH + 1))
     assert not is_running()
+
+
+def test_batches_are_made_by_the_choices_of_the_run():
+    choices = ComputeChoices(1, "bf16", "highest", {})
+    with (
+        computing_as(choices),
+        closing(Prefetcher(lambda step: earlier_choices(), first=0)) as batches,
+    ):
+        assert next(batches) is choices
 
 
 def test_results_come_in_order_and_an_error_at_its_step():
