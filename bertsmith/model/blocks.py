@@ -7,10 +7,7 @@ from functools import cached_property
 from torch import Tensor
 
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
-from bertsmith.model.cells import Cells, gather, to_bias
-
-Heads = tuple[Tensor, Tensor, Tensor]
-"""Queries, keys and values of a block, [rows, heads, length, head_size]."""
+from bertsmith.model.cells import Cells, to_bias
 
 
 @dataclass(frozen=True)
@@ -39,16 +36,6 @@ class Block:
         # would gradients.
         is_seen = (self.keys.is_real[:, None] & allowed) | ~self.queries.is_real[:, :, None]
         return to_bias(is_seen, self.keys.device)
-
-    def gather(self, query: Tensor, key: Tensor, value: Tensor) -> Heads:
-        """Gather [tokens, heads, head_size] of the block to [rows, heads, length, head_size].
-
-        The dtype stays. Each may be a part of a larger array, such as the queries in an array of
-        queries, keys and values.
-        """
-        cells = self.queries, self.keys, self.keys
-        query, key, value = gather((query, key, value), cells)
-        return query, key, value
 
 
 BlockBias = Callable[[Block], Tensor]

@@ -4,7 +4,7 @@ Index tables gather the heads of tokens into cells, and put them back, so every 
 gradient is moved only once in each direction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -75,8 +75,7 @@ class Cells:
 
         The dtype stays. In the backward pass cells without a token get no gradient.
         """
-        row: Tensor = _ToRow.apply(context, self)  # type: ignore[no-untyped-call]
-        return row
+        return put_back((context,), (self,), self.num_tokens)
 
     def tables(self, num_heads: int) -> "HeadTables":
         """Return the index tables for `num_heads`, shared by all layers."""
@@ -108,10 +107,8 @@ class HeadTables:
         `step` is the number of vectors from one token to the next, at least `num_heads`.
         """
         if step not in self._in_row:
-            # The token of each cell, or the one before it if the cell has none: [rows, length].
-            tokens = (self.is_real.cumsum(dtype=np.int64) - 1).reshape(self.is_real.shape)
             heads = np.arange(self.num_heads)
-            indices = tokens[:, None, :] * step + heads[:, None]  # [rows, heads, length]
+            indices = self._tokens[:, None, :] * step + heads[:, None]  # [rows, heads, length]
             self._in_row[step] = self._send(indices)
         return self._in_row[step]
 
@@ -125,7 +122,12 @@ class HeadTables:
         """The indices in the cells of the vectors that belong to no token."""
         return self._send(self._cell_indices[~self.is_real])
 
-    @property
+    @cached_property
+    def _tokens(self) -> np.ndarray:
+        """The token of each cell, or the one before it if the cell has none, [rows, length]."""
+        return (self.is_real.cumsum(dtype=np.int64) - 1).reshape(self.is_real.shape)
+
+    @cached_property
     def _cell_indices(self) -> np.ndarray:
         """The index of each head of each cell, [rows, length, heads]."""
         rows, length = self.is_real.shape
@@ -148,62 +150,131 @@ def gather(rows: Sequence[Tensor], cells: Sequence[Cells]) -> tuple[Tensor, ...]
     The dtype stays. Each of `rows` may be a part of a larger array. In the backward pass cells
     without a token give no gradient.
     """
+    return next(iter(gather_blocks(rows, [cells])))
+
+
+def gather_blocks(
+    rows: Sequence[Tensor], blocks: Sequence[Sequence[Cells]]
+) -> Iterable[tuple[Tensor, ...]]:
+    """Gather each [tokens, heads, size] of `rows` to its cells in each of `blocks`, as `gather`.
+
+    Blocks follow one another in each row, which may end in padding rows. Without gradients a block
+    is gathered when it is asked for, so that only one needs to be in memory. With gradients all are
+    kept for the backward pass anyway, and gathering them in one call takes less time.
+    """
     if not torch.is_grad_enabled():
-        return tuple(map(_gather, rows, cells))
-    gathered: tuple[Tensor, ...] = _ToCells.apply(cells, *rows)  # type: ignore[no-untyped-call]
-    return gathered
+        return _gather_blocks(rows, blocks)
+    gathered: tuple[Tensor, ...] = _ToCells.apply(blocks, *rows)  # type: ignore[no-untyped-call]
+    return list(zip(*[iter(gathered)] * len(rows), strict=True))
+
+
+def put_back(contexts: Iterable[Tensor], cells: Sequence[Cells], num_rows: int) -> Tensor:
+    """Gather the cells of each block, [rows, heads, length, size], to one [num_rows, heads * size].
+
+    The tokens of the blocks follow one another; rows beyond are zero. The dtype stays. In the
+    backward pass cells without a token get no gradient.
+    """
+    if not torch.is_grad_enabled():
+        return _put_back(contexts, cells, num_rows)
+    row: Tensor = _ToRow.apply(cells, num_rows, *contexts)  # type: ignore[no-untyped-call]
+    return row
 
 
 class _ToCells(torch.autograd.Function):
-    """Gather heads of rows into cells, several arrays in one call, since each call takes time.
+    """Gather heads of rows into the cells of all blocks in one call, since each call takes time.
 
     The backward pass gathers, too: each token takes the gradient of its own cell. torch would add
     the gradients of all cells to the tokens, one by one.
     """
 
     @staticmethod
-    def forward(ctx: Any, cells: Sequence[Cells], *rows: Tensor) -> tuple[Tensor, ...]:
-        ctx.cells = cells
-        return tuple(map(_gather, rows, cells))
+    def forward(ctx: Any, blocks: Sequence[Sequence[Cells]], *rows: Tensor) -> tuple[Tensor, ...]:
+        ctx.blocks = blocks
+        ctx.row_lengths = [len(row) for row in rows]
+        return tuple(part for block in _gather_blocks(rows, blocks) for part in block)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *map(_gather_back, gradients, ctx.cells)
-
-
-def _gather(heads: Tensor, cells: Cells) -> Tensor:
-    """Gather [tokens, heads, size] of a row to [rows, heads, length, size] of the cells."""
-    num_tokens, num_heads, size = heads.shape
-    if heads.stride(0) % size or heads.stride()[1:] != (size, 1):
-        heads = heads.contiguous()
-    step = heads.stride(0) // size
-    # Between the heads of two tokens there may be vectors of other arrays.
-    vectors = heads.as_strided(((num_tokens - 1) * step + num_heads, size), (size, 1))
-    gathered = vectors.index_select(0, cells.tables(num_heads).in_row(step))
-    return gathered.view(cells.num_rows, num_heads, cells.length, size)
-
-
-def _gather_back(gradient: Tensor, cells: Cells) -> Tensor:
-    """Gather [rows, heads, length, size] of the cells to [tokens, heads, size] of the row."""
-    _, num_heads, _, size = gradient.shape
-    row_gradient = gradient.reshape(-1, size).index_select(0, cells.tables(num_heads).in_cells)
-    return row_gradient.view(-1, num_heads, size)
+        # The gradients of all blocks of one row, then those of the next.
+        by_row = [gradients[row :: len(ctx.row_lengths)] for row in range(len(ctx.row_lengths))]
+        parts = zip(by_row, zip(*ctx.blocks, strict=True), ctx.row_lengths, strict=True)
+        return None, *(
+            _put_back(of_row, cells, length).view(length, of_row[0].shape[1], -1)
+            for of_row, cells, length in parts
+        )
 
 
 class _ToRow(torch.autograd.Function):
     """Gather contexts of cells into a row. Cells without a token get no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, context: Tensor, cells: Cells) -> Tensor:
+    def forward(ctx: Any, cells: Sequence[Cells], num_rows: int, *contexts: Tensor) -> Tensor:
         ctx.cells = cells
-        ctx.shape = context.shape
-        _, num_heads, _, size = context.shape
-        row = context.reshape(-1, size).index_select(0, cells.tables(num_heads).in_cells)
-        return row.view(-1, num_heads * size)
+        ctx.heads_shape = contexts[0].shape[1], contexts[0].shape[3]
+        return _put_back(contexts, cells, num_rows)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        _, num_heads, _, size = ctx.shape
-        tables = ctx.cells.tables(num_heads)
-        cell_gradient = gradient.reshape(-1, size).index_select(0, tables.in_row(num_heads))
-        return cell_gradient.index_fill_(0, tables.without_token, 0).view(ctx.shape), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        num_heads, _ = ctx.heads_shape
+        heads = gradient.reshape(len(gradient), *ctx.heads_shape)
+        gathered = [block for (block,) in _gather_blocks([heads], [(each,) for each in ctx.cells])]
+        for block, cells in zip(gathered, ctx.cells, strict=True):
+            without_token = cells.tables(num_heads).without_token
+            block.view(-1, block.shape[-1]).index_fill_(0, without_token, 0)
+        return None, None, *gathered
+
+
+def _gather_blocks(
+    rows: Sequence[Tensor], blocks: Sequence[Sequence[Cells]]
+) -> Iterator[tuple[Tensor, ...]]:
+    """Yield the gathered rows of each block."""
+    rows = [_with_adjacent_heads(row) for row in rows]
+    firsts = [0] * len(rows)
+    for block in blocks:
+        parts = zip(rows, firsts, block, strict=True)
+        yield tuple(_gather(row, first, cells) for row, first, cells in parts)
+        firsts = [first + cells.num_tokens for first, cells in zip(firsts, block, strict=True)]
+
+
+def _with_adjacent_heads(heads: Tensor) -> Tensor:
+    """Return [tokens, heads, size] such that the heads of a token follow one another in memory.
+
+    Between the heads of two tokens there may be other vectors of `size` numbers.
+    """
+    size = heads.shape[2]
+    is_adjacent = heads.stride(0) % size == 0 and heads.stride()[1:] == (size, 1)
+    return heads if is_adjacent else heads.contiguous()
+
+
+def _gather(heads: Tensor, first: int, cells: Cells) -> Tensor:
+    """Gather the tokens of a row, [tokens, heads, size], from `first` on to their cells.
+
+    The result is [rows, heads, length, size].
+    """
+    _, num_heads, size = heads.shape
+    step = heads.stride(0) // size
+    vectors = heads.as_strided(
+        ((cells.num_tokens - 1) * step + num_heads, size),
+        (size, 1),
+        heads.storage_offset() + first * heads.stride(0),
+    )
+    gathered = vectors.index_select(0, cells.tables(num_heads).in_row(step))
+    return gathered.view(cells.num_rows, num_heads, cells.length, size)
+
+
+def _put_back(contexts: Iterable[Tensor], cells: Sequence[Cells], num_rows: int) -> Tensor:
+    """Gather the cells of each block to a row; see `put_back`."""
+    row: Tensor | None = None
+    first = 0
+    for context, block in zip(contexts, cells, strict=True):
+        _, num_heads, _, size = context.shape
+        if row is None:
+            row = context.new_empty(num_rows, num_heads * size)
+        end = first + block.num_tokens
+        vectors = context.reshape(-1, size)
+        out = row[first:end].view(-1, size)
+        torch.index_select(vectors, 0, block.tables(num_heads).in_cells, out=out)
+        first = end
+    assert row is not None
+    row[first:] = 0
+    return row

@@ -17,10 +17,10 @@ from bertsmith.model import dense_attention
 from bertsmith.model.attention import RecordWeights
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
 from bertsmith.model.block_cuts import MAX_SCORES, cut_blocks, cut_both, cut_by_length
-from bertsmith.model.blocks import Block, BlockBias, Heads
-from bertsmith.model.cells import Cells
+from bertsmith.model.blocks import Block, BlockBias
+from bertsmith.model.cells import gather_blocks, put_back
 from bertsmith.model.packed_row import PackedRow
-from bertsmith.model.shape_buckets import fill_up
+from bertsmith.model.shape_buckets import filled_up
 from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 
 
@@ -75,29 +75,31 @@ class PackedView:
             bounds = self.queries.bounds, self.keys.bounds
             return varlen_attention(query, key, value, *bounds, dropout_prob).flatten(1)
         blocks = self.blocks
-        queries = _split(query, [block.queries for block in blocks])
-        keys = _split(key, [block.keys for block in blocks])
-        values = _split(value, [block.keys for block in blocks])
-        parts = zip(blocks, queries, keys, values, strict=True)
+        cells = [(block.queries, block.keys, block.keys) for block in blocks]
+        heads = gather_blocks((query, key, value), cells)
         if record_weights is None:
-            # Each block is put back before the next is gathered, so that only one is in memory.
-            rows = [self._attend_block(*part, dropout_prob) for part in parts]
+            # Without gradients each block is put back before the next is gathered, so that only
+            # one is in memory.
+            pairs = zip(heads, blocks, strict=True)
+            contexts: Iterator[Tensor] = (
+                self._attend_block(block, each, dropout_prob) for each, block in pairs
+            )
         else:
-            heads = [block.gather(*part) for block, *part in parts]
-            biases = [dense_attention.add_bias(b.bias, self._model_bias(b)) for b in blocks]
-            contexts = _attend_recorded(heads, blocks, biases, dropout_prob, record_weights)
-            pairs = zip(contexts, blocks, strict=True)
-            rows = [block.queries.put_back(context) for context, block in pairs]
-        return fill_up(*rows)
+            contexts = _attend_recorded(
+                list(heads),
+                blocks,
+                [dense_attention.add_bias(b.bias, self._model_bias(b)) for b in blocks],
+                dropout_prob,
+                record_weights,
+            )
+        num_rows = filled_up(sum(self.queries.lengths), query.device)
+        return put_back(contexts, [block.queries for block in blocks], num_rows)
 
-    def _attend_block(
-        self, block: Block, query: Tensor, key: Tensor, value: Tensor, dropout_prob: float
-    ) -> Tensor:
-        """Compute the contexts of a block, [tokens, heads * head_size]."""
-        heads = block.gather(query, key, value)
+    def _attend_block(self, block: Block, heads: tuple[Tensor, ...], dropout_prob: float) -> Tensor:
+        """Compute the contexts of a block, [rows, heads, length, head_size]."""
+        query, key, value = heads
         bias = self._model_bias(block)
-        context = dense_attention.attend(*heads, block, dropout_prob, bias)
-        return block.queries.put_back(context)
+        return dense_attention.attend(query, key, value, block, dropout_prob, bias)
 
     def _model_bias(self, block: Block) -> Tensor | None:
         return None if self.bias is None else self.bias(block)
@@ -107,14 +109,8 @@ class PackedView:
         return is_possible and varlen_pays(query.device, dropout_prob > 0)
 
 
-def _split(row: Tensor, cells: Sequence[Cells]) -> Sequence[Tensor]:
-    """Split `row`, [tokens, ...], into the tokens of each block; the rest is padding."""
-    sizes = [each.num_tokens for each in cells]
-    return row.split_with_sizes([*sizes, len(row) - sum(sizes)])[:-1]
-
-
 def _attend_recorded(
-    heads: Sequence[Heads],
+    heads: Sequence[tuple[Tensor, ...]],
     blocks: Sequence[Block],
     biases: Sequence[Tensor | None],
     dropout_prob: float,

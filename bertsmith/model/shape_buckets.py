@@ -26,16 +26,19 @@ def rounded_up(count: int, steps: int = STEPS, smallest: int = MIN_ROW_STEP) -> 
     return -(-count // step) * step
 
 
+def filled_up(num_rows: int, device: torch.device) -> int:
+    """Return the number of rows that `fill_up` pads `num_rows` to on a device."""
+    return rounded_up(num_rows) if device.type == "cpu" else num_rows
+
+
 def fill_up(*parts: Tensor) -> Tensor:
     """Concatenate `parts`, `[rows, ...]` of one dtype, and pad with zero rows to a rounded count.
 
     On devices other than a CPU there is no padding.
     """
     first = parts[0]
-    missing = 0
-    if first.device.type == "cpu":
-        count = sum(map(len, parts))
-        missing = rounded_up(count) - count
+    count = sum(map(len, parts))
+    missing = filled_up(count, first.device) - count
     if not missing:
         return first if len(parts) == 1 else torch.cat(parts)
     return torch.cat([*parts, first.new_zeros(missing, *first.shape[1:])])

@@ -4,7 +4,7 @@ An array can be in memory that processes share, can be divided among them at any
 updated by a few operations instead of a few for each tensor.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -142,6 +142,14 @@ class Storage:
         return Arrays(rows[0], buffers, rows[1 + len(buffers) :], copy if len(copy) else rows[0])
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Views of an array that gradients are written to: the parameters' and the gaps'."""
+
+    views: Mapping[str, Tensor]
+    gaps: Sequence[Tensor]
+
+
 class GradientCollector:
     """Moves each gradient into an array as soon as it is computed, until `close`.
 
@@ -151,7 +159,10 @@ class GradientCollector:
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
         self._layout = layout
-        self._views: dict[str, Tensor] = {}
+        self._targets: dict[tuple[int, torch.dtype], _Target] = {}
+        """What was made of each array so far, by its address and type: it takes as long as a small
+        layer's forward pass, and each step begins with the same arrays."""
+        self._views: Mapping[str, Tensor] = {}
         self._collected: set[str] = set()
         self._handles = [
             parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
@@ -163,9 +174,14 @@ class GradientCollector:
 
     def begin(self, array: Tensor) -> None:
         """From now on write gradients to `array` `[size]`, in its dtype; replace its content."""
-        for gap in self._layout.gaps:
-            array[gap].zero_()
-        self._views = self._layout.views(array)
+        key = array.data_ptr(), array.dtype
+        if key not in self._targets:
+            gaps = [array[gap] for gap in self._layout.gaps]
+            self._targets[key] = _Target(self._layout.views(array), gaps)
+        target = self._targets[key]
+        for gap in target.gaps:  # an array of another type may have written to this memory
+            gap.zero_()
+        self._views = target.views
         self._collected = set()
 
     def end(self) -> None:
