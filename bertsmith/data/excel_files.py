@@ -16,6 +16,10 @@ from bertsmith.system.progress import progress_bar
 
 MAX_UNPACKED = 1 << 32
 """Largest unpacked size of a workbook in bytes: its texts are held in memory."""
+ERROR_VALUES = {
+    "#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#CALC!", "#SPILL!",
+}  # fmt: skip
+"""Results of formulas that failed."""
 ERRORS_OF_DAMAGE = (zipfile.BadZipFile, KeyError, ValueError, EOFError, SyntaxError)
 """Errors that openpyxl raises for a damaged workbook; an error in its XML is a SyntaxError."""
 

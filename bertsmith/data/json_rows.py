@@ -121,8 +121,8 @@ def plain_number(value: Any) -> Any:
         return value
     if not value.is_finite():
         return None if value.is_nan() else float(value)
-    digits = value.as_tuple().exponent
-    return int(value) if isinstance(digits, int) and 0 <= digits < 30 else float(value)
+    exponent = value.as_tuple().exponent
+    return int(value) if isinstance(exponent, int) and 0 <= exponent < 30 else float(value)
 
 
 def json_fault(error: ValueError | RecursionError) -> str:

@@ -14,6 +14,11 @@ from bertsmith.system.counts import count_noun
 LIST_TEXT = re.compile(r"\[.*\]", re.DOTALL)
 LABEL_SEPARATORS = ",;|"
 """Separators that may be between several labels of a text."""
+MISSING_VALUES = {
+    **dict.fromkeys(("nan", "NaN", "<NA>"), "In tables of pandas"),
+    "#N/A": "In tables of Excel",
+}
+"""Texts that programs write for a missing value, and where."""
 MAX_REMARK_CHARACTERS = 40
 """Characters of a text that a remark shows."""
 
@@ -66,22 +71,26 @@ def labels_seen_once(examples: Sequence[Example]) -> str | None:
 
 
 def no_label(names: Sequence[str]) -> str | None:
-    """Describe a class that data sets such as SNLI give to texts without a label; else None.
+    """Describe a class that seems to stand for a missing label; else None.
 
-    It is `-` beside two other names or more, or -1 beside 0, 1 and 2.
+    It is one of `MISSING_VALUES`; or, as in data sets such as SNLI, `-` beside two other names or
+    more, or -1 beside 0, 1 and 2.
 
     >>> no_label(["-", "entailment", "neutral"])[:45]
     "the label '-' is a class of its own. In SNLI "
     """
-    if "-" in names and len(names) > 2:
+    source = "In SNLI and others"
+    if missing := [name for name in names if name in MISSING_VALUES]:
+        name, source = missing[0], MISSING_VALUES[missing[0]]
+    elif "-" in names and len(names) > 2:
         name = "-"
     elif "-1" in names and {"0", "1", "2"} <= set(names):
         name = "-1"
     else:
         return None
     return (
-        f"the label '{name}' is a class of its own. In SNLI and others it means that a text has no "
-        f"label; then leave out these rows, or make their label empty and pass "
+        f"the label '{name}' is a class of its own. {source} it means that a text has no label; "
+        f"then leave out these rows, or make their label empty and pass "
         f"{option('skip_incomplete', True)}"
     )
 

@@ -5,7 +5,7 @@ a row has many texts, they are in several columns, or in a list under one key.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -18,7 +18,7 @@ from bertsmith.data.column_specs import (
     lowered,
 )
 from bertsmith.data.delimiters import delimiter_in, separator_hint
-from bertsmith.data.excel_files import cell_text, find_formula
+from bertsmith.data.excel_files import ERROR_VALUES, cell_text, find_formula
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.parquet_classes import with_class_names
@@ -292,12 +292,23 @@ class RecordReader(Reader[ExampleT]):
             if len(cells) != len(first):
                 problem = f"columns: found {len(cells)}, where row {first_row} has {len(first)}"
                 raise self.incomplete(row, problem, RAGGED[self.file_format])
+            if self.file_format == "xlsx":
+                self._check_no_error(row, columns, cells, itertools.chain(*indices.values()))
             return {
                 name: without_empty_end([cell_text(cells[i]) for i in column_indices])
                 for name, column_indices in indices.items()
             }
 
         return _OpenedRows(columns, rows, read)
+
+    def _check_no_error(
+        self, row: int, columns: Sequence[str], cells: Sequence[Any], indices: Iterable[int]
+    ) -> None:
+        """Refuse a row of an Excel file with the error of a formula in a column that is read."""
+        for index in indices:
+            if cells[index] in ERROR_VALUES:
+                problem = f"'{columns[index]}' is {cells[index]}, the error of a formula"
+                raise self.incomplete(row, problem)
 
     def _resolve_first(self, first: list[str]) -> dict[str, list[int]]:
         """Find each spec's indices in a first row: chosen, by name, or by number as in training."""

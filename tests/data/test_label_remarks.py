@@ -59,7 +59,8 @@ def test_predicted_labels_of_which_none_is_right(right, predicted, advice):
 @pytest.mark.parametrize(("names", "name"), [
     (["-", "contradiction", "entailment", "neutral"], "-"), (["-1", "0", "1", "2"], "-1"),
     (["-", "+"], None), (["-1", "1"], None), (["-1", "0", "1"], None), (["-2", "-1", "0"], None),
-    (["-1", "0", "1", "2", "3"], "-1"), (["a", "b"], None),
+    (["-1", "0", "1", "2", "3"], "-1"), (["a", "b"], None), (["nan", "neg", "pos"], "nan"),
+    (["#N/A", "neg", "pos"], "#N/A"), (["none", "neg", "Nan"], None),
 ])  # fmt: skip
 def test_a_class_that_may_mean_no_label(names, name):
     note = no_label(names)

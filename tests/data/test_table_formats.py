@@ -119,6 +119,17 @@ def test_a_formula_without_a_stored_result_is_told_from_an_empty_cell(tmp_path, 
         ExampleReader(tmp_path / "a.xlsx").read()
 
 
+def test_the_error_of_a_formula_is_no_label(tmp_path):
+    book = openpyxl.Workbook()
+    for cells in (["text", "more", "label"], ["a film", "#REF!", "good"], ["a book", "", "#N/A"]):
+        book.active.append(cells)
+    book.save(tmp_path / "a.xlsx")
+    with refuses(InputError, "row 3 of ", "'label' is #N/A", "--skip-incomplete"):
+        ExampleReader(tmp_path / "a.xlsx").read()
+    reader = ExampleReader(tmp_path / "a.xlsx", Columns(skip_incomplete=True))
+    assert [example.label for example in reader.read()] == ["good"]
+
+
 def test_further_sheets_of_an_excel_file_are_named(tmp_path):
     book = openpyxl.load_workbook(write_table(tmp_path / "a.xlsx"))
     book.active.title = "March"
