@@ -242,9 +242,12 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         )
     values: dict[str, Any] = {}
     for field in fields(family.config):
-        stored_key = family.keys.get(field.name, field.name)
-        if stored_key is not None and settings.get(stored_key) is not None:
-            value = settings[stored_key]
+        keys = [family.keys.get(field.name, field.name)]
+        if field.name in family.fields_by_both_names:
+            keys.append(field.name)
+        stored_values = (settings.get(key) for key in keys if key is not None)
+        value = next((each for each in stored_values if each is not None), None)
+        if value is not None:
             names = {stored: own for own, stored in family.values.get(field.name, {}).items()}
             values[field.name] = names.get(value, value) if isinstance(value, str) else value
     try:

@@ -78,6 +78,9 @@ class Family:
     keys: Mapping[str, str | None] = field(default_factory=dict)
     """The name in config.json of fields that have another name there; None for fields that are not
     stored."""
+    fields_by_both_names: frozenset[str] = frozenset()
+    """Fields that transformers reads from config.json also by their own name (`attribute_map`), if
+    their name in `keys` is not there."""
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The names in config.json of values that have other names there, by field."""
     whole_names: frozenset[str] = frozenset()

@@ -522,6 +522,19 @@ def test_older_spellings_of_a_modernbert(padded_inputs, tmp_path):
     assert {name: written[name] for name in list(older)[:3]} == dict(list(older.items())[:3])
 
 
+def test_a_distilbert_may_call_its_sizes_as_a_bert_does(padded_inputs, tmp_path):
+    reference("distilbert", "masked_lm").save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    settings = json.loads(file.read_text())
+    for own, name in (("n_heads", "num_attention_heads"), ("dim", "hidden_size")):
+        settings[name] = settings.pop(own)
+    settings["num_hidden_layers"] = 7  # n_layers is there, too, and counts
+    file.write_text(json.dumps(settings))
+    ours = load_model(tmp_path)
+    theirs = reference("distilbert", "masked_lm")
+    check_equal(ours, theirs, "masked_lm", inputs_of("distilbert", padded_inputs))
+
+
 def test_first_weights_of_a_modernbert_are_those_of_transformers():
     sizes = {"hidden_size": 96, "num_attention_heads": 2, "intermediate_size": 150}
     settings = {**MODERNBERT, **sizes, "initializer_range": 0.05}

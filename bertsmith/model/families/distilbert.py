@@ -110,6 +110,7 @@ DISTILBERT = Family(
     tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
     absent={**ABSENT_SIZES, "num_hidden_layers": 6},
     keys=DISTILBERT_KEYS,
+    fields_by_both_names=frozenset({"hidden_size", "num_hidden_layers", "num_attention_heads"}),
     build_layers=lambda config: build_layers(config, DistilBertLayer),
     dropout_keys={
         **dict.fromkeys(SEQUENCE_HEADS, "seq_classif_dropout"),
