@@ -1,4 +1,4 @@
-"""Code of ours that a page quotes stands in the function that the page names, line by line."""
+"""Code of ours that a page quotes stands in the definition that the page names, line by line."""
 
 import ast
 import re
@@ -17,22 +17,28 @@ QUOTES = [
 ]
 
 
-def body_of(path: Path, name: str) -> str:
-    """Return the lines of a function after its docstring."""
+def name_of(node: ast.AST) -> str | None:
+    """Return the name that a definition or an assignment gives."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return getattr(node, "name", None)
+
+
+def source_of(path: Path, name: str) -> str:
+    """Return the lines of a function, class or constant, with its decorators."""
     source = path.read_text(encoding="utf-8")
     node: ast.AST = ast.parse(source)
     for part in name.split("."):
-        [node] = [
-            each for each in ast.iter_child_nodes(node) if getattr(each, "name", None) == part
-        ]
-    assert isinstance(node, ast.FunctionDef)
-    first = node.body[ast.get_docstring(node) is not None]
+        [node] = [each for each in ast.iter_child_nodes(node) if name_of(each) == part]
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign)
+    decorators = [] if isinstance(node, ast.Assign) else node.decorator_list
+    first = decorators[0] if decorators else node
     return dedent("\n".join(source.split("\n")[first.lineno - 1 : node.end_lineno]))
 
 
 @pytest.mark.parametrize("page, name, link, code", QUOTES)
-def test_quoted_code_is_that_of_the_function(page, name, link, code):
-    lines = body_of((page.parent / link).resolve(), name).split("\n")
+def test_quoted_code_is_that_of_the_definition(page, name, link, code):
+    lines = source_of((page.parent / link).resolve(), name).split("\n")
     quoted = code.removesuffix("\n").split("\n")
     # The quoted lines may be those of an inner block.
     assert any(
@@ -41,7 +47,7 @@ def test_quoted_code_is_that_of_the_function(page, name, link, code):
     )
 
 
-def test_quoted_code_names_its_function_and_is_that_of_both_languages():
+def test_quoted_code_names_its_definition_and_is_that_of_both_languages():
     quoted = {page: QUOTE.findall(page.read_text(encoding="utf-8")) for page in PAGES}
     quoted = {page: quotes for page, quotes in quoted.items() if quotes}
     assert ROOT / "docs" / "lineage.md" in quoted
