@@ -18,6 +18,10 @@ class HeadScore:
     """The score of each fold."""
     seconds: float
     """Mean duration of a training."""
+    texts_per_second: float
+    """Examples of the folds, divided by the time of their prediction."""
+    megabytes: float
+    """Size of the weights on disk, in MB of 10^6 bytes."""
 
     @property
     def mean(self) -> float:
@@ -48,11 +52,13 @@ class HeadChoice:
             unused = f"{self.chosen} has no use for {names}: no effect on this model\n"
         if not self.heads:
             return f"{self.chosen} was chosen, since {self.reason}\n{unused}"
-        rows = [["head", score_name(self.metric), "± between folds", "seconds to train"]]
+        titles = ["± between folds", "seconds to train", "texts/s", "MB"]
+        rows = [["head", score_name(self.metric), *titles]]
         for each in self.heads:
             spread = statistics.stdev(each.scores)
             shown = [format_score(self.metric, value) for value in (each.mean, spread)]
-            rows.append([each.head, *shown, f"{each.seconds:.1f}"])
+            speed, size = f"{each.texts_per_second:,.0f}", f"{each.megabytes:,.1f}"
+            rows.append([each.head, *shown, f"{each.seconds:.1f}", speed, size])
         folds = count_noun(len(self.heads[0].scores), "fold")
         lines = align_columns(rows)
         return "\n".join(

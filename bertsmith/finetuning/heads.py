@@ -233,7 +233,7 @@ def _cross_validate(
     advance: Callable[[int], object],
 ) -> HeadScore:
     """Train a head with each fold held out, and score it on that fold."""
-    scores, seconds = [], []
+    scores, seconds, prediction_seconds = [], [], []
     for part in parts:
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
             out = Path(directory) / "model"
@@ -247,8 +247,17 @@ def _cross_validate(
             began = time.perf_counter()
             _train(task_type, fold_settings, dataclasses.replace(part, held_out=[]))
             seconds.append(time.perf_counter() - began)
+            num_bytes = sum(file.stat().st_size for file in out.glob("*.safetensors"))
             predictor = load(out, device=settings.device, precision=settings.precision)
+            began = time.perf_counter()
             report = accumulate_examples(predictor, part.held_out, settings.train).result(0)
+            prediction_seconds.append(time.perf_counter() - began)
             scores.append(float(report.to_json()[settings.score_key]))
             advance(1)
-    return HeadScore(head, tuple(scores), statistics.fmean(seconds))
+    return HeadScore(
+        head,
+        tuple(scores),
+        seconds=statistics.fmean(seconds),
+        texts_per_second=sum(len(part.held_out) for part in parts) / sum(prediction_seconds),
+        megabytes=num_bytes / 1e6,
+    )

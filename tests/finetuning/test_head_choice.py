@@ -53,6 +53,11 @@ def test_the_head_with_the_best_mean_is_trained(base, whole):
     stored = json.loads((base.out / "run.json").read_text())["result"]["choice"]
     assert stored["chosen"] == choice.chosen and len(stored["heads"]) == len(COMPARED_HEADS)
     assert f"{choice.chosen} was chosen" in str(whole)
+    assert "seconds to train  texts/s" in str(whole)
+    encoder_size = (base.model / "model.safetensors").stat().st_size / 1e6
+    for each in choice.heads:
+        assert 0.5 * encoder_size < each.megabytes < 2 * encoder_size, each
+        assert each.texts_per_second > 0 and each.seconds > 0
     assert load(base.out, device="cpu", precision="fp32").evaluate(str(base.eval)).accuracy == (
         whole.evaluation.accuracy
     )
@@ -60,7 +65,10 @@ def test_the_head_with_the_best_mean_is_trained(base, whole):
 
 def test_the_best_mean_wins_and_of_equal_ones_the_fastest():
     def scores(*values):
-        return [HeadScore(str(number), each, 1.0) for number, each in enumerate(values)]
+        return [
+            HeadScore(str(number), each, seconds=1.0, texts_per_second=1.0, megabytes=1.0)
+            for number, each in enumerate(values)
+        ]
 
     assert choose_head(scores((0.5, 0.6), (0.7, 0.8), (0.6, 0.7))).head == "1"
     # The second leads by 0.05 on average, though not on every fold.
