@@ -188,6 +188,9 @@ FAMILY = Family(
         "add_cross_attention": False,
     },
     keys=KEYS,
+    fields_by_both_names=frozenset(
+        {"hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"}
+    ),
     transposed_names=("c_attn.weight", "c_proj.weight", "c_fc.weight"),
     base_model_prefix="transformer",
     build_embeddings=_build_embeddings,

@@ -93,5 +93,11 @@ GPT_FOLDER = FolderMap(
     names_in_folder=_names_in_folder,
     clean_weights=_clean_weights,
     is_transposed=lambda name: name.endswith(TRANSPOSED),
+    other_names={
+        "n_embd": "hidden_size",
+        "n_layer": "num_hidden_layers",
+        "n_head": "num_attention_heads",
+        "n_positions": "max_position_embeddings",
+    },
     advice="Load a language model, such as a GPT2LMHeadModel.",
 )

@@ -4,7 +4,7 @@ Each model has a `FolderMap`, which describes what is different in its folder.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -62,6 +62,9 @@ class FolderMap(Generic[ModelT]):
     )
     """Converts the entries of config.json to the fields of `config`; the second argument has the
     names of the weights."""
+    other_names: Mapping[str, str] = field(default_factory=dict)
+    """Names by which transformers reads entries of config.json, too, if they are not there by their
+    own (`attribute_map`)."""
     advice: str = ""
     """Advice for an error about weights that the model does not have: which folder to load."""
 
@@ -80,7 +83,13 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     file = files.path(CONFIG_FILE)
     _check_kind(folder_map, file, settings)
     tensors = folder_map.clean_weights(directory, dict(read_weights(directory)))
-    config = _build_config(folder_map, file, folder_map.convert_entries(settings, tensors.keys()))
+    by_other_names = {
+        name: settings[other]
+        for name, other in folder_map.other_names.items()
+        if settings.get(name) is None and settings.get(other) is not None
+    }
+    entries = folder_map.convert_entries({**settings, **by_other_names}, tensors.keys())
+    config = _build_config(folder_map, file, entries)
     with on_meta_device():
         model = folder_map.build(config)
     state = model.state_dict()
@@ -208,7 +217,7 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
 
 
 def _build_config(folder_map: FolderMap[Any], file: Path, entries: Mapping[str, Any]) -> Any:
-    names = [field.name for field in fields(folder_map.config)]
+    names = [each.name for each in fields(folder_map.config)]
     try:
         return folder_map.config(**{name: entries[name] for name in names if name in entries})
     except (ConfigError, TypeError) as error:

@@ -191,6 +191,7 @@ FAMILY = Family(
     tied={},
     absent={"vocab_size": 32128, "hidden_size": 512, "num_hidden_layers": 6},
     keys=KEYS,
+    fields_by_both_names=frozenset({"hidden_size", "num_hidden_layers"}),
     build_embeddings=lambda config: WordEmbedding(),  # type: ignore[arg-type,return-value]
     build_layers=lambda config: [],
     own_folder=OwnFolder(_load, _save),

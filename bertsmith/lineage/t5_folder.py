@@ -144,5 +144,11 @@ T5_FOLDER = FolderMap(
     convert_entries=_convert_entries,
     factor=_factor,
     extra_entries={"is_encoder_decoder": True},
+    other_names={
+        "d_model": "hidden_size",
+        "d_kv": "head_dim",
+        "num_layers": "num_hidden_layers",
+        "num_heads": "num_attention_heads",
+    },
     advice="Load a model that writes, such as a T5ForConditionalGeneration.",
 )

@@ -106,5 +106,10 @@ TRANSFORMER_FOLDER = FolderMap(
     names_in_folder=_names_in_folder,
     clean_weights=_clean_weights,
     extra_entries={"is_encoder_decoder": True, "forced_eos_token_id": None, "bos_token_id": None},
+    other_names={
+        "d_model": "hidden_size",
+        "encoder_layers": "num_hidden_layers",
+        "encoder_attention_heads": "num_attention_heads",
+    },
     advice="Load a translation model, such as a MarianMTModel.",
 )

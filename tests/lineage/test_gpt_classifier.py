@@ -93,6 +93,15 @@ def test_a_folder_of_transformers_gives_its_logits_loss_and_gradients(theirs, ou
     assert not expected
 
 
+def test_sizes_may_have_the_names_that_all_models_share(ours, theirs, tmp_path):
+    theirs.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    settings = json.loads(file.read_text())
+    settings["num_attention_heads"] = settings.pop("n_head")
+    file.write_text(json.dumps(settings))
+    assert load_model(tmp_path).config == ours.config
+
+
 def test_transformers_opens_a_folder_of_ours(ours, theirs, tmp_path):
     save_model(ours, tmp_path, id2label={0: "a", 1: "b", 2: "c"})
     again, report = transformers.AutoModelForSequenceClassification.from_pretrained(

@@ -10,7 +10,7 @@ from tiny_gpt import SHAPE, build_theirs
 
 from bertsmith.errors import CheckpointError
 from bertsmith.lineage.gpt import Gpt, GptConfig
-from bertsmith.lineage.gpt_folder import load_gpt, save_gpt
+from bertsmith.lineage.gpt_folder import GPT_FOLDER, load_gpt, save_gpt
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 
 
@@ -53,6 +53,17 @@ def test_a_folder_of_ours_opens_in_transformers(tmp_path):
     assert again.config == ours.config
     for name, tensor in ours.state_dict().items():
         assert torch.equal(again.state_dict()[name], tensor)
+
+
+def test_sizes_may_have_the_names_that_all_models_share(folder):
+    expected = load_gpt(folder).config
+    file = folder / "config.json"
+    settings = json.loads(file.read_text())
+    for own, shared in GPT_FOLDER.other_names.items():
+        settings[shared] = settings.pop(own)
+    file.write_text(json.dumps(settings))
+    assert load_gpt(folder).config == expected
+    assert transformers.AutoConfig.from_pretrained(folder).n_head == expected.n_head
 
 
 def test_names_without_prefix_and_stored_masks_are_read(folder):

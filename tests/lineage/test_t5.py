@@ -18,7 +18,7 @@ from bertsmith.lineage.encoder_decoder import TargetReader, generate_targets
 from bertsmith.lineage.relative_bias import bucket
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.t5 import T5, T5Config
-from bertsmith.lineage.t5_folder import load_t5, save_t5
+from bertsmith.lineage.t5_folder import T5_FOLDER, load_t5, save_t5
 from bertsmith.model.dropout import dropout_seed
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
 
@@ -120,6 +120,18 @@ def test_transformers_opens_what_we_write(pair, tmp_path):
     torch.testing.assert_close(*logits, atol=1e-5, rtol=1e-5)
     for name, tensor in load_t5(tmp_path).state_dict().items():
         assert torch.equal(tensor, ours.state_dict()[name])
+
+
+def test_sizes_may_have_the_names_that_all_models_share(tmp_path):
+    build_theirs("1.0").save_pretrained(tmp_path)
+    expected = load_t5(tmp_path).config
+    path = tmp_path / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    for own, shared in T5_FOLDER.other_names.items():
+        settings[shared] = settings.pop(own)
+    path.write_text(json.dumps(settings))
+    assert load_t5(tmp_path).config == expected
+    assert transformers.AutoConfig.from_pretrained(tmp_path).d_kv == expected.d_kv
 
 
 def test_an_older_folder_says_by_the_tie_whether_outputs_are_scaled(tmp_path):
