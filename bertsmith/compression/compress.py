@@ -112,6 +112,12 @@ def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:
         )
     if settings.layers is not None and settings.num_layers is not None:
         raise ConfigError(f"Give either {option('layers')} or {option('num_layers')}, not both.")
+    if settings.layers is not None and settings.layer_choice != LayerSettings.layer_choice:
+        raise ConfigError(
+            f"{option('layer_choice', settings.layer_choice)} is read only with "
+            f"{option('num_layers')}, and {option('layers')} names the layers. Leave one of the two "
+            "out."
+        )
     if settings.num_layers is not None:
         return choose_layers(num_layers, settings.num_layers, settings.layer_choice)
     try:

@@ -6,7 +6,7 @@ from typing import Literal, TypeVar, get_args, get_type_hints
 
 from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
 from bertsmith.data.tables import RowFormat
-from bertsmith.errors import SettingError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.metrics.answers import ScoredLanguage
 
 T = TypeVar("T")
@@ -38,6 +38,14 @@ class ClassColumns(Columns):
     """Multi-label: a text may have several labels, or none."""
     label_separator: str = ","
     """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
+
+    def __post_init__(self) -> None:
+        if self.label_separator != "," and not self.multi_label:
+            raise ConfigError(
+                f"{option('label_separator', self.label_separator)} is read only with "
+                f"{option('multi_label', True)}. Give that, too; or leave out "
+                f"{option('label_separator')}, and a text has one label."
+            )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Settings for learning a tokenizer from texts, and for adding tokens to one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -49,6 +50,14 @@ class LearningSettings:
         if not holds:
             raise SettingError(name, getattr(self, name), allowed)
 
+UNUSED_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
+    "wordpiece": (),
+    "byte-bpe": ("strip_accents", "character_coverage", "surplus"),
+    "unigram": ("rule", "min_frequency", "surplus"),
+}
+"""Options that a kind of tokenizer has no use for. (Byte-level BPE always keeps the case and merges
+by frequency, so both may be asked for.)"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings(LearningSettings):
@@ -88,8 +97,29 @@ class TokenizerSettings(LearningSettings):
         if not self.files:
             raise ConfigError("no FILES given. Name the texts to learn from.")
         super().__post_init__()
+        self._check_unused()
         self._check("surplus", 0 <= self.surplus <= 10, "0 to 10")
         self._check("model_max_length", self.model_max_length >= 3, "3 or more")
+
+    def _check_unused(self) -> None:
+        """Check that options which the kind has no use for are left at their defaults.
+
+        Raises:
+            ConfigError: some are set; the message names them.
+        """
+        changed = [
+            each.name
+            for each in fields(self)
+            # No surplus and no stripping of accents is what these kinds do anyway.
+            if each.name in UNUSED_OPTIONS[self.kind]
+            and getattr(self, each.name) not in (each.default, False)
+        ]
+        if changed:
+            raise ConfigError(
+                f"{option('kind', self.kind)} has no use for {', '.join(map(option, changed))}. "
+                f"Leave {'it' if len(changed) == 1 else 'them'} out, or choose another "
+                f"{option('kind')}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

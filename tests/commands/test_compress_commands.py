@@ -116,6 +116,7 @@ def test_a_corpus_says_which_pieces_stay_and_scores_the_model(compress, corpus_d
     ("classifier", ["--num-layers", "--vocabulary"]),
     ("classifier --layer-choice last", ["--layers", "--num-layers"]),
     ("classifier --layers 0 --num-layers 1", ["--layers", "--num-layers"]),
+    ("classifier --layers 0 --layer-choice last", ["--layer-choice last", "--num-layers"]),
     ("classifier --layers 0,three", ["--layers: found '0,three'", "0 to 2"]),
     ("classifier --layers 0,3", ["--layers: found '0, 3'", "0 to 2"]),
     ("classifier --num-layers 4", ["--num-layers: found 4", "1 to 3"]),

@@ -67,6 +67,7 @@ def test_the_task_is_found_from_the_files(score, line, name, value):
     (". labels.txt", [" .: "]),
     ("- labels.txt", [" -: "]),
     ("words.conll words.conll --header no", ["--header: words.conll", "tag", "--task"]),
+    ("gold.csv labels.txt --label-separator ;", ["--label-separator ';'", "--multi-label"]),
     ("gold.csv labels.txt --strict", ["--strict: gold.csv", "classify", "--task"]),
     ("gold.csv labels.txt --task classify --format conll", ["--format: found 'conll'", " csv, "]),
     ("gold.csv labels.txt --task embed", ["--task: found 'embed'", "answer, choose, classify"]),

@@ -100,3 +100,10 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
 def test_settings_that_do_not_fit(settings, name, value):
     with refuses(ConfigError, f"--{name.replace('_', '-')}:", str(value)):
         replace(settings, **{name: value})
+
+
+@pytest.mark.parametrize("name, value", [("threshold", 0.3), ("label_separator", "|")])
+def test_options_of_several_labels_are_refused_for_one(settings, name, value):
+    alone = {"multi_label": False, "threshold": 0.5, "label_separator": ","}
+    with refuses(ConfigError, f"--{name.replace('_', '-')}:", "--multi-label"):
+        replace(settings, **{**alone, name: value})

@@ -50,6 +50,9 @@ UNUSED_OPTIONS: dict[str, tuple[str, ...]] = {
 }
 """Options that a head has no use for."""
 
+OF_MULTI_LABEL = ("label_separator", "threshold")
+"""Options that only texts with several labels have a use for."""
+
 
 @dataclass(frozen=True)
 class ClassifySettings(LossSettings, WindowSettings):
@@ -106,6 +109,12 @@ class ClassifySettings(LossSettings, WindowSettings):
         if not self.label_separator:
             raise ConfigError(
                 f"{option('label_separator')}: found ''. Give a character, such as ','."
+            )
+        if not self.multi_label and (changed := self.changed_options(OF_MULTI_LABEL)):
+            raise ConfigError(
+                f"{', '.join(map(option, changed))}: read only with {option('multi_label', True)}. "
+                f"Give that, too; or leave out {', '.join(map(option, changed))}, and a text has "
+                "one label."
             )
         check_choice(option("head"), self.head, get_args(Head))
         if self.corpus is not None and (self.head not in CORPUS_HEADS or self.multi_label):
