@@ -50,6 +50,7 @@ class LearningSettings:
         if not holds:
             raise SettingError(name, getattr(self, name), allowed)
 
+
 UNUSED_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "wordpiece": (),
     "byte-bpe": ("strip_accents", "character_coverage", "surplus"),
