@@ -115,7 +115,7 @@ def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:
     if settings.layers is not None and settings.layer_choice != LayerSettings.layer_choice:
         raise ConfigError(
             f"{option('layer_choice', settings.layer_choice)} is read only with "
-            f"{option('num_layers')}, and {option('layers')} names the layers. Leave one of the two "
+            f"{option('num_layers')}, and {option('layers')} names the layers. Leave one of them "
             "out."
         )
     if settings.num_layers is not None:
