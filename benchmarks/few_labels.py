@@ -51,6 +51,7 @@ from benchmarks.few_labels_names import (
     read_sentences,
 )
 from bertsmith.finetuning.heads import MANY_TO_COMPARE, head_for_few
+from bertsmith.metrics.classification import Calibration
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.tfidf import build_tfidf
@@ -90,6 +91,9 @@ NAMES_NOTE = (
 SPEED = "training_texts_per_core_second"
 """Texts that an encoder learns from, in pairs, per second of a core: without loading the model,
 fitting the head and saving both."""
+CALIBRATION = "calibration_error"
+"""Mean difference between the probability of an answer and how often such answers are right
+(expected calibration error, Guo et al. 2017)."""
 
 Rows = tuple[list[str], list[str]]
 Figures = dict[str, Any]
@@ -220,8 +224,15 @@ def measure(
     seconds, used = time.perf_counter() - began, core_seconds() - began_core
     likely = np.mean([each.predict_proba(test[0]) for each in classifiers], axis=0)
     answers = np.asarray(classifiers[0].classes_)[likely.argmax(1)]
-    accuracy = float((answers == np.array(test[1])).mean())
-    figures: Figures = {"accuracy": accuracy, "seconds": seconds, "core_seconds": used}
+    right = (answers == np.array(test[1])).astype(np.float64)
+    calibration = Calibration()
+    calibration.add(likely.max(1).astype(np.float64), right)
+    figures: Figures = {
+        "accuracy": float(right.mean()),
+        CALIBRATION: calibration.error,
+        "seconds": seconds,
+        "core_seconds": used,
+    }
     if way == "contrastive":
         texts = classifiers[0].result_.training.steps * min(len(sample[0]), STEP)
         figures[SPEED] = texts / clock.core_seconds
@@ -388,6 +399,7 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         unit = "sentences" if name == NAMES else "labels"
         yield from table(["", *(f"{count:,} {unit}" for count in counts)], rows)
         yield from speeds(by_count)
+        yield from calibration_errors(by_count)
     yield from recommendations(figures)
 
 
@@ -423,6 +435,24 @@ def speeds(by_count: ByCount) -> Iterator[str]:
             yield (
                 "Texts per second of a core while the encoder learns from pairs, without loading "
                 f"and saving it and without the head, {count:,} labels: {shown}."
+            )
+
+
+def calibration_errors(by_count: ByCount) -> Iterator[str]:
+    """Yield how far the probabilities of each way are from the truth."""
+    for count in sorted(by_count):
+        of_ways = {
+            way: spread(100 * error for error in errors)
+            for way, runs in sorted(by_count[count].items())
+            if not way.endswith(AUTO)
+            and (errors := [run[CALIBRATION] for run in runs.values() if CALIBRATION in run])
+        }  # fmt: skip
+        if of_ways:
+            shown = ", ".join(f"{way} {error}" for way, error in of_ways.items())
+            yield ""
+            yield (
+                "Expected calibration error in percent (how far the probability of an answer is "
+                f"from how often such answers are right), {count:,} labels: {shown}."
             )
 
 
