@@ -12,16 +12,17 @@ from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.training.machine import computing_on
 
-MAX_TRAIN_TEXTS = 5000
-"""Largest number of training texts with which the baseline is scored. With more texts, their
-vectors take more than a few seconds, and fine-tuning is usually better."""
+MAX_TEXTS = 5000
+"""Largest number of training texts, and of eval texts, with which the baseline is scored. The
+vectors of more texts take more than a few seconds, and with more training texts fine-tuning is
+usually better."""
 
 
 def has_linear_baseline(settings: ClassifySettings, data: TaskDataset[Any]) -> bool:
     """Whether a linear head is a baseline of this run."""
     return (
-        bool(data.held_out)
-        and 0 < len(data.train) <= MAX_TRAIN_TEXTS
+        0 < len(data.train) <= MAX_TEXTS
+        and 0 < len(data.held_out) <= MAX_TEXTS
         and not settings.begins_at_random
         and read_folder(settings.model).is_encoder
     )

@@ -10,7 +10,7 @@ from tiny_models import BAD, GOOD, write_csv
 
 from bertsmith.errors import as_flags
 from bertsmith.finetuning.heads import finetune_classifier, settings_of_head
-from bertsmith.finetuning.linear_baseline import MAX_TRAIN_TEXTS, has_linear_baseline
+from bertsmith.finetuning.linear_baseline import MAX_TEXTS, has_linear_baseline
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.tasks.text_classification import Classify
 
@@ -76,6 +76,8 @@ def test_a_new_model_and_many_texts_have_no_such_baseline(settings):
     data = Classify.read(settings)
     assert has_linear_baseline(settings, data)
     assert not has_linear_baseline(replace(settings, from_scratch=True), data)
-    many = replace(data, train=[data.train[0]] * (MAX_TRAIN_TEXTS + 1))
+    many = replace(data, train=[data.train[0]] * (MAX_TEXTS + 1))
+    assert not has_linear_baseline(settings, many)
+    many = replace(data, held_out=[data.train[0]] * (MAX_TEXTS + 1))
     assert not has_linear_baseline(settings, many)
     assert not has_linear_baseline(settings, replace(data, held_out=[]))
