@@ -38,7 +38,7 @@ class GatedConfig(BertConfig):
 
 
 class GatedLayer(TransformerLayer):
-    """BERT's layer with a gate on the output of attention, and a window of 9 tokens."""
+    """BERT's layer with a gate on attention's output, and a window of 9 tokens on each side."""
 
     pattern = AttentionPattern(window=9)
 

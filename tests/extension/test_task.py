@@ -11,22 +11,25 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch.nn.functional as F
-from tiny_models import save_tiny
+from tiny_models import save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.columns import Columns
+from bertsmith.data.examples import Example
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks import catalog
 from bertsmith.tasks.auto import load
+from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.loading import load_predictor
+from bertsmith.tasks.row_means import mean_over_rows
 from bertsmith.tasks.scoring import Outcome
-from bertsmith.tasks.settings.finetune import FinetuneSettings
+from bertsmith.tasks.settings.finetune import WindowSettings
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
 
 @dataclass(frozen=True)
-class CountSettings(FinetuneSettings):
+class CountSettings(WindowSettings):
     """Teach a BERT to count words."""
 
     metric: str = "closeness"
@@ -68,29 +71,28 @@ class Distance:
 @dataclass(frozen=True)
 class CountWords(TextTask):
     name: ClassVar[str] = "count"
+    target_phrase: ClassVar[str] = "with numbers"
+    are_classes_named: ClassVar[bool] = False
     settings: ClassVar = CountSettings
     heads: ClassVar[tuple] = ()
 
     @classmethod
     def of_examples(cls, train, settings):
-        return cls(pairs=False)
-
-    @classmethod
-    def restore(cls, loaded):
-        return cls(pairs=False)
+        return cls(windowing=settings.windowing, pairs=False)
 
     def targets(self, examples):
         return np.array([float(example.label) for example in examples], np.float32)
 
-    def outputs(self, model, batch):
+    def outputs(self, model, batch):  # a row for each window, the longest first
         return model.encode(batch, queries="first")[:, :1].float()
 
     def compute_loss(self, outputs, batch):
-        return LossTerm(*self.compare(outputs, batch.targets["labels"]), len(outputs))
+        counts = mean_over_rows(outputs, batch)  # a row for each text, in the order of the labels
+        return LossTerm(*self.compare(counts, batch.targets["labels"]), len(counts))
 
-    def compare(self, logits, targets):
-        right = ((logits[:, 0] - targets).abs() < 0.5).sum()
-        return F.mse_loss(logits[:, 0], targets, reduction="sum"), right
+    def compare(self, counts, targets):
+        right = ((counts[:, 0] - targets).abs() < 0.5).sum()
+        return F.mse_loss(counts[:, 0], targets, reduction="sum"), right
 
     def compare_with_teacher(self, logits, teacher_logits, temperature):
         return self.compare(logits, teacher_logits[:, 0])
@@ -102,10 +104,19 @@ class CountWords(TextTask):
         return Distance()
 
     def outcome(self, example, prediction):
-        return Outcome(example.text, example.label, str(prediction.answer), 0.0, is_numeric=True)
+        score = 1 - abs(prediction.answer - float(example.label))
+        return Outcome(example.text, example.label, str(prediction.answer), score, is_numeric=True)
 
 
 TASK = CountWords
+
+
+def train_counter(model: Path, train: Path, held_out: Path, out: Path, **options):
+    settings = CountSettings(model=model, train=train, eval=held_out, out=out, **options)
+    return finetune(CountWords, settings)
+
+
+QUICK = {"device": "cpu", "precision": "fp32", "dropout": 0.0}
 
 
 def write_counts(path: Path, count: int) -> Path:
@@ -115,23 +126,56 @@ def write_counts(path: Path, count: int) -> Path:
     return path
 
 
-def test_a_task_outside_the_package_is_one_file_and_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bertsmith: Callable[..., str]
-) -> None:
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(catalog.TASKS, "count", __name__)
-    task = catalog.task_named("count")
-    assert task is CountWords
-    settings = task.settings(
-        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", steps=40, learning_rate=5e-3,
-        train=write_counts(tmp_path / "a.csv", 30), eval=write_counts(tmp_path / "b.csv", 9),
-        dropout=0.0, device="cpu", precision="fp32",
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_task_outside_the_package_is_one_file_and_one_line(
+    tmp_path: Path, bertsmith: Callable[..., str]
+) -> None:
+    assert catalog.task_named("count") is CountWords
+    held_out, out = write_counts(tmp_path / "b.csv", 9), tmp_path / "out"
+    result = train_counter(
+        save_tiny(tmp_path / "start"), write_counts(tmp_path / "a.csv", 30), held_out, out,
+        steps=40, learning_rate=5e-3, **QUICK,
     )  # fmt: skip
-    result = finetune(task, settings)
     assert result.evaluation.compute_metrics()["loss"] < 0.4
-    predictor = load_predictor(settings.out, device="cpu", precision="fp32")
-    assert type(predictor.definition) is task
+    predictor = load_predictor(out, device="cpu", precision="fp32")
+    assert type(predictor.definition) is CountWords
     # The same weights give the same scores but for rounding: for predictions they may be packed.
-    again = evaluate(predictor, settings.eval).to_json()
+    again = evaluate(predictor, held_out).to_json()
     assert again == pytest.approx(result.evaluation.to_json(), abs=1e-5)
-    assert load(settings.out, device="cpu")("film film").answer == pytest.approx(2, abs=0.9)
-    assert bertsmith("predict", settings.out, "film", "--device", "cpu").endswith("\tfilm\n")
+    assert load(out, device="cpu")("film film").answer == pytest.approx(2, abs=0.9)
+    assert bertsmith("predict", out, "film", "--device", "cpu").endswith("\tfilm\n")
+
+
+LONG_TEXTS = [("film " * 2, 2), ("film " * 83, 83), ("film", 1), ("film " * 5, 5), ("film " * 3, 3)]
+
+
+def test_the_loss_compares_each_text_with_its_own_label() -> None:
+    """A batch has its rows by length, and a text longer than the model has several rows."""
+    task, model = CountWords(pairs=False), tiny_model().eval()
+    examples = [Example(text, None, str(count)) for text, count in LONG_TEXTS]
+    encoded = task.encode(tiny_tokenizer(), examples, 37, labelled=True)
+    predictions = task.predict(model, encoded, examples)
+    assert [prediction.num_windows for prediction in predictions] == [1, 3, 1, 1, 1]
+    batch = collate(encoded, range(len(examples)))
+    term = task.compute_loss(task.outputs(model, batch), batch)
+    errors = [each.answer - count for each, (_, count) in zip(predictions, LONG_TEXTS, strict=True)]
+    assert term.sum.item() == pytest.approx(sum(error**2 for error in errors), rel=1e-5)
+    assert term.count == len(examples)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("long_texts", ["window", "cut"])
+def test_long_texts_are_read_as_the_option_says(tmp_path: Path, long_texts: str) -> None:
+    table = tmp_path / "long.csv"
+    table.write_text("text,label\n" + "".join(f"{text},{count}\n" for text, count in LONG_TEXTS))
+    out = tmp_path / "out"
+    model = save_tiny(tmp_path / "start")
+    train_counter(model, table, table, out, steps=2, long_texts=long_texts, **QUICK)
+    prediction = load(out, device="cpu", precision="fp32")("film " * 83)
+    is_cut = long_texts == "cut"
+    assert (prediction.is_truncated, prediction.num_windows) == (is_cut, 1 if is_cut else 3)
