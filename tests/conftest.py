@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sys
 
 # Models here are tiny: more threads only wait for each other, all the more where several tests run
 # at once. What needs threads or processes asks for them. Programs that tests start inherit this.
@@ -19,6 +20,7 @@ import refusals
 from browser import find_faults, open_browser
 from computing import CACHE_KEY, CHOICES, ComputingPlugin, pin
 from hypothesis import settings
+from own_variables import note_variable, restore_environment
 
 from bertsmith.cli import main
 from bertsmith.data.corpus_build import build_corpus
@@ -55,6 +57,7 @@ def pytest_configure(config):
     refusals.written = {} if config.getoption("--write-wordings") else None
     plugin = ComputingPlugin(CHOICES[config.getoption("--computing")])
     config.pluginmanager.register(plugin, "computing")
+    sys.addaudithook(note_variable)
 
 
 REPEATED_TESTS = pytest.StashKey[set[str]]()
@@ -63,8 +66,13 @@ REPEATED_TESTS = pytest.StashKey[set[str]]()
 def repeated_tests(config) -> set[str]:
     """The tests that asked for a choice that this kind of computer makes in another way."""
     if REPEATED_TESTS not in config.stash:
-        noted = config.cache.get(CACHE_KEY, None)
-        assert noted is not None, "run all tests first: they note which of them ask for a choice"
+        cache = cache_of(config)
+        noted = None if cache is None else cache.get(CACHE_KEY, None)
+        if noted is None:
+            raise pytest.UsageError(
+                "--only-computing: run all tests first, with pytest's cache: they note there which "
+                "of them ask for a choice"
+            )
         choices = CHOICES[config.getoption("--computing")]
         config.stash[REPEATED_TESTS] = {
             test for test, asked in noted.items() if choices.repeats(test, asked)
@@ -120,10 +128,16 @@ def pytest_sessionfinish(session, exitstatus):
         is_partial = bool(options.keyword) or any("::" in path for path in session.config.args)
         refusals.write_tables(refusals.written, PASSED, is_partial=is_partial)
     is_whole_run = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if is_whole_run and not session.config.getoption("--only-computing"):
-        noted = session.config.cache.get(CACHE_KEY, {})  # also of other runs, such as of slow tests
+    cache = cache_of(session.config)
+    if cache is not None and is_whole_run and not session.config.getoption("--only-computing"):
+        noted = cache.get(CACHE_KEY, {})  # also of other runs, such as of slow tests
         others = {test: choices for test, choices in noted.items() if test not in plugin.ran}
-        session.config.cache.set(CACHE_KEY, others | asked)
+        cache.set(CACHE_KEY, others | asked)
+
+
+def cache_of(config) -> pytest.Cache | None:
+    """Pytest's cache; None with `-p no:cacheprovider`."""
+    return getattr(config, "cache", None)
 
 
 def computing_plugin(config) -> ComputingPlugin:
@@ -138,6 +152,11 @@ WORDS = [first + second for first in SYLLABLES for second in SYLLABLES]
 @pytest.fixture(scope="session", autouse=True)
 def _folders(tmp_path_factory):
     refusals.folders = tmp_path_factory.getbasetemp()
+
+
+# Their names make them the first fixtures that are set up, and the last that are torn down.
+_environment_of_module = pytest.fixture(scope="module", autouse=True)(restore_environment)
+_environment_of_test = pytest.fixture(autouse=True)(restore_environment)
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from computing import ASKED_OF_PROGRAMS, CHOICES
+from refusals import PROJECT
 
 from bertsmith.model.attention_paths import attention_path
 from bertsmith.model.prepacked import can_prepack
@@ -72,3 +73,33 @@ def test_a_kind_repeats_what_asked_for_its_choices_in_its_folders():
 def test_another_program_asks_for_nothing(asked):
     subprocess.run([sys.executable, "-c", ""], check=True)
     assert asked() == set()
+
+
+LEAKING = """
+import os
+
+def test_one():
+    os.environ["LEFT_BY_A_TEST"] = "1"
+
+def test_another():
+    assert "LEFT_BY_A_TEST" not in os.environ
+"""
+
+
+@pytest.mark.same_on_all_computers
+def test_pytest_without_its_cache_and_a_test_that_leaves_a_variable(tmp_path):
+    """A whole run, of one file: only the test that left the variable has an error."""
+    (tmp_path / "test_leaking.py").write_text(LEAKING)
+    paths = (PROJECT, PROJECT / "tests", PROJECT / "tests/support")
+    ended = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "conftest",
+            "-o", f"testpaths={tmp_path}", "--color", "no",
+        ],
+        cwd=PROJECT, env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.stderr == ""
+    assert "left changed: LEFT_BY_A_TEST" in ended.stdout
+    assert "ERROR at teardown of test_one" in ended.stdout
+    assert ended.stdout.splitlines()[-1].startswith("2 passed, 1 error")

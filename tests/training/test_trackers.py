@@ -32,6 +32,7 @@ def test_mlflow_gets_settings_evals_and_means_of_steps(corpus_dir, tmp_path, mon
     mlflow = pytest.importorskip("mlflow", reason="needs the mlflow extra")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")  # bertsmith sets it otherwise
     job = small_job(corpus_dir, steps=3, report_to="mlflow")
     run_pretraining(job, tmp_path / "run")
     client = mlflow.MlflowClient()
