@@ -114,10 +114,11 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys, monkeypat
     assert step[-1] == "runs/corpus-2"
     main([*step, "--held-out", "0.15", "--processes", "1"])
     step = printed("next ")
-    assert step[:5] == ["pretrain", "--recipe", "continue", "--from", run]
+    assert step[:4] == ["pretrain", "--recipe", "continue", "--from"]
     assert not Path(step[-1]).exists()
     settings = pretrain.parse(step[1:], "bertsmith pretrain")
-    assert (settings.corpus, settings.from_) == (Path("runs/corpus-2"), Path(run))
+    assert settings.corpus == Path("runs/corpus-2")
+    assert settings.from_.resolve() == Path(run).resolve()
     # The tokenizer of a model belongs to it as well.
     main(["corpus", "build", text, "--tokenizer", run, "--out", str(tmp_path / "same"),
           "--held-out", "0.15", "--processes", "1"])  # fmt: skip
@@ -128,9 +129,10 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys, monkeypat
     ("task", "are_pairs", "texts"),
     [
         ("classify", False, ["your text"]),
-        ("regress", True, ["your text", "your pair"]),
+        ("regress", True, ["your text", "your second text"]),
         ("tag", False, ["your text"]),
-        ("choose", False, ["your text", "one ending", "another"]),
+        ("choose", False, ["your text", "one ending", "another ending"]),
+        ("answer", False, ["your question", "your passage"]),
     ],
 )
 def test_after_finetuning_the_next_step_asks_the_model(task, are_pairs, texts):

@@ -1,12 +1,15 @@
 """`bertsmith distill pretraining`: a pre-trained model and a corpus → a smaller one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from bertsmith.commands.pretrain import describe_run
+from bertsmith.commands.pretrain import suggest_commands
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.distill_pretraining import Settings
 from bertsmith.distillation.pretraining_run import DistillPretrainingJob, distill_pretraining
+from bertsmith.evaluation.side_by_side import ModelComparison
+from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.training.display import Display
 
 
@@ -33,5 +36,18 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.json:
         print(json.dumps({**result, "comparison": comparison.to_json()}))
     else:
-        print(describe_run(result), f"student    {result['student']}", sep="\n")
-        print("", "teacher (before) and student (after):", comparison, sep="\n")
+        print(describe_student(result, comparison))
+
+
+def describe_student(result: Mapping[str, Any], comparison: ModelComparison) -> str:
+    """Describe a run, and compare its student with the teacher; the next commands come last."""
+    lines = [
+        *describe_pretraining(result),
+        f"student    {result['student']}",
+        "",
+        "teacher (before) and student (after):",
+        str(comparison),
+    ]
+    if commands := suggest_commands(result):
+        lines += ["", *commands]
+    return "\n".join(lines)

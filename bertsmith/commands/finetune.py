@@ -22,6 +22,9 @@ from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.task import Task
 from bertsmith.training.display import Display
 
+FIELD_NAMES = {"pair": "second text", "context": "passage"}
+"""Names of fields for people, where these differ."""
+
 
 def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> None:
     settings, distill_settings = parsed
@@ -57,7 +60,7 @@ def predict_command(task: type[Task[Any, Any]], model: Path, *, are_pairs: bool 
     """Return a command line for predictions on texts like those that a model learned from."""
     definition = task()
     number = 2 if are_pairs else definition.texts_per_example
-    texts = [f"your {field}" for field in definition.fields[: number or 1]]
+    texts = [f"your {FIELD_NAMES.get(field, field)}" for field in definition.fields[: number or 1]]
     if number is None:  # a prompt and its endings
-        texts += ["one ending", "another"]
+        texts += ["one ending", "another ending"]
     return f"bertsmith predict {shell_path(model)} {' '.join(map(shlex.quote, texts))}"

@@ -13,6 +13,7 @@ from tiny_models import save_tiny, save_tiny_of, write_reviews
 from tiny_runs import FP32, LENGTHS
 
 from bertsmith.cli import main
+from bertsmith.commands.distill_pretraining import describe_student
 from bertsmith.data.corpus import Corpus
 from bertsmith.model.loading import load_model
 
@@ -107,7 +108,11 @@ def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, taught
     # As if it had been stopped after two steps.
     (out / "model.safetensors").unlink()
     (out / "checkpoints" / "step-00000004").rename(tmp_path / "gone")
-    assert json.loads(bertsmith(*words, "--json"))["steps"] == 4
+    result = json.loads(bertsmith(*words, "--json"))
+    assert result["steps"] == 4
+    learned = result | {"held_out_mlm_loss": 0.0}  # as if it had, so that a next command is shown
+    lines = describe_student(learned, result["comparison"]).splitlines()
+    assert lines[-1].startswith("next ") and lines.index(BOTH_SIDES) < len(lines) - 3
     assert all(value.equal(whole[name]) for name, value in load_model(out).state_dict().items())
 
 

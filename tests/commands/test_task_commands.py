@@ -136,7 +136,7 @@ def test_pairs_of_texts_are_asked_for_after_training_and_counted(bertsmith, plac
     out = tmp_path / "out"
     words = ("finetune", "classify", "--model", place / "pretrained", "--train", data, "--eval",
              data, "--steps", 1, "--out", out, *FP32)  # fmt: skip
-    assert f"next      bertsmith predict {out} 'your text' 'your pair'" in bertsmith(*words)
+    assert f"next      bertsmith predict {out} 'your text' 'your second text'" in bertsmith(*words)
     words = ("predict", out, "--file", data, "--out", tmp_path / "found.csv", *FP32)
     assert bertsmith(*words) == f"8 pairs → {tmp_path / 'found.csv'}\n"
 
