@@ -72,7 +72,8 @@ def encode_questions(
 
     `alignment` has the `ContextWindow` of each row. Neighbouring questions with one context have it
     tokenized once. `rows.num_cut`, at the first row of a question, counts the tokens that are in no
-    row: those of a question beyond half of a row, and of contexts that are cut.
+    row: those of a question beyond half of a row or what its context leaves free, and those of
+    contexts that are cut.
 
     Raises:
         ConfigError: windows would share more than half of a row.

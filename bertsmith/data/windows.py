@@ -83,8 +83,8 @@ def make_windows(
         stride: tokens that neighbouring windows share; at most half of a window, so fewer if the
             other text of a pair is long.
         windowed: index of the text of a pair that is divided; by default the longer one. If the
-            pair does not fit into one row, the other text gets at most half of its tokens, and is
-            cut at its end beyond that.
+            pair does not fit into one row, the other text gets at most half of its tokens, or all
+            that the divided text leaves free, and is cut at its end beyond that.
     """
     if windowed is None:
         windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))
@@ -93,7 +93,8 @@ def make_windows(
     if len(parts) == 2:
         other_length = len(parts[1 - windowed])
         if other_length + len(parts[windowed]) > window_length:
-            other_length = min(other_length, window_length // 2)
+            num_free = window_length - max(1, len(parts[windowed]))
+            other_length = min(other_length, max(window_length // 2, num_free))
         num_cut = len(parts[1 - windowed]) - other_length
         window_length -= other_length
         parts = [part if i == windowed else part[:other_length] for i, part in enumerate(parts)]

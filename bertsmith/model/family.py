@@ -87,8 +87,8 @@ class Family:
     """Hugging Face's names of modules whose tensor has that very name, without `.weight` after it.
     """
     transposed_names: tuple[str, ...] = ()
-    """Endings of Hugging Face's names of matrices that are stored as [inputs, outputs]; module are
-    [outputs, inputs]."""
+    """Endings of Hugging Face's names of matrices that are stored as [inputs, outputs]; those of
+    our modules are [outputs, inputs]."""
     base_model_prefix: str = ""
     """The name prefix of an encoder's weights, where it is not the `model_type`."""
     build_embeddings: Callable[[Any], Embeddings] = Embeddings

@@ -77,6 +77,15 @@ def test_a_window_says_which_tokens_it_shows(first, second, max_length, windowed
         assert windows.num_cut == 0
 
 
+@pytest.mark.parametrize(("num_context", "num_cut"), [(0, 5), (1, 5), (10, 14), (17, 21), (30, 21)])
+def test_a_long_question_takes_what_its_context_leaves_free(num_context, num_cut):
+    parts = [[*range(100, 138)], [*range(200, 200 + num_context)]]
+    windows = make_windows(TOKENIZER, parts, 37, 4, windowed=1)  # 34 tokens, and three of BERT's
+    assert windows.num_cut == num_cut
+    assert all(len(row.ids) == 37 for row in windows.rows[1:])
+    assert {token for row in windows.rows for token in row.ids.tolist()} >= {*parts[1]}
+
+
 def test_too_many_rows_are_thinned_evenly_and_counted():
     texts = [("good", None), (words(500), None), ("bad", None)]
     encoded = encode_windowed(TOKENIZER, texts, 37, Windowing())
