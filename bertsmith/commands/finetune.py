@@ -11,8 +11,8 @@ from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.data.tables import check_delimiter
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
+from bertsmith.finetuning.fine_tuned import FineTuned
 from bertsmith.finetuning.heads import training_function_for
-from bertsmith.finetuning.run import FineTuned
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.config_file import own_settings
 from bertsmith.model.model_folder import read_folder

@@ -32,15 +32,12 @@ from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
+from bertsmith.finetuning.fine_tuned import FineTuned
+from bertsmith.finetuning.prepared_run import PreparedRun
 from bertsmith.finetuning.resolve import count_shares, resolve_finetuning
-from bertsmith.finetuning.run import (
-    FineTuned,
-    FinetuningRun,
-    PreparedRun,
-    build_for_task,
-    count_unknown,
-    encode_examples,
-)
+from bertsmith.finetuning.run import FinetuningRun
+from bertsmith.finetuning.task_examples import count_unknown, encode_examples
+from bertsmith.finetuning.task_model import build_for_task
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder

@@ -9,13 +9,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from bertsmith.finetuning.linear_run import FittedHead, evaluate_saved, fit_task
+from bertsmith.finetuning.prepared_run import PreparedRun
 from bertsmith.finetuning.resolve import resolve_contrastive
-from bertsmith.finetuning.run import (
-    FinetuningRun,
-    PreparedRun,
-    check_run_out,
-    score_baselines,
-)
+from bertsmith.finetuning.run import FinetuningRun
+from bertsmith.finetuning.run_files import check_run_out
+from bertsmith.finetuning.scoring import score_baselines
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import write_task_settings

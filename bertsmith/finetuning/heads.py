@@ -11,10 +11,12 @@ from typing import Any
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
+from bertsmith.finetuning.fine_tuned import FineTuned
 from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
 from bertsmith.finetuning.linear_baseline import has_linear_baseline, score_linear_head
 from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
-from bertsmith.finetuning.run import FineTuned, check_run_out, finetune
+from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.run_files import check_run_out
 from bertsmith.finetuning.series import folds_of, split
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE

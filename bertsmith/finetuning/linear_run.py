@@ -28,14 +28,10 @@ from bertsmith.finetuning.linear_fit import (
 )
 from bertsmith.finetuning.notes import notes_on_examples
 from bertsmith.finetuning.results import FineTuningResult
-from bertsmith.finetuning.run import (
-    check_run_out,
-    count_unknown,
-    file_sums,
-    noun_of,
-    score_baselines,
-)
+from bertsmith.finetuning.run_files import check_run_out, file_sums
+from bertsmith.finetuning.scoring import noun_of, score_baselines
 from bertsmith.finetuning.series import folds_of
+from bertsmith.finetuning.task_examples import count_unknown
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model

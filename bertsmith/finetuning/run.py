@@ -4,183 +4,42 @@ All input is checked before training begins, and before an earlier output is cha
 with the best evaluation are kept.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
-from bertsmith.data.examples import example_noun
-from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, warn_unknown
-from bertsmith.errors import ConfigError, option
+from bertsmith.data.unknown_tokens import warn_unknown
+from bertsmith.errors import option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
-from bertsmith.finetuning.notes import notes_on
+from bertsmith.finetuning.fine_tuned import FineTuned
+from bertsmith.finetuning.prepared_run import START_NOTE, PreparedRun
 from bertsmith.finetuning.recurrent_start import build_new, load_vocabulary, set_pooling
-from bertsmith.finetuning.resolve import FinetuneConfig, count_shares, resolve_finetuning
-from bertsmith.finetuning.results import LINEAR_BASELINE, FineTuningResult
-from bertsmith.lineage.elmo_classifier import ElmoClassifierConfig, read_mix
-from bertsmith.metrics.report import Report
+from bertsmith.finetuning.resolve import resolve_finetuning
+from bertsmith.finetuning.run_files import check_run_out, file_sums
+from bertsmith.finetuning.scoring import score_baselines, score_saved, scores_before
+from bertsmith.finetuning.task_examples import count_unknown, encode_examples
+from bertsmith.finetuning.task_model import build_for_task
+from bertsmith.finetuning.trained_head import read_trained_head, save_with_head
 from bertsmith.model.bert import BertModel
-from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.head_names import CLASS_HEADS
-from bertsmith.model.loading import build, load_model
-from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.saving import save_model, write_task_settings
-from bertsmith.model.vocabulary_subset import VocabularySubset
-from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.system.counts import count_noun
-from bertsmith.system.files import sha256_file
-from bertsmith.system.notebook import html_lines
-from bertsmith.system.paths import is_within
-from bertsmith.system.torch_modes import drawing_from
-from bertsmith.tasks.baseline import Baseline
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.catalog import TEXT_TO_TEXT
-from bertsmith.tasks.example_objective import (
-    ExampleObjective,
-    FineTuning,
-    HeldOutExamples,
-    training_examples,
-)
-from bertsmith.tasks.predictor import Predictor, accumulate_examples
+from bertsmith.tasks.example_objective import FineTuning
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
-from bertsmith.tasks.task import Task, TaskDataset, named_settings
+from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tasks.text_to_text_form import in_form_of_model
-from bertsmith.tasks.texts import TextTask
-from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.callback import Callback
 from bertsmith.training.journal import read_journal
 from bertsmith.training.layerwise import freeze
 from bertsmith.training.machine import Machine
 from bertsmith.training.model_card import write_card
 from bertsmith.training.run import BuiltRun, Run, Trained
-from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.trainer import Summary
-
-START_NOTE = "start_note"
-"""Key in `run.json` of the changes to the loaded weights, in words."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FineTuned(FineTuningResult):
-    """The result of a run: scores of the saved model, and statistics."""
-
-    load_report: str
-    best_step: int
-    """The step whose weights were saved; without eval examples the last one."""
-    best_score: float | None
-    """The score by which the best weights were chosen; None without eval examples."""
-    learning_rate: float
-    training: Summary
-    noun: str = "text"
-    """Noun for an example in messages."""
-    layer_shares: tuple[float, ...] = ()
-    """Shares of an ELMo's layers in the mix that is read: first the characters', then each LSTM's.
-    Empty for other models."""
-    layer_gamma: float | None = None
-    """Factor of that mix."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON; only that of an ELMo has `layer_shares` and `layer_gamma`."""
-        facts = super().to_json()
-        if self.layer_gamma is None:
-            facts.pop("layer_shares", None)
-            facts.pop("layer_gamma", None)
-        return facts
-
-    def __str__(self) -> str:
-        lines = self._lines()
-        if self.choice is not None:
-            lines = [str(self.choice), *lines]
-        if self.evaluation is None:
-            return "\n".join(lines)
-        return "\n".join([*lines, *self._score_lines(*self._advice())])
-
-    def _repr_mimebundle_(self, **include: Any) -> dict[str, str]:
-        """Return the text for IPython, which would show all fields of the dataclass."""
-        return {"text/plain": str(self)}
-
-    def _repr_html_(self) -> str | None:
-        lines = html_lines(self._lines())
-        if self.evaluation is None:
-            return lines
-        # A task from outside the package may have its own kind of report, which is shown as text.
-        if not isinstance(self.evaluation, Report):
-            return None
-        after = [*map(str, self.baselines), *self._advice()]
-        return lines + self.evaluation._repr_html_() + html_lines(after)
-
-    def _lines(self) -> list[str]:
-        """Describe the run, with remarks on it."""
-        trained = (
-            f"trained on {count_noun(self.num_train, self.noun)} {self.target}: "
-            f"{count_noun(self.training.steps, 'step')} in {self.training.elapsed_seconds:.1f} s"
-        )
-        if self.evaluation is not None:
-            trained += f"; best after step {self.best_step:,}"
-        lines = [
-            trained,
-            f"model in {self.out} (curves.svg and journal.jsonl beside it)",
-        ]
-        if self.layer_gamma is not None:
-            shares = ", ".join(f"{100 * share:.1f}" for share in self.layer_shares)
-            lines.append(
-                f"layers are mixed by {shares} % (characters first, then each LSTM), times "
-                f"{self.layer_gamma:.3f}"
-            )
-        if self.best_step == 0:
-            lines.append(
-                "training did not improve the model, so the initial weights were kept; a lower "
-                "learning rate may help"
-            )
-        return lines + notes_on(vars(self))
-
-    def _advice(self) -> list[str]:
-        """Recommend another way of training if its baseline scores better than the model."""
-        scores = self.evaluation.to_json()
-        advice = []
-        for baseline in self.baselines:
-            score, its_value = next(iter(baseline.scores.items()))
-            if its_value <= scores.get(score, 1.0):
-                continue
-            if baseline.key == "cosine" and self.task == "regress":
-                advice.append(
-                    "the cosine scores better: for pairs like these, try `bertsmith finetune embed`"
-                )
-            if baseline.key == LINEAR_BASELINE:
-                advice.append(
-                    f"the linear head scores better here: {option('head', 'linear')} keeps it, and "
-                    f"{option('head', 'auto')} compares all heads without the eval texts"
-                )
-        return advice
-
-
-TRAINED_HEAD = "training_state.head.safetensors"
-"""File of a checkpoint with the weights of the head in training, if the model folder stores the
-head in another form."""
-
-
-def file_sums(settings: FinetuneSettings) -> dict[str, str]:
-    """Compute the SHA-256 of the files of examples."""
-    files = [path for path in (settings.train, settings.eval) if path.is_file()]
-    return {str(file): sha256_file(file) for file in files}
-
-
-@dataclass(frozen=True)
-class PreparedRun:
-    """A run whose settings and input are checked; nothing is written yet."""
-
-    dataset: TaskDataset[Any]
-    tokenizer: Tokenizer
-    objective: ExampleObjective
-    config: FinetuneConfig
-    load_report: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of `run.json`."""
 
 
 class FinetuningRun(Run[PreparedRun, Any]):
@@ -283,7 +142,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         checkpoint = None if is_trained else self.newest_checkpoint()
         if checkpoint is not None:
             model = load_model(checkpoint.path)
-            _read_trained_head(model, checkpoint.path)
+            read_trained_head(model, checkpoint.path)
         model.set_dropout(self.settings.dropout)
         freeze(model, resolved.config.optim)
         subset = resolved.objective.narrow_vocabulary(model)
@@ -291,7 +150,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
             model.to(machine.device),
             resolved.objective,
             resolved.config,
-            save=partial(_save, model, subset, resolved, self.folder.path),
+            save=partial(save_with_head, model, subset, resolved, self.folder.path),
             facts={
                 "settings": to_jsonable(self.settings),
                 START_NOTE: model.load_report.note if model.load_report else "",
@@ -319,7 +178,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     def score(self, resolved: PreparedRun, trained: Trained) -> Any:
         """Score the saved model and the baselines."""
-        scored = _score_saved(self.settings, resolved, trained)
+        scored = score_saved(self.settings, resolved, trained)
         entries = read_journal(self.folder.journal_path)
         baselines = score_baselines(
             self.settings,
@@ -363,206 +222,3 @@ def finetune(
         begin_series=begin_series,
         has_costly_baselines=has_costly_baselines,
     ).run()
-
-
-def _save(
-    model: BertModel, subset: VocabularySubset, prepared: PreparedRun, out: Path, folder: Path
-) -> None:
-    """Save a model with the embeddings of its whole vocabulary to `folder`.
-
-    The folder is `out` or a checkpoint, which also stores the head in training.
-    """
-    with subset.widened(model), prepared.dataset.task.as_saved(model) as trained_head:
-        save_model(model, folder, prepared.tokenizer)
-    if trained_head and folder != out:
-        write_safetensors(folder / TRAINED_HEAD, trained_head)
-
-
-def _read_trained_head(model: BertModel, checkpoint: Path) -> None:
-    """Load the head in training from a checkpoint, if it is in a file of its own there."""
-    if (file := checkpoint / TRAINED_HEAD).is_file():
-        model.load_state_dict(read_safetensors(file), strict=False)
-
-
-def _score_saved(
-    settings: FinetuneSettings,
-    prepared: PreparedRun,
-    trained: Trained,
-) -> FineTuned:
-    """Score the saved model, and store the settings that depend on the scores."""
-    dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
-    dataset.task.write_files(settings.out)
-    evaluation = None
-    scored = dataset.task
-    if dataset.held_out:
-        predictor = Predictor.load(
-            settings.out,
-            type(dataset.task),
-            device=settings.device,
-            precision=settings.precision,
-        )
-        predictor.unknown_tokens.is_reported = True  # a warning came before training
-        task = predictor.definition.with_columns(settings.columns)
-        predictor = predictor.with_definition(task)
-        accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
-        evaluation = accumulator.result(dataset.num_held_out_skipped)
-        scored = scored.with_threshold(evaluation)
-    write_task_settings(settings.out, named_settings(scored))
-    return FineTuned(
-        out=settings.out,
-        task=dataset.task.name,
-        target=dataset.task.describe_target(),
-        labels=dataset.task.labels,
-        num_train=len(dataset.train),
-        num_train_windowed=train.num_windowed,
-        num_train_truncated=train.num_truncated,
-        num_train_skipped=dataset.num_skipped,
-        num_overlap=dataset.num_overlap,
-        notes=train.notes,
-        load_report=prepared.load_report,
-        start_note=RunFolder(settings.out).read_run().get(START_NOTE, ""),
-        best_step=trained.summary.steps if best is None else best.step,
-        best_score=None if best is None else best.score,
-        learning_rate=prepared.config.optim.peak_rate,
-        training=trained.summary,
-        evaluation=evaluation,
-        noun=noun_of(dataset.task),
-        **_mix_of(prepared, settings.out),
-    )
-
-
-def noun_of(task: Task[Any, Any]) -> str:
-    """Return the noun for an example of the task in reports."""
-    return example_noun(is_pair=task.pairs) if isinstance(task, TextTask) else task.noun
-
-
-def _mix_of(prepared: PreparedRun, out: Path) -> dict[str, Any]:
-    """Return the fields of `FineTuned` about the mix of an ELMo; none for other models."""
-    if not isinstance(prepared.config.model, ElmoClassifierConfig):
-        return {}
-    mix = read_mix(out)
-    return {"layer_shares": tuple(mix.shares.tolist()), "layer_gamma": mix.scale.item()}
-
-
-def score_baselines(
-    settings: FinetuneSettings,
-    dataset: TaskDataset[Any],
-    initial_scores: Mapping[str, float],
-    *,
-    costly: bool,
-) -> tuple[Baseline, ...]:
-    """Score the task's baselines; with `costly`, also those that take some seconds.
-
-    Args:
-        initial_scores: scores of the model before training; empty if they were not computed.
-    """
-    task, train, held_out = dataset.task, dataset.train, dataset.held_out
-    if not (train and held_out):
-        return ()
-    baselines = task.baselines.score_cheap(task, train, held_out, initial_scores)
-    if costly:
-        baselines += task.baselines.score_costly(task, train, held_out, settings.model, settings)
-    return tuple(baselines)
-
-
-def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores before training from a journal's first entry, if it has them."""
-    if first_entry.get("step") != 0:
-        return {}
-    prefix = f"held_out_{task}_"
-    return {
-        name.removeprefix(prefix): value
-        for name, value in first_entry.items()
-        if name.startswith(prefix) and not name.endswith(("_loss", "_score"))
-    }
-
-
-def check_run_out(settings: FinetuneSettings) -> None:
-    """Refuse an `out` that contains the model to start from, or another run.
-
-    Raises:
-        ConfigError: it contains one of these, or the settings name no eval examples.
-    """
-    settings.check_held_out()
-    out = settings.out
-    if is_within(settings.model, out):
-        raise ConfigError(
-            f"{out}: holds {option('model', settings.model)}. Choose another {option('out')}."
-        )
-    # The entry of run.json that is written last: a single run is complete once it is scored.
-    final_key = "summary" if settings.is_series else "result"
-    RunFolder(out).check(
-        resume=settings.resume,
-        overwrite=settings.overwrite,
-        final_key=final_key,
-        kind="series of runs" if settings.is_series else "fine-tuning",
-    )
-
-
-def build_for_task(
-    folder: ModelFolder, settings: FinetuneSettings, dataset: TaskDataset[Any]
-) -> BertModel:
-    """Build the folder's model with the task's head.
-
-    A stored head is kept if it was trained for exactly the same labels.
-    """
-    task = dataset.task
-    heads = [] if task.head is None else [task.head]
-    num_labels = len(task.labels) or None
-    with drawing_from(settings.seed):
-        model = build(folder, heads, num_labels)
-        if settings.from_scratch:
-            new_heads = build_heads(model.config, heads, num_labels)
-            has_pooler = model.pooler is not None
-            new_model = BertModel(model.config, new_heads, pooler=has_pooler)
-            model.load_state_dict(new_model.state_dict())
-        labels = dict(enumerate(task.labels))
-        if model.id2label not in ({}, labels):
-            model.heads.apply(model.initialize)
-        assert model.load_report is not None
-        encoder_prefix = family_named(model.config.model_type).prefix
-        lacks_head = any(not name.startswith(encoder_prefix) for name in model.load_report.missing)
-        if lacks_head or model.id2label != labels or settings.from_scratch:
-            task.begin_head(model, dataset.train)
-        else:
-            task.continue_head(model)
-    model.id2label = labels
-    model.task_settings = named_settings(task)
-    return model
-
-
-def encode_examples(
-    settings: FinetuneSettings,
-    dataset: TaskDataset[Any],
-    tokenizer: Tokenizer,
-    machine: Machine,
-    batch_size: int,
-    objective_type: type[FineTuning] = FineTuning,
-) -> FineTuning:
-    """Encode all examples, and divide steps among this machine's processes.
-
-    `batch_size` is that of the settings, or smaller if a step also has texts without labels.
-    """
-    task = dataset.task
-    limit = tokenizer.model_max_length
-    train = task.encode(tokenizer, dataset.train, limit, labelled=True)
-    held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
-    examples = training_examples(task, train, settings.train, dataset.train)
-    unknown_note = describe_rate(count_unknown(train, tokenizer))
-    if unknown_note is not None:
-        examples = replace(examples, notes=(*examples.notes, unknown_note))
-    return objective_type(
-        task,
-        examples,
-        HeldOutExamples(held_out, settings.eval, dataset.held_out),
-        batch_size=batch_size,
-        num_shares=count_shares(batch_size, machine),
-        seed=settings.seed,
-    )
-
-
-def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
-    """Compute the share of unknown tokens in all rows."""
-    unknown = UnknownTokens()
-    unknown.add(encoded.rows.ids.flat, tokenizer)
-    return unknown.rate

@@ -20,13 +20,10 @@ from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
 from bertsmith.finetuning.averaging import is_averaged, move_members, score_average
 from bertsmith.finetuning.notes import NOTES, notes_on
+from bertsmith.finetuning.prepared_run import START_NOTE
 from bertsmith.finetuning.resolve import sum_weights
-from bertsmith.finetuning.run import (
-    START_NOTE,
-    check_run_out,
-    file_sums,
-    finetune,
-)
+from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.run_files import check_run_out, file_sums
 from bertsmith.metrics.answers import INFINITE_SCORE
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.hub import CARD_FILE, find_checkpoint

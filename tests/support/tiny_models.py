@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from bertsmith.data.examples import Example
-from bertsmith.finetuning.run import build_for_task
+from bertsmith.finetuning.task_model import build_for_task
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads, family_named

@@ -11,7 +11,7 @@ from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.squad import GoldAnswer, Question
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.evaluation.stored_majority import StoredMajority
-from bertsmith.finetuning.run import scores_before
+from bertsmith.finetuning.scoring import scores_before
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.multiple_choice import Choose

@@ -1,0 +1,26 @@
+"""A fine-tuning whose settings and input are checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bertsmith.finetuning.resolve import FinetuneConfig
+from bertsmith.tasks.example_objective import ExampleObjective
+from bertsmith.tasks.task import TaskDataset
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+START_NOTE = "start_note"
+"""Key in `run.json` of the changes to the loaded weights, in words."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run whose settings and input are checked; nothing is written yet."""
+
+    dataset: TaskDataset[Any]
+    tokenizer: Tokenizer
+    objective: ExampleObjective
+    config: FinetuneConfig
+    load_report: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of `run.json`."""

@@ -1,0 +1,50 @@
+"""The examples of a fine-tuning as token ids, divided among the processes."""
+
+from dataclasses import replace
+from typing import Any
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate
+from bertsmith.finetuning.resolve import count_shares
+from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
+from bertsmith.tasks.settings.finetune import FinetuneSettings
+from bertsmith.tasks.task import TaskDataset
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.machine import Machine
+
+
+def encode_examples(
+    settings: FinetuneSettings,
+    dataset: TaskDataset[Any],
+    tokenizer: Tokenizer,
+    machine: Machine,
+    batch_size: int,
+    objective_type: type[FineTuning] = FineTuning,
+) -> FineTuning:
+    """Encode all examples, and divide steps among this machine's processes.
+
+    `batch_size` is that of the settings, or smaller if a step also has texts without labels.
+    """
+    task = dataset.task
+    limit = tokenizer.model_max_length
+    train = task.encode(tokenizer, dataset.train, limit, labelled=True)
+    held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
+    examples = training_examples(task, train, settings.train, dataset.train)
+    unknown_note = describe_rate(count_unknown(train, tokenizer))
+    if unknown_note is not None:
+        examples = replace(examples, notes=(*examples.notes, unknown_note))
+    return objective_type(
+        task,
+        examples,
+        HeldOutExamples(held_out, settings.eval, dataset.held_out),
+        batch_size=batch_size,
+        num_shares=count_shares(batch_size, machine),
+        seed=settings.seed,
+    )
+
+
+def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
+    """Compute the share of unknown tokens in all rows."""
+    unknown = UnknownTokens()
+    unknown.add(encoded.rows.ids.flat, tokenizer)
+    return unknown.rate
