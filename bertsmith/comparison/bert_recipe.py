@@ -15,6 +15,7 @@ from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve_pretraining, resolve_unmeasured
 from bertsmith.pretraining.run import run_pretraining
+from bertsmith.pretraining.settings import START_LENGTH
 from bertsmith.training.budget import EVALUATION_LIMIT
 from bertsmith.training.callback import Callback
 from bertsmith.training.machine import computing_on
@@ -39,7 +40,9 @@ class BertRecipe(Recipe[PretrainJob]):
     def shortened(self, steps: int) -> Self:
         """Return the recipe with a run of only `steps` steps, all with rows of full length."""
         short = super().shortened(steps)
-        full_length = short.job.with_pretraining(start_share=None, start_steps=None)
+        full_length = short.job.with_pretraining(
+            start_share=None, start_steps=None, start_length=START_LENGTH
+        )
         return replace(short, job=full_length)
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bertsmith.errors import SettingError, option
+from bertsmith.errors import ConfigError, SettingError, option
 
 LongTexts = Literal["window", "cut"]
 
@@ -43,3 +43,16 @@ class Windowing:
                 f"Give one of these, or raise {option('max_length')}.",
             )
         return stride
+
+
+def check_stride(long_texts: LongTexts, requested_stride: int | None) -> None:
+    """Check that a stride is requested only where long texts are read in windows.
+
+    Raises:
+        ConfigError: long texts are cut.
+    """
+    if requested_stride is not None and long_texts == "cut":
+        raise ConfigError(
+            f"{option('stride', requested_stride)} is the overlap of windows, and with "
+            f"{option('long_texts', 'cut')} there are none. Leave one of the two out."
+        )

@@ -31,6 +31,7 @@ MIN_LENGTH = 8
 SHARES = ("mask_share", "random_share", "keep_share")
 FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
 SHORT_SEQ_PROB = 0.1
+START_LENGTH = 16
 DISCRIMINATOR_WEIGHT = 50.0
 HELD_OUT_MASKING: dict[str, Any] = {
     "masking": "piece",
@@ -67,7 +68,7 @@ class PretrainingSettings:
     With --minutes, a few rows are timed to turn the share into steps."""
     start_steps: Advanced[int | None] = None
     """Number of first steps with short rows, in place of --start-share."""
-    start_length: Advanced[int] = 16
+    start_length: Advanced[int] = START_LENGTH
     """Row length in tokens during --start-share or --start-steps."""
     masking: Masking = "piece"
     """Unit of masking: piece masks single tokens (BERT), word all tokens of a word (whole-word
@@ -141,6 +142,12 @@ class PretrainingSettings:
         if share or steps:
             fits = MIN_LENGTH <= self.start_length <= self.max_length
             _check("start_length", self.start_length, fits, "8 to max_length")
+        elif self.start_share is self.start_steps is None and self.start_length != START_LENGTH:
+            raise ConfigError(
+                f"{option('pretraining.start_length')}: found {self.start_length}, but no step has "
+                f"short rows. Give {option('pretraining.start_share')} or "
+                f"{option('pretraining.start_steps')}, too, or leave it out."
+            )
         _check("duplicates", self.duplicates, self.duplicates >= 0, "0 or more")
         _check("short_seq_prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
         self._check_shares()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.windowing import LongTexts
+from bertsmith.data.windowing import LongTexts, check_stride
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.catalog import task_of_folder
@@ -48,7 +48,7 @@ def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[A
     """Return a copy that treats long texts as `requested`; values of None change nothing.
 
     Raises:
-        ConfigError: the task has no windows.
+        ConfigError: the task has no windows, or a stride is requested and texts are cut.
     """
     changes = {name: value for name, value in requested.items() if value is not None}
     if not changes:
@@ -58,4 +58,6 @@ def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[A
             f"{option('long_texts')}, {option('stride')}: the task '{task.name}' reads no windows. "
             "Leave them out."
         )
-    return replace(task, windowing=replace(task.windowing, **changes))  # type: ignore[type-var]
+    windowing = replace(task.windowing, **changes)
+    check_stride(windowing.long_texts, requested.get("stride"))
+    return replace(task, windowing=windowing)  # type: ignore[type-var]

@@ -59,6 +59,7 @@ def test_what_chooses_the_best_weights(line, figure, is_series):
     ("classify --eval e --seeds 1", ["--seeds: found 1"]),
     ("classify --eval e --seeds 2 --folds 2", ["--seeds", "--folds"]),
     ("classify --eval e --cls-attention reset --from-scratch", ["--from-scratch and --cls-att"]),
+    ("tag --eval e --long-texts cut --stride 5", ["--stride 5", "--long-texts cut"]),
     ("classify --eval e --soft-weight 0.9", ["--soft-weight 0.9", "--teacher"]),
 ])  # fmt: skip
 def test_settings_that_exclude_each_other_are_refused(line, parts):

@@ -63,6 +63,7 @@ def test_larger_models_learn_by_smaller_steps(corpus_dir, family, rates):
     ("--max-length 7", ["max_length: found 7"]),
     ("--max-length 600", ["max_length: found 600", "max_position_embeddings"]),
     ("--start-steps 100 --start-length 200", ["start_length: found 200"]),
+    ("--start-length 32", ["start_length: found 32", "start_share"]),
     ("--masking-schedule-steps 100", ["masking_schedule_steps"]),
     ("--masking-schedule-steps 100 --final-masking-rate 0.3 --duplicates 2", ["duplicates"]),
 ])  # fmt: skip

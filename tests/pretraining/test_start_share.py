@@ -23,7 +23,8 @@ MACHINE = Machine(torch.device("cpu"), "fp32", num_shares=1)
 
 
 def job_with(corpus_dir, start, **training):
-    rows = PretrainingSettings(16, start_length=8, **start)
+    length = {"start_length": 8} if {"start_share", "start_steps"} & start.keys() else {}
+    rows = PretrainingSettings(16, **length, **start)
     return replace(small_job(corpus_dir, **training), pretraining=rows)
 
 

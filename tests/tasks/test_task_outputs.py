@@ -24,7 +24,7 @@ from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windowing import Windowing
-from bertsmith.errors import InputError, as_flags
+from bertsmith.errors import ConfigError, InputError, as_flags
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
@@ -68,6 +68,8 @@ def test_how_long_texts_are_read_is_kept_and_can_be_changed(tmp_path):
     assert classifier.definition == task
     assert classifier("good " * 99).is_truncated
     assert classifier("good " * 99).num_windows == 1
+    with refuses(ConfigError, "--stride 3", "--long-texts cut"):
+        load_predictor(tmp_path, stride=3)
     changed = load_predictor(tmp_path, long_texts="window", stride=0)
     assert changed("good " * 99).num_windows == 3
 

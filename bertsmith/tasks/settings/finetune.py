@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windowing import LongTexts, Windowing
+from bertsmith.data.windowing import LongTexts, Windowing, check_stride
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_all_largest, check_choice, check_seed
 from bertsmith.system.compute import FREE, Advanced, Compute
@@ -215,6 +215,10 @@ class WindowSettings(FinetuneSettings):
     cut drops the end. Either way they are counted."""
     stride: Advanced[int | None] = None
     """Overlap of neighbouring windows, in tokens; by default a quarter of --max-length."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_stride(self.long_texts, self.stride)
 
     @property
     def windowing(self) -> Windowing:
