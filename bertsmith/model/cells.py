@@ -7,6 +7,7 @@ gradient is moved only once in each direction.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -99,18 +100,23 @@ class HeadTables:
     is_real: np.ndarray
     num_heads: int
     device: torch.device
-    _in_row: dict[int, Tensor] = field(default_factory=dict, repr=False, compare=False)
+    _in_row: dict[tuple[int, tuple[int, ...]], Tensor] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
-    def in_row(self, step: int) -> Tensor:
+    def in_row(self, step: int, starts: tuple[int, ...] = (0,)) -> Tensor:
         """Return the index in the row of each vector of the cells.
 
-        `step` is the number of vectors from one token to the next, at least `num_heads`.
+        `step` is the number of vectors from one token to the next, at least `num_heads`. If a
+        token's vectors hold several arrays of heads, such as queries, keys and values, they begin
+        at `starts`, and the table has the cells of all these arrays, one after another.
         """
-        if step not in self._in_row:
-            heads = np.arange(self.num_heads)
-            indices = self._tokens[:, None, :] * step + heads[:, None]  # [rows, heads, length]
-            self._in_row[step] = self._send(indices)
-        return self._in_row[step]
+        if (step, starts) not in self._in_row:
+            heads = np.array(starts)[:, None] + np.arange(self.num_heads)  # [arrays, heads]
+            # [arrays, rows, heads, length]
+            indices = self._tokens[:, None, :] * step + heads[:, None, :, None]
+            self._in_row[step, starts] = self._send(indices)
+        return self._in_row[step, starts]
 
     @cached_property
     def in_cells(self) -> Tensor:
@@ -229,10 +235,14 @@ def _gather_blocks(
 ) -> Iterator[tuple[Tensor, ...]]:
     """Yield the gathered rows of each block."""
     rows = [_with_adjacent_heads(row) for row in rows]
+    groups = _group_by_array(rows, blocks)
     firsts = [0] * len(rows)
     for block in blocks:
-        parts = zip(rows, firsts, block, strict=True)
-        yield tuple(_gather(row, first, cells) for row, first, cells in parts)
+        yield tuple(
+            part
+            for first, end in groups
+            for part in _gather(rows[first:end], firsts[first], block[first])
+        )
         firsts = [first + cells.num_tokens for first, cells in zip(firsts, block, strict=True)]
 
 
@@ -246,20 +256,51 @@ def _with_adjacent_heads(heads: Tensor) -> Tensor:
     return heads if is_adjacent else heads.contiguous()
 
 
-def _gather(heads: Tensor, first: int, cells: Cells) -> Tensor:
-    """Gather the tokens of a row, [tokens, heads, size], from `first` on to their cells.
+def _group_by_array(
+    rows: Sequence[Tensor], blocks: Sequence[Sequence[Cells]]
+) -> list[tuple[int, int]]:
+    """Divide rows into ranges of neighbours that one call gathers, since each call takes time.
 
-    The result is [rows, heads, length, size].
+    They are parts of one array of the same tokens, in its order, and go to the same cells.
     """
+    ends = [
+        end
+        for end in range(1, len(rows))
+        if not _are_parts(rows[end - 1], rows[end])
+        or any(block[end - 1] is not block[end] for block in blocks)
+    ]
+    return list(pairwise([0, *ends, len(rows)]))
+
+
+def _are_parts(first: Tensor, second: Tensor) -> bool:
+    """Return whether a token's heads in `second` follow its heads in `first`, in one array."""
+    distance = second.storage_offset() - first.storage_offset()
+    return (
+        first.shape == second.shape
+        and first.stride() == second.stride()
+        and 0 < distance < first.stride(0)
+        and distance % first.shape[2] == 0
+        and first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+    )
+
+
+def _gather(rows: Sequence[Tensor], first: int, cells: Cells) -> tuple[Tensor, ...]:
+    """Gather the tokens of `rows`, parts of one array, from `first` on to their cells.
+
+    Each row is [tokens, heads, size], each result [rows, heads, length, size].
+    """
+    heads = rows[0]
     _, num_heads, size = heads.shape
     step = heads.stride(0) // size
+    begin = heads.storage_offset()
+    starts = tuple((row.storage_offset() - begin) // size for row in rows)
     vectors = heads.as_strided(
-        ((cells.num_tokens - 1) * step + num_heads, size),
+        ((cells.num_tokens - 1) * step + starts[-1] + num_heads, size),
         (size, 1),
-        heads.storage_offset() + first * heads.stride(0),
+        begin + first * heads.stride(0),
     )
-    gathered = vectors.index_select(0, cells.tables(num_heads).in_row(step))
-    return gathered.view(cells.num_rows, num_heads, cells.length, size)
+    gathered = vectors.index_select(0, cells.tables(num_heads).in_row(step, starts))
+    return gathered.view(len(rows), cells.num_rows, num_heads, cells.length, size).unbind()
 
 
 def _put_back(contexts: Iterable[Tensor], cells: Sequence[Cells], num_rows: int) -> Tensor:

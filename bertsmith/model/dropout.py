@@ -8,6 +8,7 @@ micro-batches, threads and processes.
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -37,19 +38,19 @@ class _Sequences:
     def __init__(self, lengths: Sequence[int], streams: Sequence["np.random.SFC64"]) -> None:
         self.lengths = lengths
         self.streams = streams
-        self.num_tokens = sum(lengths)
+        self.ones = (1,) * len(lengths)
+        # Rows may end in padding; see `fill_up`.
+        self.token_counts = {sum(lengths), rounded_up(sum(lengths))}
+        self.sequence_counts = {len(lengths), rounded_up(len(lengths))}
         self.has_one_each = False
 
     def counts(self, num_rows: int) -> Sequence[int] | None:
         """Return the number of a tensor's rows per sequence; None if rows belong to no sequence."""
         # Rows are recognized by their number. In a layer that computes picked tokens it may equal
         # that of all tokens, so the layer says so (`one_row_per_sequence`).
-        ones = [1] * len(self.lengths)
-        if not self.has_one_each and num_rows in (self.num_tokens, rounded_up(self.num_tokens)):
+        if not self.has_one_each and num_rows in self.token_counts:
             return self.lengths
-        if num_rows in (len(ones), rounded_up(len(ones))):
-            return ones
-        return None
+        return self.ones if num_rows in self.sequence_counts else None
 
 
 class _Local(threading.local):
@@ -218,8 +219,9 @@ def _draw_rows(
         words = width // PER_DRAW
         pairs = zip(streams, counts, strict=True)
         drawn = [stream.random_raw(count * words) for stream, count in pairs]
-        padding = np.zeros((num_rows - sum(counts)) * words, np.uint64)
-        bits: Bits = np.concatenate([*drawn, padding]).view(np.int16)
+        if num_padding := num_rows - sum(counts):
+            drawn.append(np.zeros(num_padding * words, np.uint64))
+        bits: Bits = np.concatenate(drawn).view(np.int16)
         return bits
     bits = np.zeros(num_rows * width, np.int16)
     ends = accumulate((count * width for count in counts), initial=0)
@@ -258,8 +260,14 @@ def _mask(bits: Bits, shape: torch.Size, dtype: torch.dtype, dropped: int) -> Te
     numbers = torch.from_numpy(bits).view(shape)
     # Below `lowest` → 0, from it on → 1.
     keep = numbers.clamp_(lowest - 1, lowest).sub_(lowest - 1)
-    scale = torch.tensor(RESOLUTION / (RESOLUTION - dropped), dtype=dtype, device="cpu")
+    scale = RESOLUTION / (RESOLUTION - dropped)
     if dtype.itemsize == 2:
         # The bits of `scale` as an integer, times 1 or 0, are the bits of the factor.
-        return keep.mul_(int(scale.view(torch.int16))).view(dtype)
+        return keep.mul_(_bits_of(scale, dtype)).view(dtype)
     return keep.to(dtype).mul_(scale)
+
+
+@lru_cache
+def _bits_of(number: float, dtype: torch.dtype) -> int:
+    """Return the bits of a number in a type of 16 bits, as an integer."""
+    return int(torch.tensor(number, dtype=dtype, device="cpu").view(torch.int16))
