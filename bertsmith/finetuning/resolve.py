@@ -173,8 +173,8 @@ def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
 def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> FinetuneSettings:
     """Decide the steps of training on pairs, and its batch size.
 
-    The examples are divided evenly among the steps of an epoch. Otherwise the last step could have
-    one example, which is no pair.
+    The examples are divided evenly among the steps of an epoch. The last step does not have a
+    single example, which is no pair, unless steps have two and the number is odd.
 
     Raises:
         ConfigError: there are fewer than two examples.
@@ -185,6 +185,8 @@ def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> Finetu
             f"is given. Give two or more, or choose {option('head', 'linear')}."
         )
     batch_size = math.ceil(num_examples / math.ceil(num_examples / settings.batch_size))
+    while batch_size > 2 and num_examples % batch_size == 1:
+        batch_size -= 1
     steps = settings.steps
     if steps is None and settings.epochs is None:
         epoch = math.ceil(num_examples / batch_size)

@@ -162,8 +162,9 @@ def test_steps_of_an_epoch_have_equally_many_texts(base):
         resolved = resolve_contrastive(replace(base, **{"steps": None, **changes}), count)
         return resolved.batch_size, resolved.steps
 
-    sizes = {2: 2, 3: 3, 5: 5, 16: 16, 17: 9, 33: 11, 64: 16, 65: 13}
+    sizes = {2: 2, 3: 3, 5: 5, 16: 16, 17: 9, 33: 11, 64: 16, 65: 13, 257: 15}
     assert {count: resolve(count)[0] for count in sizes} == sizes
+    assert all(count % resolve(count)[0] != 1 for count in range(2, 600))
     assert resolve(16)[1] == resolve(200)[1] - 2 == 50  # four epochs of 13 steps are more
     assert resolve(200, steps=7) == (16, 7)
     assert resolve(200, epochs=2.0) == (16, None)
