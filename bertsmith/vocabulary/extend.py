@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
@@ -43,11 +43,18 @@ def extend_tokenizer(
     Raises:
         CheckpointError: there is no tokenizer, or one that cannot be extended.
         InputError: a file cannot be read, or the texts have no words.
-        ConfigError: fewer new tokens are asked for than there are new characters.
+        ConfigError: fewer new tokens are asked for than there are new characters, or a coverage of
+            characters for byte-level BPE.
     """
     source = settings.from_
     old = load_tokenizer(source if source.exists() else find_checkpoint(source))
     check_extensible(old, source)
+    coverage = settings.character_coverage
+    if isinstance(old, ByteBpeTokenizer) and coverage != ExtensionSettings.character_coverage:
+        raise ConfigError(
+            f"{option('character_coverage', coverage)}: {source} is byte-level BPE, which has a "
+            "token for every byte, so no character can be unknown. Leave it out."
+        )
     report = ExtensionReport(num_old=old.vocab_size)
     counts, held_out = count_texts(settings, settings.texts, old.words, report.reading)
     tokenizer = add_learned_tokens(old, counts, settings)

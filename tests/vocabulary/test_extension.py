@@ -15,7 +15,9 @@ from bertsmith.pretraining.from_model import first_difference
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
+from bertsmith.vocabulary.extend import extend_tokenizer
 from bertsmith.vocabulary.replaced_ids import replaced_ids
+from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.unigram_extension import extend_unigram
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 from bertsmith.vocabulary.wordpiece_extension import learn_extension
@@ -113,6 +115,13 @@ def test_characters_that_the_vocabulary_lacks_come_first():
         extend_unigram(tiny_unigram(), {"▁<unk>": 3}, 5, character_coverage=1.0)
     with refuses(ConfigError, "--add:", "found 1", "2 new tokens"):
         extend_unigram(tiny_unigram(), {"▁龘龍": 3}, 1)
+
+
+def test_byte_level_bpe_knows_every_character(tmp_path):
+    tiny_byte_bpe().save(tmp_path)
+    settings = ExtensionSettings(from_=tmp_path, texts=("absent.txt",), character_coverage=0.9)
+    with refuses(ConfigError, "--character-coverage 0.9", f"{tmp_path} is byte-level BPE"):
+        extend_tokenizer(settings)
 
 
 def test_other_rules_or_scores_are_no_extension():
