@@ -41,7 +41,8 @@ Record = dict[str, tuple[str, ...]]
 FOR_EXCEL = "sep="
 """Beginning of a first line that tells Excel the separator of columns."""
 RAGGED = {
-    "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
+    "tsv": "In a .tsv file every tab starts a column and every line end a row, also within quotes. "
+    "Fix the row, or save the table as .csv.",
     "csv": "Put a text that holds a comma, quote or line end in double quotes, the first "
     "directly behind the comma.",
     "xlsx": "Empty the cells beside the table, or name their columns in its first row.",
