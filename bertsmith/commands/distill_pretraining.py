@@ -1,4 +1,4 @@
-"""`bertsmith distill pretraining`: a pre-trained model and a corpus → a smaller one."""
+"""`bertsmith distill pretraining`: a pre-trained model and a corpus → a smaller model."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from bertsmith.training.display import Display
 def main(settings: Settings, line: Sequence[str]) -> None:
     job = DistillPretrainingJob(
         corpus=settings.corpus,
-        student=settings.distillation,
+        distillation=settings.distillation,
         pretraining=settings.pretraining,
         training=settings.training,
         optim=settings.optim,
@@ -24,7 +24,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.resume:
         print_resume_state(settings.out)
     with Display() as display:
-        result = distill_pretraining(
+        result, comparison = distill_pretraining(
             job,
             settings.out,
             resume=settings.resume,
@@ -32,7 +32,6 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             callbacks=[display],
             resume_command=resume_command(line),
         )
-    comparison = result.pop("comparison")
     if settings.json:
         print(json.dumps({**result, "comparison": comparison.to_json()}))
     else:

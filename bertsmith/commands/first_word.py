@@ -19,12 +19,14 @@ T = TypeVar("T")
 ALL_COLUMNS = (ChoiceColumns, Columns, QuestionColumns, RelatedColumns, TagColumns)
 
 
-def parse_unless_model(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
-    """Return the arguments if they name a model, whose task decides how they are parsed.
+def pass_if_model_named(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
+    """Let a line that names a model pass unread, since its task decides how it is parsed.
+
+    That is done later, in task_flags.py. Any other line ends here with help or an error.
 
     Raises:
-        HelpRequested: they name no model and ask for help.
-        ConfigError: they name no model, or have another mistake.
+        HelpRequested: the line names no model and asks for help.
+        ConfigError: the line names no model.
     """
     if find_model(cls, args) is None:
         parse_with_columns(cls, Columns, args, prog)
@@ -33,7 +35,7 @@ def parse_unless_model(cls: type[Any], args: Sequence[str], prog: str) -> Sequen
 
 def find_model(cls: type[Any], args: Sequence[str]) -> str | None:
     """Return the name of the model: the first word that is neither a flag nor a flag's value."""
-    return first_word(args, switches(cls, *ALL_COLUMNS))
+    return first_word(args, find_switches(cls, *ALL_COLUMNS))
 
 
 def parse_with_columns(cls: type[T], columns: type[Any], args: Sequence[str], prog: str) -> T:
@@ -47,20 +49,22 @@ def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
     """Find the first argument that is neither a flag nor a flag's value.
 
     Args:
-        switches: the names of the flags that take no value.
+        switches: the names of the flags that take no value, such as "json".
     """
     is_value = False  # whether the word before is a flag that takes a value
     words = option_words(args)
     for word in words:
         is_flag = word.startswith("--")
+        # `-` stands for texts of standard input, and `-h` asks for help; neither names a model.
         if not is_flag and not is_value and word not in ("-", "-h"):
             return word
         name = word.removeprefix("--").removeprefix("no-").replace("-", "_")
         is_value = is_flag and "=" not in word and name not in (*switches, "help")
-    return next(iter(args[len(words) + 1 :]), None)
+    words_after_dashes = args[len(words) + 1 :]  # `words` are those before `--`
+    return next(iter(words_after_dashes), None)
 
 
-def switches(*settings: Any) -> set[str]:
+def find_switches(*settings: Any) -> set[str]:
     """Collect the names of the flags without a value, also those of nested settings."""
     names: set[str] = set()
     for cls in settings:
@@ -68,5 +72,5 @@ def switches(*settings: Any) -> set[str]:
             if hint is bool:
                 names.add(name)
             elif dataclasses.is_dataclass(hint):
-                names |= switches(hint)
+                names |= find_switches(hint)
     return names

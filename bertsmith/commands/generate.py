@@ -30,5 +30,5 @@ def build_decoding(settings: Settings) -> Sampling | BeamSearch | None:
     """
     if settings.beams is not None:
         return BeamSearch(settings.beams, settings.length_penalty)
-    values = {name: getattr(settings, name) for name in settings.drawing}
+    values = {name: getattr(settings, name) for name in settings.given_sampling_settings}
     return Sampling(**values) if values else None

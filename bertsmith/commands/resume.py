@@ -13,7 +13,8 @@ from bertsmith.training.run_folder import RunFolder
 def resume_command(line: Sequence[str]) -> str:
     """Return the typed command line with `--resume`, and without `--overwrite`.
 
-    On several ranks, a shell comment is added: the launcher must be typed before it.
+    On several ranks, a shell comment says that the launcher may be typed before it; without it, one
+    machine alone continues the run.
     """
     words = [word for word in line if word not in ("--resume", "--overwrite")]
     command = f"{shlex.join(words)} --resume"

@@ -72,7 +72,7 @@ def _serve(settings: Settings) -> None:
             max_text_tokens=settings.max_text_tokens,
         ),
         Limits(
-            max_held_texts=settings.max_queue,
+            max_queue=settings.max_queue,
             max_texts=settings.max_texts,
             max_characters=settings.max_characters,
             max_body_bytes=settings.max_body_bytes,

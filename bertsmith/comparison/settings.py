@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import SettingError
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced, Compute
 
 
@@ -51,7 +51,7 @@ class ComparisonSettings(Compute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_all_largest(self)
+        check_upper_limits(self)
         for name in ("eval_rows", "final_rows"):
             rows = getattr(self, name)
             if rows is not None and rows < 1:

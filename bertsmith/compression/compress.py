@@ -20,7 +20,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.precision_speeds import slower_note
 from bertsmith.model.shrinking import truncate_layers
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.hardware import select_device
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
@@ -35,7 +35,7 @@ def compress(settings: CompressSettings) -> CompressionResult:
         InputError: examples or texts cannot be read.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """
-    check_all_largest(settings)
+    check_upper_limits(settings)
     method = settings.method
     check_outside(
         settings.out, settings.model, settings.corpus, *(settings.vocabulary.vocabulary or ())

@@ -23,7 +23,7 @@ from bertsmith.distillation.student import (
 )
 from bertsmith.distillation.teacher import fingerprint
 from bertsmith.errors import CheckpointError, ConfigError, option
-from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
+from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import suggest_masked_lm_folder
 from bertsmith.model.loading import build, load_model
@@ -67,7 +67,7 @@ class DistillPretrainingJob:
     """The full definition of a run, except for its output folder."""
 
     corpus: Path
-    student: PretrainingStudentSettings
+    distillation: PretrainingStudentSettings
     pretraining: PretrainingSettings = field(
         default_factory=lambda: PretrainingSettings(pairs="none")
     )
@@ -93,7 +93,12 @@ class DistillPretrainingJob:
         rate = self.optim.learning_rate or LEARNING_RATE
         optim = replace(self.optim, learning_rate=rate)
         return PretrainJob(
-            self.corpus, ModelSettings(), self.pretraining, self.training, optim, self.student.start
+            self.corpus,
+            ModelSettings(),
+            self.pretraining,
+            self.training,
+            optim,
+            self.distillation.start,
         )
 
 
@@ -136,11 +141,11 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
     def check(self) -> None:
         self.job.training.check_length()
         self.folder.check(resume=self.resume, overwrite=self.overwrite, final_key="comparison")
-        self.job.student.check_out(self.folder.path)
+        self.job.distillation.check_out(self.folder.path)
         check_outside(self.folder.path, self.job.corpus)
 
     def resolve(self, machine: Machine) -> ResolvedDistillation:
-        job, settings = self.job, self.job.student
+        job, settings = self.job, self.job.distillation
         teacher, tokenizer = _load_teacher(settings.teacher)
         teacher_fingerprint = fingerprint(teacher)
         student, made_of = _load_student(settings, teacher, tokenizer)
@@ -191,7 +196,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
                 "command": "distill pretraining",
                 "settings": to_jsonable(self.job),
                 "distillation": distillation_facts(
-                    self.job.student, resolved.teacher, resolved.made_of
+                    self.job.distillation, resolved.teacher, resolved.made_of
                 ),
                 "data": resolved.facts,
             },
@@ -213,8 +218,8 @@ def distill_pretraining(
     overwrite: bool,
     callbacks: Sequence[Callback],
     resume_command: str,
-) -> dict[str, Any]:
-    """Run a job; return its summary, corpus facts, and the comparison.
+) -> tuple[dict[str, Any], ModelComparison]:
+    """Run a job; return its summary with facts about the corpus, and the comparison.
 
     Raises:
         BertsmithError: settings, models, corpus or folder do not allow the run (nothing was
@@ -233,10 +238,10 @@ def distill_pretraining(
         device=job.training.device, precision=job.training.precision, measure=pretraining.evaluate
     )
     comparison = compare_side_by_side(
-        read_folder(job.student.teacher), read_folder(out), comparison_input
+        read_folder(job.distillation.teacher), read_folder(out), comparison_input
     )
     run.folder.write_run({**run.folder.read_run(), "comparison": comparison.to_json()})
-    return {**result, "comparison": comparison}
+    return result, comparison
 
 
 def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:

@@ -55,7 +55,7 @@ class StudentSettings:
         Raises:
             ConfigError: no teacher is named.
         """
-        if self.teacher == NOT_GIVEN:
+        if self.teacher is NOT_GIVEN:
             raise ConfigError(
                 f"{option('teacher')} is missing. Name the folder of the model to learn from."
             )

@@ -19,7 +19,7 @@ from bertsmith.metrics.answers import INFINITE_SCORE
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
-from bertsmith.metrics.names import format_score
+from bertsmith.metrics.names import format_score, score_meaning, score_name
 from bertsmith.pages.charts import Chart, Point, Series, round_step, shorten_name
 from bertsmith.pages.colors import Color
 from bertsmith.pages.page import unbroken_percent, write_page
@@ -46,28 +46,6 @@ MAX_POINTS_SHOWN = 1000
 """Largest number of points of the scatter plot; for more examples every second, every fourth … is
 drawn."""
 
-TITLES = {
-    "accuracy": ("Accuracy", "share of the {} that are right"),
-    "subset_accuracy": ("Subset accuracy", "share of the texts with exactly the right labels"),
-    "exact_match": ("Exact match", "share of the answers that are right word for word"),
-    "f1": ("F1", "harmonic mean of precision and recall"),
-    "macro_f1": ("Macro-F1", "mean F1 of the labels, each counting the same"),
-    "micro_f1": ("Micro-F1", "F1 over all decisions"),
-    "precision": ("Precision", "share of the predicted ones that are right"),
-    "recall": ("Recall", "share of the right ones that were predicted"),
-    "matthews_correlation": ("MCC", "correlation with the right labels; guessing gets 0"),
-    "pearson": ("Pearson", "correlation with the right numbers"),
-    "spearman": ("Spearman", "correlation with the order of the right numbers"),
-    "rmse": ("RMSE", "root mean squared error, in the unit of the numbers"),
-    "chance": ("Chance", "accuracy of guessing"),
-    "mrr": ("MRR", "mean of 1 over the rank of the first partner"),
-    "HasAns_exact": ("Exact match", "of the questions that have an answer"),
-    "HasAns_f1": ("F1", "of the questions that have an answer"),
-    "NoAns_exact": ("No answer", "given to the questions that have none"),
-    "best_exact": ("Best exact match", "with the best threshold for giving no answer"),
-    "best_f1": ("Best F1", "with the best threshold for giving no answer"),
-}
-"""Title and meaning of the scores on the page; {} is replaced by "texts" or "words"."""
 NOT_PERCENTAGES = {"matthews_correlation", "pearson", "spearman", "rmse", "mrr"}
 """Scores that are shown as numbers, because they are not shares."""
 
@@ -238,33 +216,35 @@ def write_evaluation_page(
 def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> list[ScoreTile]:
     """List each score once, shares as percentages, with the values of the baselines."""
     hidden = set[str]()
-    noun = "texts"
+    examples, labels = "texts", "labels"
     max_score = 1.0
-    titles = dict(TITLES)
+    own_meanings: dict[str, str] = {}
     match evaluation:
         case ClassReport():
             hidden = {"micro_f1"}  # equals accuracy
-            noun = f"{evaluation.noun}s"
+            examples = f"{evaluation.noun}s"
         case TagReport():
-            noun = "words"
+            examples = "words"
+            labels = evaluation.unit
             if evaluation.scheme == "plain":
                 hidden = {"precision", "recall", "f1"}
         case AnswerReport():
             hidden = {"NoAns_f1"}  # equals NoAns_exact
             max_score = 100.0
-            titles["f1"] = ("F1", "overlap of the answers' words with the right ones")
+            own_meanings["f1"] = "overlap of the answers' words with the right ones"
     tiles = []
     for name, value in evaluation.to_json().items():
         if not isinstance(value, float) or name in hidden or name.endswith(("thresh", "threshold")):
             continue
-        title, meaning = titles.get(name, (name.replace("_", " "), ""))
+        title = score_name(name)
+        meaning = own_meanings.get(name) or score_meaning(name, examples, labels)
         baseline_values = [
             f"{each.method}: {_format_value(name, each.scores[name], max_score)}"
             for each in baselines
             if name in each.scores
         ]
         shown = _format_value(name, value, max_score)
-        tiles.append(ScoreTile(title, shown, meaning.format(noun), baseline_values))
+        tiles.append(ScoreTile(title[0].upper() + title[1:], shown, meaning, baseline_values))
     return tiles
 
 

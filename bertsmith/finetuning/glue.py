@@ -27,9 +27,9 @@ from bertsmith.data.glue import (
 )
 from bertsmith.errors import ConfigError, option
 from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.glue_settings import GlueSettings
 from bertsmith.finetuning.prepared_run import START_NOTE
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
-from bertsmith.finetuning.settings import GlueSettings
 from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
 from bertsmith.pages.page import write_page

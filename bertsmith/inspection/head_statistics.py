@@ -18,10 +18,11 @@ STATISTICS = ("entropy", "previous", "next", "first", "separator", "distance")
 
 @dataclass(frozen=True, eq=False)
 class HeadStatistics:
-    """Means over all tokens of all texts, fp64 [layers, heads, statistics] as in `STATISTICS`.
+    """Means over all tokens of all texts, fp64 [layers, heads, statistics].
 
-    `previous` and `next` are means over the tokens that have such a neighbour. `distance` is the
-    mean distance to the tokens that are attended to; that of a neighbour is 1.
+    The last axis has the order of `STATISTICS`. `previous` and `next` are means over the tokens
+    that have such a neighbour. `distance` is the distance in tokens, averaged with the attention
+    weights; that of a neighbour is 1.
     """
 
     means: NDArray[np.float64]
@@ -42,19 +43,16 @@ class StatisticsSum:
         """Count the texts of a batch by the numbers of their tokens."""
         num_tokens = sum(lengths)
         num_neighbours = num_tokens - len(lengths)
-        self._counts += [
-            num_tokens,
-            num_neighbours,
-            num_neighbours,
-            num_tokens,
-            num_tokens,
-            num_tokens,
-        ]
+        counts = dict.fromkeys(STATISTICS, num_tokens)
+        counts |= {"previous": num_neighbours, "next": num_neighbours}
+        self._counts += [counts[name] for name in STATISTICS]
         self.num_texts += len(lengths)
         self.num_tokens += num_tokens
 
     def add_weights(self, layer: int, weights: Tensor, is_separator: Tensor) -> None:
-        """Add a layer's attention to one text.
+        """Add the attention of one layer within one text.
+
+        Call `add_lengths` once for each batch as well.
 
         Args:
             weights: fp32 [heads, tokens, tokens], a query in each row.
@@ -63,15 +61,16 @@ class StatisticsSum:
         length = weights.shape[-1]
         columns = torch.arange(length, device=weights.device)
         distances = (columns - columns[:, None]).abs().to(weights.dtype)
-        sums = [
-            -torch.xlogy(weights, weights).sum((1, 2)) / np.log(2),
-            weights.diagonal(-1, 1, 2).sum(1),
-            weights.diagonal(1, 1, 2).sum(1),
-            weights[:, :, 0].sum(1),
-            weights[:, :, is_separator].sum((1, 2)),
-            (weights * distances).sum((1, 2)),
-        ]
-        self._sums[layer] += torch.stack(sums, dim=1).double().cpu().numpy()
+        sums = {
+            "entropy": -torch.xlogy(weights, weights).sum((1, 2)) / np.log(2),
+            "previous": weights.diagonal(-1, 1, 2).sum(1),
+            "next": weights.diagonal(1, 1, 2).sum(1),
+            "first": weights[:, :, 0].sum(1),
+            "separator": weights[:, :, is_separator].sum((1, 2)),
+            "distance": (weights * distances).sum((1, 2)),
+        }
+        in_order = torch.stack([sums[name] for name in STATISTICS], dim=1)
+        self._sums[layer] += in_order.double().cpu().numpy()
 
     def result(self) -> HeadStatistics:
         """Compute the means."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bertsmith.errors import SettingError, option
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 
 MIN_LENGTH = 8
@@ -25,7 +25,7 @@ class SystemSettings:
     """Dropout of embeddings, attention weights and each layer's outputs in training."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self, "model.")
+        check_upper_limits(self, "model.")
         if self.max_length < MIN_LENGTH:
             raise SettingError("model.max_length", self.max_length, f"{MIN_LENGTH} or more")
         if not 0 <= self.dropout < 1:

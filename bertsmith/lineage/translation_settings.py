@@ -6,7 +6,7 @@ from pathlib import Path
 from bertsmith.data.columns import TranslationColumns
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.lineage.settings import Preset
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
@@ -54,7 +54,7 @@ class TranslationSettings:
     optim: TranslationOptimSettings = field(default_factory=TranslationOptimSettings)
 
     def __post_init__(self) -> None:
-        check_all_largest(self)
+        check_upper_limits(self)
         if self.max_length < 2:
             raise SettingError("max_length", self.max_length, "2 or more")
         if not 0 <= self.label_smoothing < 1:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics import classification as metrics
 from bertsmith.metrics.classification import ClassScore
+from bertsmith.metrics.names import score_meaning
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
@@ -39,10 +40,8 @@ class ClassReport(Report, ReadingCounts):
         right = f"share of the {count_noun(self.num_texts, self.noun)} with the right label"
         contents: list[ScoreLine | Table | str] = [
             ScoreLine("accuracy", self.accuracy, right),
-            ScoreLine("macro-F1", self.macro_f1, "mean F1 of the classes, each counting the same"),
-            ScoreLine(
-                "MCC", self.matthews_correlation, "correlation with the truth; guessing gets 0"
-            ),
+            ScoreLine("macro-F1", self.macro_f1, score_meaning("macro_f1")),
+            ScoreLine("MCC", self.matthews_correlation, score_meaning("matthews_correlation")),
             *self.notes(),
             "",
             class_table(self.classes, self.noun),

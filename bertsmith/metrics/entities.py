@@ -18,6 +18,7 @@ from bertsmith.data.label_schemes import (
     parse_label,
 )
 from bertsmith.data.tagged import REMARKS, Remark
+from bertsmith.metrics.names import score_meaning
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun, line_with_count
 
@@ -76,6 +77,11 @@ class TagReport(Report):
         """Scores of the spans of all types pooled."""
         return pooled(self.types)
 
+    @property
+    def unit(self) -> str:
+        """The kind of labels that are scored: types of entities, or plain labels."""
+        return "labels" if self.scheme == "plain" else "types"
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -87,10 +93,7 @@ class TagReport(Report):
         accuracy = ScoreLine(
             "accuracy", self.accuracy, f"share of the {words} with the right label"
         )
-        unit = "labels" if self.scheme == "plain" else "types"
-        macro = ScoreLine(
-            "macro-F1", self.macro_f1, f"mean F1 of the {unit}, each counting the same"
-        )
+        macro = ScoreLine("macro-F1", self.macro_f1, score_meaning("macro_f1", labels=self.unit))
         if self.scheme == "plain":
             return [accuracy, macro]
         entities = count_noun(self.total.support, "entity", "entities")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics.class_report import class_table
 from bertsmith.metrics.classification import ClassScore, class_scores
+from bertsmith.metrics.names import score_meaning
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
@@ -90,11 +91,10 @@ class MultiLabelReport(Report, ReadingCounts):
 
     def contents(self) -> list[ScoreLine | Table | str]:
         examples = count_noun(self.num_texts, self.noun)
-        exact = f"share of the {examples} with exactly the right labels"
         return [
-            ScoreLine("micro-F1", self.micro_f1, "F1 over all decisions"),
-            ScoreLine("macro-F1", self.macro_f1, "mean F1 of the labels, each counting the same"),
-            ScoreLine("subset", self.subset_accuracy, exact),
+            ScoreLine("micro-F1", self.micro_f1, score_meaning("micro_f1")),
+            ScoreLine("macro-F1", self.macro_f1, score_meaning("macro_f1")),
+            ScoreLine("subset", self.subset_accuracy, score_meaning("subset_accuracy", examples)),
             *self.notes(),
             "",
             class_table(self.classes, self.noun),

@@ -1,4 +1,4 @@
-"""Names of scores for people, by keys such as `macro_f1`, and the format of their values."""
+"""Names and meanings of scores for people, by keys such as `macro_f1`, and their values' format."""
 
 from bertsmith.system.counts import format_number
 
@@ -12,12 +12,38 @@ SCORE_NAMES = {
     "rmse": "RMSE",
     "mae": "MAE",
     "mrr": "MRR",
+    "HasAns_exact": "exact match (has answer)",
+    "HasAns_f1": "F1 (has answer)",
+    "NoAns_exact": "exact match (no answer)",
+    "best_exact": "best exact match",
     "mlm": "masked LM",
     "lm": "next token",
     "nsp": "NSP",
     "sop": "SOP",
 }
 """Names of the keys, and parts of keys, whose name is not the key with spaces for underscores."""
+SCORE_MEANINGS = {
+    "accuracy": "share of the {examples} that are right",
+    "subset_accuracy": "share of the {examples} with exactly the right labels",
+    "exact_match": "share of the answers that are right word for word",
+    "f1": "harmonic mean of precision and recall",
+    "macro_f1": "mean F1 of the {labels}, each counting the same",
+    "micro_f1": "F1 over all decisions",
+    "precision": "share of the predicted ones that are right",
+    "recall": "share of the right ones that were predicted",
+    "matthews_correlation": "correlation with the right labels; guessing gets 0",
+    "pearson": "correlation with the right numbers of the {examples}",
+    "spearman": "correlation with the order of the right numbers",
+    "rmse": "root mean squared error, in the unit of the numbers",
+    "chance": "accuracy of guessing",
+    "mrr": "mean of 1 over the rank of the first partner",
+    "HasAns_exact": "of the questions that have an answer",
+    "HasAns_f1": "of the questions that have an answer",
+    "NoAns_exact": "share of the questions without an answer that get none",
+    "best_exact": "with the best threshold for giving no answer",
+    "best_f1": "with the best threshold for giving no answer",
+}
+"""Meanings of scores in words. `{examples}` and `{labels}` are as in `score_meaning`."""
 
 
 def score_name(key: str) -> str:
@@ -41,6 +67,19 @@ def score_name(key: str) -> str:
         if key.endswith(f"_{name}"):
             return f"{prefix}{key.removesuffix('_' + name).replace('_', ' ')} {SCORE_NAMES[name]}"
     return prefix + key.replace("_", " ")
+
+
+def score_meaning(key: str, examples: str = "texts", labels: str = "labels") -> str:
+    """Return the meaning of a score in words, or "" for a key without one.
+
+    Args:
+        examples: the unit that is predicted, such as "words", or a number of them.
+        labels: the kind of labels: "labels", or "types" of entities.
+
+    >>> score_meaning("accuracy", "12 words"), score_meaning("macro_f1", labels="types")
+    ('share of the 12 words that are right', 'mean F1 of the types, each counting the same')
+    """
+    return SCORE_MEANINGS.get(key, "").format(examples=examples, labels=labels)
 
 
 def format_score(key: str, value: float, decimals: int = 4) -> str:

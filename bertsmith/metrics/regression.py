@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.metrics.names import score_meaning
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
@@ -99,13 +100,11 @@ class NumberReport(Report, ReadingCounts):
         )
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        correlation = (
-            f"correlation with the true numbers of the {count_noun(self.num_texts, self.noun)}"
-        )
+        examples = count_noun(self.num_texts, self.noun)
         return [
-            ScoreLine("Pearson", self.pearson, correlation),
-            ScoreLine("Spearman", self.spearman, "correlation with their order"),
-            ScoreLine("RMSE", self.rmse, "how far off, in the unit of the numbers"),
+            ScoreLine("Pearson", self.pearson, score_meaning("pearson", examples)),
+            ScoreLine("Spearman", self.spearman, score_meaning("spearman")),
+            ScoreLine("RMSE", self.rmse, score_meaning("rmse")),
             *self.notes("text or number"),
         ]
 

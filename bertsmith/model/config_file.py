@@ -23,7 +23,7 @@ from bertsmith.errors.model_kinds import (
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.families import CLASSIFIERS, FAMILIES, WITHOUT_LAYERS, family_named
+from bertsmith.model.families import CLASSIFIER_MODULES, FAMILIES, WITHOUT_LAYERS, family_named
 from bertsmith.model.families.bert import BERT
 from bertsmith.model.family import Family
 from bertsmith.model.head_names import PAIR_HEADS, TASK_HEADS
@@ -109,7 +109,7 @@ def model_kind(settings: Mapping[str, Any]) -> ModelKind:
     """
     name = settings.get("model_type") or BERT.name
     if name in SYSTEM_KINDS:
-        is_classifier = name in CLASSIFIERS and _is_classifier(settings)
+        is_classifier = name in CLASSIFIER_MODULES and _is_classifier(settings)
         return (CLASSIFIER_KINDS if is_classifier else SYSTEM_KINDS)[name]
     if task_head(settings) is not None:
         return FINE_TUNED
@@ -164,10 +164,10 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
     if (
         isinstance(name, str)
         and name in SYSTEM_KINDS
-        and not (name in CLASSIFIERS and (to_classify or _is_classifier(settings)))
+        and not (name in CLASSIFIER_MODULES and (to_classify or _is_classifier(settings)))
     ):
         raise ModelKindError(file, SYSTEM_KINDS[name])
-    if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS, *CLASSIFIERS}:
+    if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS, *CLASSIFIER_MODULES}:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
             f"{', '.join(FAMILIES)}. Choose an encoder of one of them."

@@ -28,7 +28,7 @@ from bertsmith.model.config_file import (
     read_config,
     task_head,
 )
-from bertsmith.model.families import CLASSIFIERS
+from bertsmith.model.families import CLASSIFIER_MODULES
 from bertsmith.model.family import Family
 from bertsmith.model.head_names import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
 from bertsmith.model.hub import find_checkpoint
@@ -232,7 +232,7 @@ class ModelFolder:
     @property
     def is_encoder(self) -> bool:
         """Whether the model is a BERT or a relative, not a classifier of another system."""
-        return self.family.name not in CLASSIFIERS
+        return self.family.name not in CLASSIFIER_MODULES
 
     def check_encoder(self) -> None:
         """Refuse a system beside BERT, for uses that need an encoder.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bertsmith.errors import ConfigError, option
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 
 FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
@@ -55,7 +55,7 @@ class ModelSettings:
     the mean over all tokens. By default first_token."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self, "model.")
+        check_upper_limits(self, "model.")
         if self.shared is not None and self.family != "albert":
             raise ConfigError(
                 f"{option('model.shared')}: found {self.shared!r} for the family "

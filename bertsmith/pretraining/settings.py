@@ -20,7 +20,7 @@ from bertsmith.model.pretraining_catalog import (
     PairTaskName,
 )
 from bertsmith.pretraining.chinese_words import Segmenter, load_segmenter, read_word_list
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import FREE, Advanced
 
 Masking = Literal["piece", "word", "span", "ngram"]
@@ -134,7 +134,7 @@ class PretrainingSettings:
         _check(
             "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
         )
-        check_all_largest(self, "pretraining.")
+        check_upper_limits(self, "pretraining.")
         share = self.start_share or 0.0
         steps = self.start_steps or 0
         _check("start_share", share, 0 <= share < 1, "0 or more and less than 1")

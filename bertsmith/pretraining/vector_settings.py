@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.errors import SettingError
-from bertsmith.system.bounds import check_all_largest, check_seed
+from bertsmith.system.bounds import check_seed, check_upper_limits
 from bertsmith.system.compute import Advanced
 
 
@@ -27,7 +27,7 @@ class VectorSettings:
 
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)
-        check_all_largest(self)
+        check_upper_limits(self)
         if self.size < 1:
             raise SettingError("size", self.size, "1 or more")
         if self.max_length < 3:

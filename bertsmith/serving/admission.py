@@ -22,13 +22,13 @@ class AdmissionControl:
     """Counts of the texts that wait or are computed; all texts of a request are admitted, or none.
 
     Args:
-        max_held_texts: number of texts that may be held at a time, 1 or more.
+        max_queue: number of texts that may be held at a time, 1 or more.
         max_held_characters: number of characters of all these texts.
         max_seconds: seconds that a request may wait for its turn.
     """
 
-    def __init__(self, max_held_texts: int, max_held_characters: int, max_seconds: float) -> None:
-        self.max_held_texts = max_held_texts
+    def __init__(self, max_queue: int, max_held_characters: int, max_seconds: float) -> None:
+        self.max_queue = max_queue
         self.max_held_characters = max_held_characters
         self.max_seconds = max_seconds
         self.num_texts = 0
@@ -42,17 +42,17 @@ class AdmissionControl:
             Problem: 413 if the request alone is above a limit; 429 if it is so together with the
                 texts that are held now, or if it would wait for more than `max_seconds`.
         """
-        if count > self.max_held_texts or num_characters > self.max_held_characters:
+        if count > self.max_queue or num_characters > self.max_held_characters:
             raise invalid(
                 f"the request has {count:,} texts with {num_characters:,} characters, and this "
-                f"server holds at most {self.max_held_texts:,} texts with "
+                f"server holds at most {self.max_queue:,} texts with "
                 f"{self.max_held_characters:,} characters at a time. Divide the request.",
                 status=413,
             )
-        if self.num_texts + count > self.max_held_texts:
+        if self.num_texts + count > self.max_queue:
             raise overloaded(
                 f"the server is busy with {self.num_texts:,} texts, of at most "
-                f"{self.max_held_texts:,}. Send the request again in a moment.",
+                f"{self.max_queue:,}. Send the request again in a moment.",
                 self._seconds_until_room(),
             )
         if self.num_characters + num_characters > self.max_held_characters:

@@ -149,7 +149,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
         ),
         "served_model_name": model.name,
         "model_type": _model_type(model),
-        "max_concurrent_requests": limits.max_held_texts,
+        "max_concurrent_requests": limits.max_queue,
         "max_input_length": model.max_length,
         "max_batch_tokens": service.max_batch_tokens,
         "max_batch_requests": None,

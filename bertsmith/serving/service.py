@@ -64,7 +64,7 @@ COUNTED_SECONDS = 600.0
 class Limits:
     """Limits of requests."""
 
-    max_held_texts: int = 2048
+    max_queue: int = 2048
     """Texts that wait or are computed at a time."""
     max_texts: int = 1024
     """Texts of one request."""
@@ -95,7 +95,7 @@ class Service:
         self.limits = limits or Limits()
         self.models: dict[str, ModelInfo] = {}
         self.admission = AdmissionControl(
-            self.limits.max_held_texts,
+            self.limits.max_queue,
             self.limits.max_held_characters,
             WAITING_SHARE * self.limits.timeout_seconds,
         )

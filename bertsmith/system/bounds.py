@@ -84,8 +84,8 @@ def check_largest(name: str, value: float | None, table: str = "") -> None:
         raise SettingError(f"{table}{name}", value, f"at most {most:,}")
 
 
-def check_all_largest(settings: object, table: str = "") -> None:
-    """Check each field that `LARGEST` names; `table` is as in `check_largest`.
+def check_upper_limits(settings: object, table: str = "") -> None:
+    """Check each field that has an upper limit in `LARGEST`; `table` is as in `check_largest`.
 
     Raises:
         SettingError: a field is above its limit, or NaN.

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from bertsmith.data.examples import Example
 from bertsmith.system.counts import percent
@@ -24,8 +24,8 @@ def normalize_masks(text: str, mask_token: str) -> str:
 class ScoredToken:
     """A token of the vocabulary and its probability.
 
-    `token` is its text, as `token_str` in transformers. In BERT's vocabulary a text with `##`
-    continues a word; in RoBERTa's a text with a space begins one.
+    `token` is its text, as `token_str` in transformers. In BERT's vocabulary a token that begins
+    with `##` continues a word; in RoBERTa's a token that begins with a space begins one.
     """
 
     token: str
@@ -34,11 +34,11 @@ class ScoredToken:
 
 @dataclass(frozen=True, slots=True)
 class FilledMasks:
-    """The likeliest tokens for each mask, best first, in the order of the text."""
+    """For each mask, in the order of the text, its likeliest tokens, best first."""
 
     masks: tuple[tuple[ScoredToken, ...], ...]
     is_truncated: bool = False
-    num_windows = 1
+    num_windows: ClassVar[int] = 1  # of `Prediction`; masks are not predicted in windows
 
     @property
     def answer(self) -> tuple[str, ...]:

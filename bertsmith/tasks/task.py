@@ -318,7 +318,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Compute the loss from `outputs`, in the shape that the function `outputs` returns.
 
         The count of the loss is `num_predictions`, and its sum is an fp32 scalar. `batch.targets`
-        are described at `collate`.
+        are described at `collate` (example_objective.py).
         """
 
     def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:

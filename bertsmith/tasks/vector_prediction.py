@@ -1,7 +1,7 @@
 """Predictions that are vectors: one for a text, or one for each text of an example."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ class TextVector:
 
     vector: NDArray[np.float32]
     is_truncated: bool = False
-    num_windows = 1
+    num_windows: ClassVar[int] = 1  # of `Prediction`; vectors are not computed in windows
 
     @property
     def answer(self) -> NDArray[np.float32]:
@@ -44,7 +44,7 @@ class Vectors:
 
     vectors: NDArray[np.float32]
     is_truncated: bool
-    num_windows = 1
+    num_windows: ClassVar[int] = 1  # of `Prediction`; vectors are not computed in windows
 
     @property
     def cosine(self) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.system.bounds import check_all_largest, check_seed
+from bertsmith.system.bounds import check_seed, check_upper_limits
 from bertsmith.system.compute import Advanced, Compute
 
 Optimizer = Literal["adamw", "muon"]
@@ -55,7 +55,7 @@ class TrainingSettings(Compute):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise SettingError(f"training.{name}", value, "1 or more")
-        check_all_largest(self, "training.")
+        check_upper_limits(self, "training.")
         if self.minutes is not None and not self.minutes > 0:
             raise SettingError("training.minutes", self.minutes, "a number above 0")
         check_seed("training.seed", self.seed)

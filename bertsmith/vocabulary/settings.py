@@ -9,7 +9,7 @@ import tyro
 
 from bertsmith.data.reading import Errors
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.tokenizer_class import Kind
 
@@ -40,7 +40,7 @@ class LearningSettings:
     at most 16."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self)
+        check_upper_limits(self)
         self._check("min_frequency", self.min_frequency >= 1, "1 or more")
         self._check("character_coverage", 0 < self.character_coverage <= 1, "above 0, up to 1")
         self._check("held_out_share", 0 <= self.held_out_share < 1, "0 or more, below 1")

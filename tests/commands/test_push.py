@@ -12,6 +12,8 @@ from hub_server import TOKEN, Repository, serve_hub
 from refusals import check_message
 from tiny_models import save_tiny
 
+from bertsmith.commands.push import names_license
+
 
 @pytest.fixture
 def hub():
@@ -69,6 +71,33 @@ def test_a_linear_head_and_further_models_are_sent_too(push, hub, folder, tmp_pa
     assert {"linear_head.safetensors", "members/seed-1/model.safetensors",
             "members/seed-1/config.json"} <= files  # fmt: skip
     assert not any("run.json" in name or "checkpoints" in name for name in files)
+
+
+@pytest.mark.parametrize(("card", "is_named"), [
+    ("---\nlicense: mit\n---\n# sentiment\n", True),
+    ("---\nlanguage: en\nlicense:\n- mit\n- apache-2.0\n---\n", True),
+    ("---\nlicense: ['mit']\n---\n", True),
+    ("---\nlicense: unknown\n---\n", False),
+    ("---\nlicense: \"unknown\"\n---\n", False),
+    ("---\nlicense:\nlanguage: en\n---\n", False),
+    ("---\nlanguage: en\n---\nlicense: mit\n---\n", False),
+    ("# sentiment\n\nlicense: mit\n", False),
+    (None, False),
+])  # fmt: skip
+def test_a_license_is_named_in_the_head_of_the_card(tmp_path, card, is_named):
+    if card is not None:
+        (tmp_path / "README.md").write_text(card)
+    assert names_license(tmp_path) is is_named
+
+
+def test_a_model_without_a_license_is_sent_with_a_remark(push, folder, tmp_path):
+    assert push(folder, "anna/licensed").stderr == ""
+    place = shutil.copytree(folder, tmp_path / "sentiment")
+    (place / "README.md").write_text("---\nlicense: unknown\n---\n# sentiment\n")
+    done = push(place, "anna/unlicensed")
+    assert done.returncode == 0, done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"{place}: ") and "license" in line
 
 
 @pytest.mark.parametrize(("words", "variables", "parts"), [

@@ -1,5 +1,7 @@
 """What a command line of `finetune` comes to before anything is read."""
 
+from pathlib import Path
+
 import pytest
 from refusals import refuses
 
@@ -65,3 +67,13 @@ def test_what_chooses_the_best_weights(line, figure, is_series):
 def test_settings_that_exclude_each_other_are_refused(line, parts):
     with refuses(ConfigError, *parts):
         resolve_optim(parse(line), TINY)
+
+
+def test_the_current_folder_may_be_the_model_or_the_teacher(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path / "model")
+    line = ["--train", "train.csv", "--eval", "eval.csv", "--out", str(tmp_path / "out")]
+    settings, teaching = finetune_command.parse([*line, "--model", "."], "finetune classify")
+    assert (settings.model, teaching) == (Path(), None)
+    _, teaching = finetune_command.parse([*line, "--teacher", "."], "finetune classify")
+    assert teaching.start == Path()

@@ -14,7 +14,7 @@ from bertsmith.data.glue import GLUE_TASKS
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.glue import GlueReport, GlueRun, run_glue, select_official_scores
-from bertsmith.finetuning.settings import GlueSettings
+from bertsmith.finetuning.glue_settings import GlueSettings
 from bertsmith.tasks.auto import load
 
 FEW = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32", "seeds": 2}

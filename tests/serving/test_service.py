@@ -35,7 +35,7 @@ async def until(is_true):
 
 def test_places_are_given_back_when_the_engine_has_forgotten_the_request(settings):
     async def run():
-        service = Service(settings, Limits(max_held_texts=len(TEXTS)))
+        service = Service(settings, Limits(max_queue=len(TEXTS)))
         await service.start()
         try:
             records = [{"text": text} for text in TEXTS]

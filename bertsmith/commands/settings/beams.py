@@ -12,5 +12,5 @@ def check_penalty(beams: int | None, length_penalty: float) -> None:
     if beams is None and length_penalty != 1:
         raise ConfigError(
             f"{option('length_penalty')}: found {length_penalty:g}, which has no effect without "
-            f"beam search. Give {option('beams', 4)}, too, or leave it out."
+            f"beam search. Give {option('beams', 4)}, too, or leave {option('length_penalty')} out."
         )

@@ -88,7 +88,7 @@ def with_start_model(
     Raises:
         ConfigError: there is neither a model nor a teacher, or options of a teacher without one.
     """
-    if distillation.teacher == NOT_GIVEN:
+    if distillation.teacher is NOT_GIVEN:
         for field in dataclasses.fields(distillation):
             if (value := getattr(distillation, field.name)) != field.default:
                 flag = f"--{field.name.replace('_', '-')}"
@@ -102,7 +102,7 @@ def with_start_model(
                     f"the recipe sets {flag} {value}, which needs a --teacher. Give one, too, or "
                     "leave the recipe out."
                 )
-        if settings.model == NOT_GIVEN:
+        if settings.model is NOT_GIVEN:
             raise ConfigError(
                 "--model is missing. Name the folder of a pre-trained model, or a --teacher."
             )
@@ -112,7 +112,7 @@ def with_start_model(
             f"--head {head} and --teacher exclude each other: only a fine-tuned model learns from "
             "a teacher. Leave one of them out."
         )
-    if settings.model != NOT_GIVEN:
+    if settings.model is not NOT_GIVEN:
         distillation = replace(distillation, student=settings.model)
     are_other_texts = settings.folds or (settings.seeds and settings.sample)
     if distillation.cache is not None and are_other_texts:

@@ -9,7 +9,7 @@ import tyro
 from bertsmith.commands.flags import parse_settings
 from bertsmith.commands.settings.beams import check_penalty
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 
 
@@ -51,19 +51,19 @@ class Settings:
     """Print one JSON object instead of text."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self)
+        check_upper_limits(self)
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise SettingError("max_new_tokens", self.max_new_tokens, "1 or more")
         check_penalty(self.beams, self.length_penalty)
-        if self.beams is not None and (drawn := self.drawing):
+        if self.beams is not None and (given := self.given_sampling_settings):
             raise ConfigError(
-                f"Give either {option('beams')} or {option(drawn[0])}, not both: beam search draws "
+                f"Give either {option('beams')} or {option(given[0])}, not both: beam search draws "
                 "nothing."
             )
 
     @property
-    def drawing(self) -> list[str]:
-        """The names of the sampling settings that are given."""
+    def given_sampling_settings(self) -> list[str]:
+        """The names of the settings of sampling that the user gave."""
         names = ("temperature", "top_k", "top_p", "seed")
         return [name for name in names if getattr(self, name) is not None]
 

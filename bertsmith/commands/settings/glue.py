@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bertsmith.commands.flags import parse_with_recipe
-from bertsmith.finetuning.settings import GlueSettings
+from bertsmith.finetuning.glue_settings import GlueSettings
 
 
 @dataclass(frozen=True)

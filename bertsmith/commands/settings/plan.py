@@ -10,7 +10,7 @@ from bertsmith.commands.flags import parse_with_recipe, unset_other
 from bertsmith.commands.settings import pretrain
 from bertsmith.errors import SettingError
 from bertsmith.pretraining.scaling import parse_bandwidth
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 
 
@@ -39,7 +39,7 @@ class Settings(pretrain.Settings):
     """Seconds for which steps are timed, after a few steps to warm up."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self)
+        check_upper_limits(self)
         parse_bandwidth(self.bandwidth)
         for name in ("nodes", "ranks"):
             if getattr(self, name) < 1:

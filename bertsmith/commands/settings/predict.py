@@ -7,7 +7,7 @@ from typing import Any
 
 import tyro
 
-from bertsmith.commands.first_word import parse_unless_model
+from bertsmith.commands.first_word import pass_if_model_named
 from bertsmith.data.windowing import LongTexts
 from bertsmith.system.compute import Advanced, InferenceCompute
 
@@ -53,4 +53,4 @@ class Settings(InferenceCompute):
 
 
 # Which flags exist depends on the model's task, so `main` parses a line that names a model.
-parse = partial(parse_unless_model, Settings)
+parse = partial(pass_if_model_named, Settings)

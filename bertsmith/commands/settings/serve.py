@@ -10,7 +10,7 @@ import tyro
 from bertsmith.commands.flags import parse_settings
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.serving.environment import parse_model_folders
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
 
 PACKAGES = ("starlette", "uvicorn", "msgspec", "orjson", "prometheus_client")
@@ -91,7 +91,7 @@ class Settings(InferenceCompute):
             )
         if not 0 <= self.port <= 65_535:
             raise SettingError("port", self.port, "0 to 65535")
-        check_all_largest(self)
+        check_upper_limits(self)
         for name in AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -9,7 +9,7 @@ import tyro
 from bertsmith.commands.flags import parse_settings
 from bertsmith.commands.settings.beams import check_penalty
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 
 
@@ -40,7 +40,7 @@ class Settings:
     """Print one JSON object for each text."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self)
+        check_upper_limits(self)
         if self.max_new_tokens < 1:
             raise SettingError("max_new_tokens", self.max_new_tokens, "1 or more")
         check_penalty(self.beams, self.length_penalty)

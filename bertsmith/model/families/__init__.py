@@ -1,6 +1,6 @@
 """The families of models, by their `model_type`.
 
-docs/architecture.md, "A new family", says how to add one.
+docs/architecture.md, "A new family", says how to add one, and docs/extending.md shows an example.
 """
 
 import importlib
@@ -31,15 +31,15 @@ FAMILIES: dict[str, Family] = {
 }
 WITHOUT_LAYERS: dict[str, Family] = {"model2vec": STATIC_VECTORS}
 """Families without layers, whose vectors are counted in a corpus instead of pre-trained."""
-CLASSIFIERS = {
+CLASSIFIER_MODULES = {
     "gpt2": "bertsmith.lineage.gpt_classifier",
     "elmo": "bertsmith.lineage.elmo_classifier",
     "recurrent": "bertsmith.lineage.recurrent_classifier",
     "t5": "bertsmith.lineage.t5_classifier",
 }
 """Systems beside BERT that classify texts: the module of each, which defines `FAMILY` and is
-imported when a folder names it. Only their classifiers are read as families; bertsmith/lineage
-reads their other models."""
+imported when a folder names it. Of these systems, only a model with a classification head is read
+here; bertsmith/lineage reads the others."""
 
 
 def family_named(name: str) -> Family:
@@ -50,8 +50,8 @@ def family_named(name: str) -> Family:
     """
     if name in WITHOUT_LAYERS:
         return WITHOUT_LAYERS[name]
-    if name in CLASSIFIERS:
-        family: Family = importlib.import_module(CLASSIFIERS[name]).FAMILY
+    if name in CLASSIFIER_MODULES:
+        family: Family = importlib.import_module(CLASSIFIER_MODULES[name]).FAMILY
         return family
     check_choice("family", name, FAMILIES)
     return FAMILIES[name]
@@ -74,7 +74,7 @@ def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Mod
     heads = family_named(config.model_type).heads
     check_choice(f"head of a model of the family {config.model_type}", name, heads)
     if name not in LABEL_HEADS:
-        return heads[name](config, 1)
+        return heads[name](config, 1)  # the output of a head of `NUMBER_HEADS`; others ignore it
     if num_labels is None or num_labels < 1:
         raise ConfigError(
             f"num_labels is {num_labels}. It must be 1 or more: the number of classes."

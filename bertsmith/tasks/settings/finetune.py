@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import LongTexts, Windowing, check_stride
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.system.bounds import check_all_largest, check_choice, check_seed
+from bertsmith.system.bounds import check_choice, check_seed, check_upper_limits
 from bertsmith.system.compute import FREE, Advanced, Compute
 from bertsmith.training.settings import OptimSettings
 
@@ -16,7 +16,8 @@ ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
 """Default of a path that some runs need not name, such as eval examples with folds. It is a path,
-not None, so that the code of runs that need one has no case without; run.json shows it as "."."""
+not None, so that the code of runs that need one has no case without; run.json shows it as ".". It
+equals the current folder, which may be a model: ask `is NOT_GIVEN` of a folder."""
 Sources = tuple[ExampleSource, ExampleSource | None]
 """Sources of training and of eval examples. The second is None where eval examples are held out of
 the training examples."""
@@ -122,7 +123,7 @@ class FinetuneSettings(Compute):
                 f"{option('from_scratch', True)} and {option('cls_attention', 'reset')} exclude "
                 "each other: random weights are nothing to reset. Give one of them."
             )
-        check_all_largest(self)
+        check_upper_limits(self)
         self._check_repeats()
         self.check_positive("epochs")
         self.check_positive(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.errors import SettingError
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Compute
 from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 
@@ -45,6 +45,6 @@ class GlueSettings(Compute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_all_largest(self)
+        check_upper_limits(self)
         if self.seeds < 1:
             raise SettingError("seeds", self.seeds, "1 or more")
