@@ -180,18 +180,19 @@ class Service:
                 for model in ready.models
                 if folder_state(Path(model.folder)) != model.folder_state
             ]
-            for model in changed:
+            is_last = num_loads >= MAX_LOADS or self.is_stopping
+            next_step = "it is loaded again."
+            if is_last:
                 next_step = (
-                    "it is loaded again."
-                    if num_loads < MAX_LOADS
-                    else "the server may answer with a mixture of old and new files. Start it "
-                    "again when they change no more."
+                    "the server may answer with a mixture of old and new files. Start it again "
+                    "when they change no more."
                 )
+            for model in changed:
                 self.log(
                     f"{model.name}: files of {model.folder} changed while the model was loaded; "
                     f"{next_step}"
                 )
-            if not changed or num_loads >= MAX_LOADS:
+            if not changed or is_last:
                 return ready
             self._engine.kill()
             self._engine = self._new_engine()
