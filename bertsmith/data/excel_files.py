@@ -115,7 +115,7 @@ def cell_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, datetime) and value.time() == time_of_day():
+    if isinstance(value, datetime) and value.timetz() == time_of_day():  # without a time zone
         value = value.date()
     return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
 

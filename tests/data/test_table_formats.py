@@ -282,13 +282,13 @@ def test_excel_gets_what_it_has_no_numbers_or_dates_for_as_texts(tmp_path):
     values = [
         float("inf"),
         date(1899, 12, 31),
-        datetime(2020, 1, 1, 9, tzinfo=UTC),
+        datetime(2020, 1, 1, tzinfo=UTC),
         date(1900, 3, 1),
     ]
     with table_writer(tmp_path / "a.xlsx", {str(index): Any for index in range(4)}) as writer:
         writer.write(values)
     *texts, day = list(openpyxl.load_workbook(tmp_path / "a.xlsx").active.values)[1]
-    assert texts == ["inf", "1899-12-31", "2020-01-01T09:00:00+00:00"]
+    assert texts == ["inf", "1899-12-31", "2020-01-01T00:00:00+00:00"]
     assert day == datetime(1900, 3, 1)
 
 
