@@ -25,7 +25,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
 
     Raises:
         CheckpointError: no weights, a shard missing, a file truncated, altered or unsafe, or a
-            weight that is not a finite number.
+            weight that is quantized or not a finite number.
     """
     tensors: dict[str, Tensor] = {}
     reader_name, files = _find_weights(directory)
@@ -33,6 +33,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
         if is_pointer_file(file):
             raise CheckpointError(describe_pointer(file))
         file_tensors = READERS[reader_name](file)
+        _check_not_quantized(file, file_tensors)
         _check_finite(file, file_tensors)
         tensors.update(file_tensors)
     return tensors
@@ -96,6 +97,16 @@ def _indexed_shards(index: Path) -> Iterator[Path]:
                 "the whole folder again."
             )
         yield shard
+
+
+def _check_not_quantized(file: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError if a weight is in fp8; without its scale, it is another number."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.itemsize == 1:
+            raise CheckpointError(
+                f"{file}: {name} is quantized ({tensor.dtype}); allowed are weights in fp32, fp16 "
+                "or bf16. Take the model as it was before."
+            )
 
 
 def _check_finite(file: Path, tensors: Mapping[str, Tensor]) -> None:

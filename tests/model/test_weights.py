@@ -61,6 +61,14 @@ def test_a_flipped_byte_or_a_cut_file_is_found(tensors, tmp_path):
                 read_weights(tmp_path)
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_quantized_weights_are_refused(tensors, tmp_path, dtype):
+    tensors["b"] = tensors["b"].to(dtype)
+    (tmp_path / "model.safetensors").write_bytes(safetensors.torch.save(tensors))
+    with refuses(CheckpointError, "model.safetensors: b is quantized", str(dtype)):
+        read_weights(tmp_path)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_weights_that_are_no_numbers_are_refused(tensors, tmp_path, value):
     tensors["c"][1, 2, 0] = value
