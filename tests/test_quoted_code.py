@@ -56,3 +56,36 @@ def test_quoted_code_names_its_definition_and_is_that_of_both_languages():
         if (chinese := ROOT / "docs" / "zh" / page.relative_to(ROOT / "docs")).exists():
             theirs = [(name, code) for name, _, code in quoted[chinese]]
             assert theirs == [(name, code) for name, _, code in quotes]
+
+
+EXTENDING = [ROOT / "docs" / name for name in ("extending.md", "zh/extending.md")]
+
+
+def imports_of(source: str) -> dict[str, str]:
+    """Return the import of each name that a source imports, on a line of its own."""
+    statements = [
+        node for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    return {
+        alias.asname or alias.name: (
+            f"from {node.module} import {alias.name}"
+            if isinstance(node, ast.ImportFrom)
+            else f"import {alias.name} as {alias.asname or alias.name}"
+        )
+        for node in statements
+        for alias in node.names
+    }
+
+
+@pytest.mark.parametrize("page", EXTENDING, ids=["en", "zh"])
+def test_each_section_of_the_page_has_the_imports_of_its_code(page):
+    sections = page.read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(sections) == 5
+    for section in sections:
+        [block] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+        needed = {}
+        for _, link, code in QUOTE.findall(section):
+            names = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+            imports = imports_of((page.parent / link).resolve().read_text(encoding="utf-8"))
+            needed |= {name: imports[name] for name in names & set(imports)}
+        assert imports_of(block) == needed

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Queries
 from bertsmith.model.attention_pattern import FULL, AttentionPattern
+from bertsmith.model.blocks import BlockBias
 from bertsmith.model.packed_row import PackedRow, PickedTokens
 from bertsmith.model.packed_view import PackedView
 from bertsmith.model.rotary import Rotation
@@ -30,7 +31,7 @@ class RowLayout:
         self.row = PackedRow(lengths, device, None if columns is None else columns.cpu().numpy())
         self.by_length = by_length
         self.position_ids = position_ids
-        self._views: dict[AttentionPattern, PackedView] = {}
+        self._views: dict[tuple[AttentionPattern, BlockBias | None], PackedView] = {}
         self._rotations: dict[tuple[float, int], Rotation] = {}
 
     def rotation(self, theta: float, head_size: int) -> Rotation:
@@ -46,19 +47,24 @@ class RowLayout:
         return self._rotations[key]
 
     def view(
-        self, pattern: AttentionPattern = FULL, picked: PickedTokens | None = None
+        self,
+        pattern: AttentionPattern = FULL,
+        picked: PickedTokens | None = None,
+        bias: BlockBias | None = None,
     ) -> PackedView:
-        """Return the view of a pattern, made once for all layers.
+        """Return the view of a pattern, made once for all layers that have the same `bias`.
 
-        With `picked`, only these tokens have queries; only the last layer uses such a view.
+        With `picked`, only these tokens have queries; only the last layer uses such a view. `bias`
+        returns numbers to add to the scores of a block.
         """
         pattern = pattern.within(self._span)
+        row = self.row
         if picked is not None:
-            return PackedView(picked.row, self.row, pattern, picked.index, self.by_length)
-        if pattern not in self._views:
-            row = self.row
-            self._views[pattern] = PackedView(row, row, pattern, by_length=self.by_length)
-        return self._views[pattern]
+            return PackedView(picked.row, row, pattern, picked.index, self.by_length, bias)
+        key = pattern, bias
+        if key not in self._views:
+            self._views[key] = PackedView(row, row, pattern, by_length=self.by_length, bias=bias)
+        return self._views[key]
 
     def pick(self, queries: Queries) -> PickedTokens | None:
         """Pick the tokens whose vectors are wanted; None for all."""

@@ -46,13 +46,34 @@ def cosine_loss(group: RelatedVectors) -> Tensor:
 def cosent_loss(group: RelatedVectors) -> Tensor:
     """Compute CoSENT, which learns only the order of the scores.
 
-    It is log(1 + the sum of exp((cos_j - cos_i) / temperature) over the pairs of rows of which i
-    has the higher score), times the number of rows (Su 2022, "CoSENT: a better sentence vector
-    scheme than Sentence-BERT", https://kexue.fm/archives/8847).
+    It is log(1 + the sum of exp((cos_j - cos_i) / temperature) over the pairs of examples of which
+    i has the higher score), times the number of examples (Su 2022, "CoSENT: a better sentence
+    vector scheme than Sentence-BERT", https://kexue.fm/archives/8847).
     """
+    return _order_loss(group.cosines, group)
+
+
+def angle_loss(group: RelatedVectors) -> Tensor:
+    """Compute AnglE: CoSENT with the similarity |Re z + Im z| in place of the cosine.
+
+    The two halves of a vector are the real and the imaginary parts of a complex vector. z is the
+    product of the first, and of the conjugate of the second, both normalized. Unlike a cosine, it
+    does not flatten out where vectors are nearly parallel (Li & Li 2023, "AnglE-optimized Text
+    Embeddings", section 3; in the form of the authors' code, as in sentence-transformers).
+    """
+    is_odd = group.anchors.shape[1] % 2
+    normed = (F.normalize(F.pad(x, (0, is_odd))) for x in (group.anchors, group.positives))
+    (real, imaginary), (other_real, other_imaginary) = (x.chunk(2, dim=1) for x in normed)
+    real_part = (real * other_real + imaginary * other_imaginary).sum(1)
+    imaginary_part = (imaginary * other_real - real * other_imaginary).sum(1)
+    return _order_loss((real_part + imaginary_part).abs(), group)
+
+
+def _order_loss(similarities: Tensor, group: RelatedVectors) -> Tensor:
+    """Compute CoSENT of similarities, fp32 `[examples]`, times the number of examples."""
     assert group.target_cosines is not None
-    cosines, targets = group.cosines / group.temperature, group.target_cosines
-    differences = cosines - cosines[:, None]
+    scaled, targets = similarities / group.temperature, group.target_cosines
+    differences = scaled - scaled[:, None]
     is_higher = targets[:, None] > targets
     exponents = differences.masked_fill(~is_higher, -torch.inf).flatten()
     return len(group) * F.pad(exponents, (1, 0)).logsumexp(0)

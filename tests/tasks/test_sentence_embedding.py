@@ -146,6 +146,7 @@ def test_retrieval_holds_no_more_than_the_vectors_of_different_texts():
     [
         ("scored", "auto", "spearman", "mean", False),
         ("scored", "cosent", "spearman", "mean", False),
+        ("scored", "angle", "spearman", "mean", False),
         ("pairs", "auto", "mrr", "first_token", True),
     ],
 )

@@ -17,9 +17,15 @@ from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.related_vectors import RelatedVectors
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.settings.embed import EmbedSettings
-from bertsmith.tasks.settings.vector_losses import VECTOR_LOSSES, Loss, loss_name
+from bertsmith.tasks.settings.vector_losses import (
+    LOSS_HELP,
+    VECTOR_LOSSES,
+    Loss,
+    loss_name,
+)
 from bertsmith.tasks.vector_losses import (
     MatryoshkaLoss,
+    angle_loss,
     contrastive_loss,
     cosent_loss,
     cosine_loss,
@@ -110,6 +116,31 @@ def test_cosent_is_that_of_sentence_transformers_and_its_formula():
     assert torch.autograd.grad(cosent_loss(alike), pair[0])[0].abs().sum() == 0
 
 
+@pytest.mark.parametrize("size", [6, 7])
+def test_angle_is_that_of_sentence_transformers_and_its_formula(size):
+    pair = [vectors(11, seed) for seed in range(2)]
+    cut = [x[:, :size] for x in pair]
+    theirs = losses.AnglELoss(None, scale=20.0).compute_loss_from_embeddings(
+        cut, torch.tensor(SCORES)
+    )
+    half = (size + 1) // 2
+    first, second = (torch.complex(x[:, :half], F.pad(x[:, half:], (0, size % 2))) for x in cut)
+    products = (first * second.conj()).sum(1) / (first.abs().square().sum(1).sqrt())
+    products = products / second.abs().square().sum(1).sqrt()
+    angles = (products.real + products.imag).abs()
+    terms = [
+        (20 * (angles[j] - angles[i])).exp()
+        for i in range(11)
+        for j in range(11)
+        if SCORES[i] > SCORES[j]
+    ]
+    group = group_of(*cut, target_cosines=torch.tensor(SCORES), temperature=0.05)
+    loss = angle_loss(group)
+    for expected in (theirs, (1 + sum(terms)).log()):
+        torch.testing.assert_close(loss / 11, expected)
+        check_gradients(loss / 11, expected, *pair)
+
+
 def test_matryoshka_adds_the_losses_of_the_first_numbers():
     parts = [vectors(5, seed) for seed in range(3)]
     loss = MatryoshkaLoss(contrastive_loss, dims=(5, 2))(group_of(*parts))
@@ -189,8 +220,9 @@ def test_a_loss_that_cannot_be_imported_is_refused(name, parts):
 
 def test_every_loss_of_the_catalog_has_its_function():
     assert list(VECTOR_LOSSES) == list(get_args(Loss))
-    found = [load_vector_loss(name) for name in VECTOR_LOSSES]
-    assert found == [contrastive_loss, cosine_loss, cosent_loss]
+    found = [load_vector_loss(name).__name__ for name in VECTOR_LOSSES]
+    assert found == [f"{name}_loss" for name in VECTOR_LOSSES]
+    assert all(f" {name}: {entry.summary}." in LOSS_HELP for name, entry in VECTOR_LOSSES.items())
 
 
 @pytest.mark.parametrize("name, found", [("distances", "a tensor [5]"), ("no_tensor", "float")])
@@ -226,6 +258,6 @@ def test_a_function_is_named_and_a_file_must_not_name_one():
     def inner(group):
         return group.anchors.sum()
 
-    for other in (inner, lambda group: inner(group), 7):
+    for other in (inner, lambda group: inner(group), MatryoshkaLoss(inner, (5,)), 7):
         with refuses(ConfigError, "--loss:", "at the top of a module", worded=False):
             loss_name(other)

@@ -1,7 +1,9 @@
 """Settings of `finetune embed`."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from bertsmith.config import NAMES_CODE, OTHER_FORMS
 from bertsmith.data.columns import RelatedColumns
@@ -9,6 +11,7 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.settings.vector_losses import (
+    LOSS_HELP,
     Loss,
     check_loss,
     is_own_loss,
@@ -31,16 +34,13 @@ class EmbedSettings(FinetuneSettings):
     square of their number; --eval-limit uses fewer pairs.
     """
 
-    loss: Literal["auto"] | Loss | str = field(
+    loss: Annotated[Literal["auto"] | Loss | str, tyro.conf.arg(help=LOSS_HELP)] = field(
         default="auto", metadata={OTHER_FORMS: loss_name, NAMES_CODE: is_own_loss}
     )
-    """Loss. contrastive: a text must be nearer to its own partner than to those of other rows
-    (pairs and triples; scores are ignored). cosine: the cosine of two texts must be their score.
-    cosent: cosines must have the order of the scores. auto, the default: cosine if --train has
-    scores, else contrastive. Or your own as module:function."""
+    """Loss: auto, one of `VECTOR_LOSSES`, or your own."""
     temperature: Advanced[float] = 0.05
-    """Temperature of the contrastive loss, of cosent, or of your own. The lower it is, the more the
-    nearest wrong texts count."""
+    """Temperature of all losses but cosine. The lower it is, the more the nearest wrong texts
+    count."""
     batch_size: int = 64
     """Batch size: rows per update."""
     group_size: Advanced[int] = 32

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bertsmith.errors import SettingError
 
-Loss = Literal["contrastive", "cosine", "cosent"]
+Loss = Literal["contrastive", "cosine", "cosent", "angle"]
 """The losses of bertsmith."""
 
 
@@ -21,6 +21,8 @@ class VectorLossEntry:
 
     implementation: str
     """The function, as "module:function"; it is a `VectorLoss` (tasks/vector_losses.py)."""
+    summary: str = ""
+    """What it teaches, a sentence for `--help`."""
     kind: Literal["pairs", "scored"] | None = None
     """The kind of examples that it learns from; None for any that the file has."""
     compares_rows: bool = True
@@ -29,18 +31,39 @@ class VectorLossEntry:
 
 VECTOR_LOSSES: dict[str, VectorLossEntry] = {
     "contrastive": VectorLossEntry(
-        implementation="bertsmith.tasks.vector_losses:contrastive_loss", kind="pairs"
+        implementation="bertsmith.tasks.vector_losses:contrastive_loss",
+        summary="a text must be nearer to its own partner than to those of other rows (pairs and "
+        "triples; scores are ignored)",
+        kind="pairs",
     ),
     "cosine": VectorLossEntry(
         implementation="bertsmith.tasks.vector_losses:cosine_loss",
+        summary="the cosine of two texts must be their score",
         kind="scored",
         compares_rows=False,
     ),
     "cosent": VectorLossEntry(
-        implementation="bertsmith.tasks.vector_losses:cosent_loss", kind="scored"
+        implementation="bertsmith.tasks.vector_losses:cosent_loss",
+        summary="cosines must have the order of the scores",
+        kind="scored",
+    ),
+    "angle": VectorLossEntry(
+        implementation="bertsmith.tasks.vector_losses:angle_loss",
+        summary="as cosent, with AnglE's similarity in place of the cosine",
+        kind="scored",
     ),
 }
 """Losses by their name in `--loss`, the names of `Loss`."""
+
+LOSS_HELP = " ".join(
+    [
+        "Loss.",
+        *(f"{name}: {entry.summary}." for name, entry in VECTOR_LOSSES.items()),
+        "auto, the default: cosine if the training file has scores, else contrastive.",
+        "Or your own as module:function.",
+    ]
+)
+"""The help text of `--loss`."""
 
 
 def is_own_loss(name: object) -> bool:
@@ -78,6 +101,7 @@ def loss_name(value: str | Callable[..., Any]) -> str:
             value,
             "a name, or a function at the top of a module",
             "Other processes import the function by its name, so define it there with def, and "
-            "not inside another function.",
+            "not inside another function. An object with settings, such as a MatryoshkaLoss, has "
+            "no name of its own: give 'module:name', a string.",
         )
     return f"{module}:{name}"
