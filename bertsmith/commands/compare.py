@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bertsmith.commands.output import print_note, print_report
 from bertsmith.commands.settings.compare import Settings
-from bertsmith.comparison.job import NAME, compare
+from bertsmith.comparison.job import OUTPUT_NAME, compare
 from bertsmith.errors import TrainingError
 from bertsmith.training.display import Display
 
@@ -20,7 +20,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     with Display() as display:
         report = compare(settings, [display], same_command, print_note)
     print_report(report, settings.json)
-    print_note(f"page in {settings.out / NAME}.html")
+    print_note(f"page in {settings.out / OUTPUT_NAME}.html")
     if report.errors:
         raise TrainingError(
             f"runs: {len(report.errors)} failed (see above, and the page); all others are "

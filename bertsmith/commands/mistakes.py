@@ -13,6 +13,7 @@ from bertsmith.config import shipped_recipes
 UNCHECKED = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
 """Placeholders of values that only the command itself checks, and their names in messages."""
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
+"""Placeholders of numbers, each with its type and its name in messages."""
 
 
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
@@ -72,6 +73,7 @@ def _find_word_mistake(
 
 def _is_missing(option: Option, given_flags: set[str]) -> bool:
     """Return whether an option is needed, and the line has neither it nor a replacement."""
+    # The help of such an option says what replaces it: "(required without --folds)".
     replaced_by = re.findall(r"--[a-z-]+", option.help.partition("(required")[2])
     names = {option.name, *replaced_by}
     return option.is_required and not option.is_positional and not names & given_flags
@@ -82,6 +84,7 @@ def _is_flag(word: str) -> bool:
 
 
 def _fits(value: str, placeholder: str) -> bool:
+    """Return whether an option takes this value, if its placeholder is such as "INT|auto"."""
     kinds = placeholder.removesuffix(" ...").split("|")
     if value == "None" or UNCHECKED.keys() & kinds or value in kinds:
         return True
@@ -93,6 +96,7 @@ def _fits(value: str, placeholder: str) -> bool:
 
 
 def _allowed(placeholder: str) -> str:
+    """Describe the values that a placeholder stands for: "a whole number or auto"."""
     kinds = placeholder.removesuffix(" ...").split("|")
     names = [NUMBERS[kind][1] if kind in NUMBERS else UNCHECKED.get(kind, kind) for kind in kinds]
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

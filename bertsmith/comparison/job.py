@@ -14,7 +14,8 @@ from bertsmith.system.paths import check_outside
 from bertsmith.system.terminal import Say
 from bertsmith.training.callback import Callback
 
-NAME = "comparison"
+OUTPUT_NAME = "comparison"
+"""Name of the page and of its JSON, without their endings."""
 
 
 def compare(
@@ -41,6 +42,6 @@ def compare(
         results = run_all(context)
         add_peak_memory(context, results)
         report = ComparisonReport(comparison, tuple(results))
-        write_json(settings.out / f"{NAME}.json", report.to_json())
-        write_comparison_page(settings.out / f"{NAME}.html", report)
+        write_json(settings.out / f"{OUTPUT_NAME}.json", report.to_json())
+        write_comparison_page(settings.out / f"{OUTPUT_NAME}.html", report)
     return report

@@ -1,6 +1,6 @@
 """Encode questions with windows of their passages as rows of tokens.
 
-A row is [CLS] question [SEP] part of the context [SEP] (paper, section 4.2).
+A row is [CLS] question [SEP] part of the context [SEP] (Devlin et al. 2019, section 4.2).
 """
 
 from collections.abc import Iterator, Sequence

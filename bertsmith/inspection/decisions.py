@@ -251,7 +251,7 @@ def _fill_masks(
     if not positions:
         return []
     probabilities = torch.from_numpy(logits)[:, : tokenizer.vocab_size].softmax(-1)
-    likeliest = definition.likeliest(probabilities).tolist()
+    likeliest = definition.find_likeliest(probabilities).tolist()
     decisions = []
     for position, words in zip(positions, likeliest, strict=True):
         piece = row.pieces[position]

@@ -36,7 +36,7 @@ SCORE_MEANINGS = {
     "spearman": "correlation with the order of the right numbers",
     "rmse": "root mean squared error, in the unit of the numbers",
     "chance": "accuracy of guessing",
-    "mrr": "mean of 1 over the rank of the first partner",
+    "mrr": "mean of 1 / rank of the first right text",
     "HasAns_exact": "of the questions that have an answer",
     "HasAns_f1": "of the questions that have an answer",
     "NoAns_exact": "share of the questions without an answer that get none",

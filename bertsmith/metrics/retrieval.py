@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.metrics.names import score_meaning
 from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.system.counts import count_noun
 
 BLOCK_SCORES = 2**24
-"""Number of similarities in a block, 64 MB. With more documents, a block has one query."""
+"""Number of similarities in a block, 64 MB. With more documents, a block has a single query."""
 
 MANY_RELEVANT = 64
 """Number of relevant documents of a query above which sorting all documents is faster than counting
@@ -48,9 +49,7 @@ class RetrievalReport(Report, ReadingCounts):
 
     def contents(self) -> list[ScoreLine | Table | str]:
         about_recall = "share of the right texts among the first {} of {:,}"
-        about_mrr = (
-            f"mean of 1 / rank of the first right text, for {count_noun(self.num_queries, 'text')}"
-        )
+        about_mrr = f"{score_meaning('mrr')}, for {count_noun(self.num_queries, 'text')}"
         return [
             *(
                 ScoreLine(f"recall@{rank}", value, about_recall.format(rank, self.num_documents))
@@ -107,7 +106,7 @@ def iter_ranks(
             yield ranks_of(scores, np.asarray(documents_of_query, dtype=np.int64))
 
 
-def ranks_of(scores: NDArray[np.float32], indices: Ranks) -> Ranks:
+def ranks_of(scores: NDArray[np.float32], indices: NDArray[np.int64]) -> Ranks:
     """Rank the documents at `indices` among all, from 1.
 
     `scores` is `[documents]`; of equal scores the earlier document ranks higher.

@@ -241,9 +241,10 @@ def _check_memory(state: int, config: PretrainConfig, machine: Machine) -> None:
     free = available_bytes()
     if machine.device.type != "cpu" or free is None:
         return
-    width = DTYPES[machine.precision].itemsize
-    row = saved_activations(config.model, config.pretraining.max_length, width)
-    needed = state + machine.num_shares * (PROCESS_BYTES + config.micro_batch_size * row)
+    bytes_per_number = DTYPES[machine.precision].itemsize
+    bytes_per_row = saved_activations(config.model, config.pretraining.max_length, bytes_per_number)
+    activations = config.micro_batch_size * bytes_per_row
+    needed = state + machine.num_shares * (PROCESS_BYTES + activations)
     if needed > free:
         raise ConfigError(
             f"The run needs more than {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "

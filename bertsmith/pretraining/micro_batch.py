@@ -21,13 +21,14 @@ def rows_of_micro_batch(
 ) -> int:
     """Choose the rows of a micro-batch, of `length` tokens each.
 
-    Without `shape`, memory sets no limit; without `machine`, a step is one micro-batch.
+    `shape` is the config of the model that takes most memory; without it, memory sets no limit.
+    Without `machine`, a step is one micro-batch.
     """
     if training.micro_batch_size is not None or machine is None:
         return min(training.micro_batch_size or training.batch_size, training.batch_size)
     rows_of_share = -(-training.batch_size // machine.num_shares)
-    most = min(rows_of_share, rows_in_memory(length, shape, machine))
-    return even_rows(training.batch_size, machine.num_shares, most)
+    at_most = min(rows_of_share, rows_in_memory(length, shape, machine))
+    return even_rows(training.batch_size, machine.num_shares, at_most)
 
 
 def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> int:
@@ -45,23 +46,24 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
     return max(1, rows)
 
 
-def saved_activations(config: BertConfig, length: int, width: int) -> int:
-    """Estimate the bytes, `width` per number, that a row keeps for its backward pass.
+def saved_activations(config: BertConfig, length: int, bytes_per_number: int) -> int:
+    """Estimate the bytes of activations that a row of `length` tokens keeps for its backward pass.
 
     Each layer keeps per token vectors of H numbers: its input, query, key and value, the context,
-    two inputs of LayerNorms and the first one's output, and with dropout two masks (10, else 8);
-    also input and output of the activation function (`kept_feed_forward_vectors`: with gates two
-    more). Each head keeps its weight for each pair of tokens, and with dropout a mask and the
+    two inputs of LayerNorms and the first one's output (8 vectors), and with dropout two masks
+    (10); also input and output of the activation function (`kept_feed_forward_vectors`: with gates
+    two more). Each head keeps its weight for each pair of tokens, and with dropout a mask and the
     product of both, where attention is by plain products.
     """
     has_dropout = config.hidden_dropout_prob > 0
-    vectors = (10 if has_dropout else 8) * config.hidden_size
-    vectors += config.kept_feed_forward_vectors * config.intermediate_size
-    embeddings = config.hidden_size * (2 if has_dropout else 1)
+    per_layer = (10 if has_dropout else 8) * config.hidden_size
+    per_layer += config.kept_feed_forward_vectors * config.intermediate_size
+    per_embedding = (2 if has_dropout else 1) * config.hidden_size
+    numbers_of_tokens = length * (config.num_layers * per_layer + per_embedding)
     num_heads = config.num_layers * config.num_attention_heads
-    scores = 3 if config.attention_probs_dropout_prob > 0 else 1
-    tokens = length * (config.num_layers * vectors + embeddings)
-    return width * (tokens + num_heads * length**2 * scores)
+    per_pair = 3 if config.attention_probs_dropout_prob > 0 else 1
+    numbers_of_pairs = num_heads * length**2 * per_pair
+    return bytes_per_number * (numbers_of_tokens + numbers_of_pairs)
 
 
 def even_rows(batch_size: int, num_shares: int, at_most: int) -> int:

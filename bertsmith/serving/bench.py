@@ -71,6 +71,7 @@ class BenchResult:
     """Result at 50 % of the saturation."""
     at_80: LoadResult
     at_200: LoadResult
+    """Result at twice the saturation, of which the server should refuse what it cannot answer."""
     afterwards: LoadResult
     """Result for one request after another, just after the overload."""
 
@@ -121,7 +122,8 @@ def measure_server(
 ) -> BenchResult:
     """Measure a running server.
 
-    This takes six to nine times `seconds`; longer if answers come late (`PATIENCE`).
+    This takes six to nine times `seconds`; longer if answers come late (`PATIENCE` in
+    load_generator.py).
 
     Args:
         url: the address that the requests go to, with its path.
@@ -156,10 +158,10 @@ async def _measure(
         on_load(name, result)
         return result
 
-    async def send_at(share: float, highest_rate: float) -> LoadResult:
-        if not highest_rate:
+    async def send_at(share: float, rate: float) -> LoadResult:
+        if not rate:
             raise ConfigError(f"{client.url}: no request was answered in {seconds:g} seconds.")
-        result = await run_open_loop(client, requests, share * highest_rate, seconds, seed)
+        result = await run_open_loop(client, requests, share * rate, seconds, seed)
         on_load(f"at {share:.0%} of the rate", result)
         return result
 
@@ -167,23 +169,23 @@ async def _measure(
     await run_closed_loop(client, requests, 4, seconds / 5, seed)  # warms up
     alone = await wait_in_turn("one after another", 1, seconds / 2)
     by_callers: dict[int, LoadResult] = {}
-    callers, best, num_flat = 4, alone.answered_per_second, 0
+    callers, highest_rate, num_flat = 4, alone.answered_per_second, 0
     while num_flat < MAX_FLAT_STEPS and callers <= MAX_CALLERS:
         result = await wait_in_turn(f"{callers} callers that wait", callers, seconds / 2)
         by_callers[callers] = result
-        is_rising = result.answered_per_second > MIN_RATE_GAIN * best
+        is_rising = result.answered_per_second > MIN_RATE_GAIN * highest_rate
         num_flat = 0 if is_rising else num_flat + 1
-        best = max(best, result.answered_per_second)
+        highest_rate = max(highest_rate, result.answered_per_second)
         callers *= 2
-    checked = await send_at(CHECKED_SHARE, best)
-    if checked.answered_per_second < KEEPS_UP_SHARE * checked.sent_per_second:
-        best = checked.answered_per_second
-    at_50 = await send_at(0.5, best)
-    at_80 = await send_at(0.8, best)
-    at_200 = await send_at(2.0, best)
+    checked = await send_at(CHECKED_SHARE, highest_rate)
+    keeps_up = checked.answered_per_second >= KEEPS_UP_SHARE * checked.sent_per_second
+    saturation = highest_rate if keeps_up else checked.answered_per_second
+    at_50 = await send_at(0.5, saturation)
+    at_80 = await send_at(0.8, saturation)
+    at_200 = await send_at(2.0, saturation)
     afterwards = await wait_in_turn("one after another, again", 1, seconds / 5)
     return BenchResult(
-        client.url, best, alone, by_callers, checked, at_50, at_80, at_200, afterwards
+        client.url, saturation, alone, by_callers, checked, at_50, at_80, at_200, afterwards
     )
 
 

@@ -22,9 +22,9 @@ class MaskIds(FillMask):
     target_ids: tuple[int, ...] | None = None
     """Ids of the tokens to choose from, without special tokens; None for the whole vocabulary."""
 
-    def likeliest(self, probabilities: Tensor) -> Tensor:
+    def find_likeliest(self, probabilities: Tensor) -> Tensor:
         if self.target_ids is None:
-            return super().likeliest(probabilities)
+            return super().find_likeliest(probabilities)
         targets = torch.tensor(self.target_ids, device=probabilities.device)
         values, order = probabilities[:, targets].topk(min(self.top, len(targets)))
         return torch.stack((targets[order].float(), values), -1)

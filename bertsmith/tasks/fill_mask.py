@@ -1,6 +1,7 @@
 """Mask filling: the likeliest tokens for each [MASK] (in RoBERTa <mask>) of a text.
 
-This is the task of masked-LM pre-training (paper, section 3.1), so it needs no fine-tuning.
+This is the task of masked-LM pre-training (Devlin et al. 2019, section 3.1), so it needs no
+fine-tuning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         self, model: BertModel, encoded: EncodedExamples
     ) -> list[NDArray[np.float32]]:
         rows = encoded.rows
-        fill = partial(self._fill, model.embeddings.word.weight.detach().float())
+        fill = partial(self._fill_masks, model.embeddings.word.weight.detach().float())
         outputs = [np.empty((0, 0, 2), np.float32)] * len(rows)
         for group, best in compute_groups(model, rows.lengths, partial(pack_texts, rows), fill):
             counts = [int((rows.ids[index] == self.tokenizer.mask_id).sum()) for index in group]
@@ -116,7 +117,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
             for masks, num_cut in zip(outputs, encoded.num_cut, strict=True)
         ]
 
-    def _fill(self, word_embedding: Tensor, model: BertModel, batch: Batch) -> Tensor:
+    def _fill_masks(self, word_embedding: Tensor, model: BertModel, batch: Batch) -> Tensor:
         """Return ids and probabilities of each mask's likeliest tokens, fp32 `[masks, top, 2]`."""
         masks = batch.input_ids == self.tokenizer.mask_id
         best = []
@@ -126,14 +127,15 @@ class FillMask(InferenceTask[Example, FilledMasks]):
                 lambda vectors: model.heads["masked_lm"](vectors, word_embedding), hidden
             )
             # The embedding may have more rows than the vocabulary has tokens.
-            best.append(self.likeliest(logits[:, : self.tokenizer.vocab_size].softmax(-1)))
+            best.append(self.find_likeliest(logits[:, : self.tokenizer.vocab_size].softmax(-1)))
         return torch.cat(best)
 
-    def likeliest(self, probabilities: Tensor) -> Tensor:
+    def find_likeliest(self, probabilities: Tensor) -> Tensor:
         """Return ids and probabilities of the likeliest tokens, fp32 `[masks, top, 2]`.
 
         Args:
-            probabilities: of each token of the vocabulary, fp32 `[masks, vocabulary]`.
+            probabilities: of each token of the vocabulary, fp32 `[masks, vocabulary]`. Those of
+                special tokens are overwritten.
         """
         special = torch.tensor(sorted(self.tokenizer.special_ids), device=probabilities.device)
         # -1 is below any probability, so a special token is never among the best.

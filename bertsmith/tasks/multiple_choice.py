@@ -1,9 +1,9 @@
 """Multiple choice: the likeliest of a prompt's choices.
 
 Each choice is read beside the prompt and gets one logit from the pooler's vector; probabilities are
-the softmax over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
-choices. A long prompt is read in windows, the same for all its choices, and the logits of a
-choice's windows are averaged.
+the softmax over a prompt's choices (Devlin et al. 2019, section 4.4), so prompts may have different
+numbers of choices. A long prompt is read in windows, the same for all its choices, and the logits
+of a choice's windows are averaged.
 """
 
 import math

@@ -1,8 +1,9 @@
 """Extractive question answering: the span of a passage that answers a question.
 
 The model is BERT's encoder with two vectors that score every token as the start and as the end of
-the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in windows. In training
-each window is an example of its own; if it lacks the answer, [CLS] is the target.
+the answer (Devlin et al. 2019, sections 4.2 and 4.3). A passage that is too long is read in
+windows. In training each window is an example of its own; if it lacks the answer, [CLS] is the
+target.
 """
 
 import json

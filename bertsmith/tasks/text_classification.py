@@ -1,7 +1,8 @@
 """Text classification with one label per text or pair.
 
-The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), trained by
-cross entropy. Texts with several labels are the task of multi_label_classification.py.
+The model is BERT's encoder and pooler with a linear layer on [CLS] (Devlin et al. 2019, section
+4.1), trained by cross entropy. Texts with several labels are the task of
+multi_label_classification.py.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -1,9 +1,9 @@
 """Token classification: a label for each word, such as names, parts of speech or word bounds.
 
-The model is BERT's encoder with a linear layer on the first token of each word (paper, section
-5.3), trained by cross entropy. Sentences that are too long for the model are read in overlapping
-windows. In training and in prediction, a word is labelled in the window that has most of its
-context, so each word counts once in the loss.
+The model is BERT's encoder with a linear layer on the first token of each word (Devlin et al.
+2019, section 5.3), trained by cross entropy. Sentences that are too long for the model are read in
+overlapping windows. In training and in prediction, a word is labelled in the window that has most
+of its context, so each word counts once in the loss.
 """
 
 import math
