@@ -6,7 +6,7 @@ gradient is moved only once in each direction.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -81,7 +81,11 @@ class Cells:
     def tables(self, num_heads: int) -> "HeadTables":
         """Return the index tables for `num_heads`, shared by all layers."""
         if num_heads not in self._tables:
-            self._tables[num_heads] = HeadTables(self.is_real, num_heads, self.device)
+            self._tables[num_heads] = (
+                _tables_of_single_cells(self.num_sequences, self.num_rows, num_heads, self.device)
+                if self.length == 1
+                else HeadTables(self.is_real, num_heads, self.device)
+            )
         return self._tables[num_heads]
 
 
@@ -142,6 +146,18 @@ class HeadTables:
 
     def _send(self, indices: np.ndarray) -> Tensor:
         return send(torch.from_numpy(indices.reshape(-1)), self.device)
+
+
+@lru_cache(maxsize=256)
+def _tables_of_single_cells(
+    num_sequences: int, num_rows: int, num_heads: int, device: torch.device
+) -> HeadTables:
+    """Return the tables of rows of one cell, as those of [CLS] in the last layer.
+
+    They are small, and most steps need the same. Other tables are as large as the cells, and few
+    steps share them.
+    """
+    return HeadTables(np.arange(num_rows)[:, None] < num_sequences, num_heads, device)
 
 
 def to_bias(is_seen: np.ndarray, device: torch.device) -> Tensor:
@@ -317,5 +333,6 @@ def _put_back(contexts: Iterable[Tensor], cells: Sequence[Cells], num_rows: int)
         torch.index_select(vectors, 0, block.tables(num_heads).in_cells, out=out)
         first = end
     assert row is not None
-    row[first:] = 0
+    if first < num_rows:
+        row[first:].zero_()
     return row

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from bertsmith.model.trainable import ParameterSpec
 from bertsmith.training.update_rules.rule import UpdateStep
@@ -30,20 +30,21 @@ class AdamW:
     def step(
         self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
-        adamw(
+        # torch.optim calls the same operation, but what it does before takes 1.6 % of a step of
+        # BERT-tiny on a Zen 5.
+        torch._fused_adamw_(
             [weights],
             [gradient],
             [buffers["exp_avg"]],
             [buffers["exp_avg_sq"]],
             [],
-            [weights.new_full((), change.step - 1)],
-            fused=True,
-            grad_scale=change.divisor,
-            amsgrad=False,
+            [weights.new_full((), change.step)],
+            lr=change.rate,
             beta1=self.beta1,
             beta2=self.beta2,
-            lr=change.rate,
             weight_decay=change.weight_decay,
             eps=self.epsilon,
+            amsgrad=False,
             maximize=False,
+            grad_scale=change.divisor,
         )
