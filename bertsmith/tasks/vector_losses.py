@@ -47,8 +47,8 @@ def cosent_loss(group: RelatedVectors) -> Tensor:
     """Compute CoSENT, which learns only the order of the scores.
 
     It is log(1 + the sum of exp((cos_j - cos_i) / temperature) over the pairs of examples of which
-    i has the higher score), times the number of examples (Su 2022, "CoSENT: a better sentence
-    vector scheme than Sentence-BERT", https://kexue.fm/archives/8847).
+    i has the higher score), times the number of examples (Su 2022, "CoSENT: a more effective
+    sentence vector scheme than Sentence-BERT", https://kexue.fm/archives/8847).
     """
     return _order_loss(group.cosines, group)
 

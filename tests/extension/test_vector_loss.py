@@ -26,14 +26,14 @@ from bertsmith.training.workers.share import Plan
 
 
 def triplet_loss(group: RelatedVectors) -> Tensor:
-    """Hinge loss on distances (Schroff et al. 2015, eq. 2)."""
+    """Hinge loss on distances (Reimers & Gurevych 2019, section 3)."""
     owners = group.negative_owners
     anchors, positives = group.anchors[owners], group.positives[owners]
     return F.triplet_margin_loss(anchors, positives, group.negatives, margin=0.5, reduction="sum")
 
 
 def margin_mse(group: RelatedVectors) -> Tensor:
-    """Squared error of the margin that a teacher scored (Hofstätter et al. 2020, section 3.2)."""
+    """Squared error of the margin that a teacher scored (Hofstätter et al. 2020)."""
     owners = group.negative_owners
     margins = (group.anchors[owners] * (group.positives[owners] - group.negatives)).sum(1)
     return F.mse_loss(margins, group.scores[owners], reduction="sum")
