@@ -24,8 +24,8 @@ from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.system.bounds import check_choice
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
-MAX_CELLS_PER_TOKEN = 2
-"""Sequences are padded if their table of time steps has at most this many cells for each token."""
+MAX_SLOTS_PER_TOKEN = 2
+"""Sequences are padded if their table of time steps has at most this many slots for each token."""
 State = Any
 """A layer's state after the earlier tokens: [1, sequences, hidden], or two of these for an LSTM."""
 
@@ -65,7 +65,7 @@ class TimeOrder:
     """The tokens of a packed row by time step, as recurrent layers read them.
 
     Layers read padded sequences, in which padding at the end changes no earlier output. torch
-    computes a PackedSequence far slower, so one is used only where most cells would be padding.
+    computes a PackedSequence far slower, so one is used only where most slots would be padding.
 
     Args:
         is_backward: each sequence is read from its last token to its first.
@@ -74,13 +74,13 @@ class TimeOrder:
     def __init__(
         self, lengths: tuple[int, ...], device: torch.device, *, is_backward: bool = False
     ) -> None:
-        cells, by_time, from_time, counts = _order_by_time(lengths, is_backward)
-        self._cells = send(torch.from_numpy(cells), device)
+        slots, by_time, from_time, counts = _order_by_time(lengths, is_backward)
+        self._slots = send(torch.from_numpy(slots), device)
         self._by_time = send(torch.from_numpy(by_time), device)
         self._from_time = send(torch.from_numpy(from_time), device)
         self._counts = torch.from_numpy(counts)
         self._shape = (len(counts), len(lengths))
-        self._is_padded = len(counts) * len(lengths) <= MAX_CELLS_PER_TOKEN * sum(lengths)
+        self._is_padded = len(counts) * len(lengths) <= MAX_SLOTS_PER_TOKEN * sum(lengths)
 
     def read(self, layer: Any, hidden: Tensor) -> Tensor:
         """Compute a layer of torch of one direction in fp32, from a zero state for each sequence.
@@ -93,8 +93,8 @@ class TimeOrder:
         if self._is_padded and not layer.proj_size:
             num_steps, num_sequences = self._shape
             padded = vectors.new_zeros(num_steps * num_sequences, vectors.shape[1])
-            padded = padded.index_copy(0, self._cells, vectors).view(num_steps, num_sequences, -1)
-            output = layer(padded)[0].flatten(0, 1).index_select(0, self._cells)
+            padded = padded.index_copy(0, self._slots, vectors).view(num_steps, num_sequences, -1)
+            output = layer(padded)[0].flatten(0, 1).index_select(0, self._slots)
         else:
             rows = PackedSequence(vectors.index_select(0, self._by_time), self._counts)
             output = layer(rows)[0].data.index_select(0, self._from_time)
@@ -181,8 +181,8 @@ def _order_by_time(
         is_backward: time steps count from the end of a sequence.
 
     Returns:
-        Four arrays of int64. The cell of each token in a table [steps, sequences], [tokens]; the
-        tokens in the order of these cells, [tokens]; the inverse of that order, [tokens]; and the
+        Four arrays of int64. The slot of each token in a table [steps, sequences], [tokens]; the
+        tokens in the order of these slots, [tokens]; the inverse of that order, [tokens]; and the
         number of sequences that have a token at each step, [steps].
 
     >>> [array.tolist() for array in _order_by_time((3, 1))]
@@ -196,8 +196,8 @@ def _order_by_time(
     if is_backward:
         steps = np.repeat(all_lengths, all_lengths) - 1 - steps
     sequences = np.repeat(np.arange(len(lengths)), all_lengths)
-    cells = steps * len(lengths) + sequences
-    by_time = np.argsort(cells)
+    slots = steps * len(lengths) + sequences
+    by_time = np.argsort(slots)
     from_time = np.empty_like(by_time)
     from_time[by_time] = np.arange(len(by_time))
-    return cells, by_time, from_time, np.bincount(steps)
+    return slots, by_time, from_time, np.bincount(steps)
