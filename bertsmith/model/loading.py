@@ -1,6 +1,7 @@
 """Build models from model folders."""
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from bertsmith.system.torch_modes import drawing_from, usual_modes
 
 BUFFERS = ("position_ids", "token_type_ids")
 """Buffers that older folders store with the embeddings; they are not learned."""
+BUFFERS_OF_LAYERS = (".inv_freq", ".attn.bias", ".attn.masked_bias")
+"""Endings of buffers that older folders store with layers: rotary wavelengths, and GPT's masks."""
 
 
 def load_model(
@@ -102,6 +105,7 @@ def _build_encoder(
     missing = _fill(model, tensors, folder.path)
     model.load_report = _report(model, missing, folder.stored_names)
     _warn_unused_layers(model.load_report.unused, folder)
+    _warn_unused_parts(model.load_report.unused, folder)
     return model
 
 
@@ -225,6 +229,31 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
         raise CheckpointError(
             f"{directory}: {name} is {tensor.dtype} {list(tensor.shape)}, config.json asks for "
             f"floating point {expected}. Use config.json and weights that were saved together."
+        )
+
+
+def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
+    """Warn where layers have weights that the family lacks, such as adapters between its parts."""
+    down = folder.family.names.get("layers.{i}.feed_forward.down")
+    if down is None or folder.config.is_recurrent:
+        return
+    layer = re.escape(down[0].partition("{i}")[0])
+    stored_layers = {
+        folder.config.stored_layer(number).partition(".")[0]
+        for number in range(folder.config.num_layers)
+    }
+    in_layers = [
+        name
+        for name in unused
+        if (match := re.match(rf"{layer}(\d+)\.", canonical(name, folder.family)))
+        and match[1] in stored_layers
+        and not name.endswith(BUFFERS_OF_LAYERS)
+    ]
+    if in_layers:
+        warn_once(
+            f"{folder.path}: the layers have weights that models of the family "
+            f"{folder.family.name} lack, and are computed without them: {list_weights(in_layers)}. "
+            "If they are adapters, merge them into the model first."
         )
 
 

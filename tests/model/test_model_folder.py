@@ -13,7 +13,7 @@ import transformers
 from refusals import refuses
 from tiny_models import assert_same_weights, save_tiny_of
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError
 from bertsmith.lineage.encoder_decoder_folders import find_encoder_decoder
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
@@ -280,3 +280,15 @@ def test_a_corpus_and_a_tokenizer_are_no_models(corpus_dir, tmp_path):
     (tmp_path / "part" / "model.safetensors").touch()  # a model that was not copied whole
     with refuses(CheckpointError, "no config.json"):
         load_model(tmp_path / "part")
+
+
+def test_weights_inside_layers_that_a_bert_lacks_are_told(small_model, tmp_path):
+    save_model(small_model("masked_lm"), tmp_path)
+    layer = "bert.encoder.layer.0"
+    others = (f"{layer}.output.adapters.a.down.weight", f"{layer}.rotary.inv_freq")
+    added = {name: torch.ones(3) for name in others}
+    change_weights(tmp_path, lambda tensors: tensors | added)
+    with pytest.warns(BertsmithWarning) as given:
+        load_model(tmp_path)
+    (message,) = [str(each.message) for each in given]
+    assert f"computed without them: {others[0]}. " in message
