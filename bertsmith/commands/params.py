@@ -24,7 +24,7 @@ from bertsmith.model.parameter_counts import (
     pretraining_model,
     sum_parameters,
 )
-from bertsmith.system.bounds import LARGEST, check_largest
+from bertsmith.system.bounds import LARGEST
 from bertsmith.system.counts import count_noun
 
 
@@ -166,7 +166,10 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
     family = family_named(requested.pop("family", BertConfig.model_type)).config
     _check_known(family, requested)
     for name in requested.keys() & LARGEST.keys():
-        check_largest(name, requested[name], _flag(name))
+        if not 1 <= requested[name] <= LARGEST[name]:
+            raise ConfigError(
+                f"{_flag(name)}: found {requested[name]}; allowed is 1 to {LARGEST[name]:,}."
+            )
     released = family.preset_sizes(preset) if preset else family.released_values
     chosen: dict[str, Any] = {**released, **requested}
     width = chosen["hidden_size"]

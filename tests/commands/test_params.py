@@ -79,6 +79,8 @@ def test_a_size_of_every_family_as_transformers_counts_it(facts, family):
     ("bsae", ["'bsae'", "tiny, mini, small, medium, base, large"]),
     ("no/such/folder", ["no/such/folder: "]),
     ("--layers 2 --hidden 30 --heads 4", [" 30 ", " 4."]),
+    ("base --layers 0", ["--layers: found 0; ", "1 to 1,024"]),
+    ("base --max-positions 99999999", ["--max-positions: found 99999999; ", "1 to 1,048,576"]),
     ("base --embedding 64", ["--embedding: found 64", "bert", "--family albert or electra"]),
     ("base --shared all", ["--shared: found 'all'", "bert", "--family albert"]),
     ("m --hidden 30", ["--hidden cannot", "folder m", "tiny, mini, small, medium, base, large"]),
