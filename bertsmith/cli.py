@@ -19,11 +19,12 @@ from bertsmith.commands.error_flags import as_flags_of
 from bertsmith.commands.help import HelpRequested
 from bertsmith.commands.launch_settings import read_launch_settings
 from bertsmith.commands.option_words import option_words
-from bertsmith.errors import BertsmithError, Interrupted, advice_on
+from bertsmith.errors import BertsmithError, ConfigError, Interrupted, advice_on
 from bertsmith.pages.made_by import made_by
 from bertsmith.system.escaping import command_streams
 from bertsmith.system.launch import Launch, is_first_rank, read_launch, read_silence_limit
 from bertsmith.system.memory import NO_THREAD, lacks_memory, requested_bytes
+from bertsmith.system.own_modules import import_modules
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
 from bertsmith.system.stop_signal import (
@@ -43,6 +44,7 @@ from bertsmith.system.streams import (
 
 PROG = "bertsmith"
 GLOBAL_FLAGS = (("--debug",), ("-q", "--quiet"), ("-v", "--verbose"))
+IMPORT_FLAG = "--import"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -72,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ):
         try:
             with _telling_ranks(args, debug=debug):
-                run = _find_action(args)
+                run = _find_action(args, _take_modules(args))
             run()
         except HelpRequested as request:
             _print_help(request, f"{PROG} {find_command(args)}")
@@ -164,6 +166,26 @@ def _remove_flag(args: list[str], *flags: str) -> bool:
     return len(kept) < end
 
 
+def _take_modules(args: list[str]) -> list[str]:
+    """Remove each `--import MODULE` from the line; return the modules.
+
+    Raises:
+        ConfigError: the flag stands without a module.
+    """
+    modules: list[str] = []
+    while flags := [
+        index for index, word in enumerate(option_words(args))
+        if word == IMPORT_FLAG or word.startswith(f"{IMPORT_FLAG}=")
+    ]:  # fmt: skip
+        _, equals, module = args.pop(flags[0]).partition("=")
+        if not equals and flags[0] < len(option_words(args)):
+            module = args.pop(flags[0])
+        if not module or module.startswith("-"):
+            raise ConfigError(f"{IMPORT_FLAG} needs the name of a module, such as my_family.")
+        modules.append(module)
+    return modules
+
+
 def _describe_lack_of_memory(error: BaseException) -> str:
     num_bytes = requested_bytes(error)
     amount = "" if num_bytes is None else f" for another {max(1, round(num_bytes / 1e6)):,} MB"
@@ -180,8 +202,11 @@ def _describe_lack_of_memory(error: BaseException) -> str:
     )
 
 
-def _find_action(args: list[str]) -> Callable[[], None]:
+def _find_action(args: list[str], modules: Sequence[str]) -> Callable[[], None]:
     """Return a function that runs the command of a line, or prints help or the version.
+
+    Args:
+        modules: modules of the user to import before the command runs.
 
     Raises:
         BertsmithError: the line names no command.
@@ -195,11 +220,11 @@ def _find_action(args: list[str]) -> Callable[[], None]:
         if args[1:] in (["-h"], ["--help"]) and _subcommands(args[0]):
             return partial(print, "\n".join(_format_table(_subcommands(args[0]))))
         raise BertsmithError(_describe_unknown(args))
-    return _read_command(name, args[len(name.split()) :])
+    return _read_command(name, args[len(name.split()) :], modules)
 
 
-def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
-    """Parse a command's line, then import the module that does its work."""
+def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Callable[[], None]:
+    """Parse a command's line, then import the module that does its work, and those of the user."""
     prog = f"{PROG} {name}"
     parse = import_settings(name).parse
     settings = parse(args, prog)
@@ -208,9 +233,10 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     if launch is not None:  # else torch prints a stack each time that it fails to connect
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         read_silence_limit()  # here, as the other ranks are told of a mistake in it
-    line = [*prog.split(), *args]
+    words = [*prog.split(), *(f"{IMPORT_FLAG}={module}" for module in modules)]
+    line = [*words, *args]
     if launch is None:
-        return partial(_import_main(name), settings, line)
+        return partial(_import_main(name, modules), settings, line)
     launch_settings = read_launch_settings(settings)
     # All ranks compare the line that the launcher gave them; only the work is told to resume.
     work_line = line
@@ -218,8 +244,8 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
         # After a failure, the launcher runs the first line again.
         args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
         settings = parse(args, prog)
-        work_line = [*prog.split(), *args]
-    work = partial(_import_main(name), settings, work_line)
+        work_line = [*words, *args]
+    work = partial(_import_main(name, modules), settings, work_line)
     return partial(_run_on_ranks, launch, work, line, launch_settings.threads)
 
 
@@ -247,11 +273,13 @@ def _print_error(message: str, *, is_own: bool = False) -> None:
         print(f"{PROG}: {message}", file=sys.stderr)
 
 
-def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
-    """Import the function `main` of a command."""
+def _import_main(name: str, modules: Sequence[str]) -> Callable[[Any, Sequence[str]], None]:
+    """Import the function `main` of a command, and the modules of the user."""
     # A program that has imported torch itself keeps its garbage collection as it is.
     if "torch" in sys.modules:
-        return import_work(name).main
+        main = import_work(name).main
+        import_modules(modules)
+        return main
     # torch makes half a million permanent objects. Searching them for garbage while they are made
     # takes 0.15 s, and each later search would take longer, too.
     gc.disable()
@@ -263,6 +291,7 @@ def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
                 # within our modules, torch does so 12,000 times, which takes 0.1 s.
                 import_module("torch")
             main = import_work(name).main
+            import_modules(modules)
     finally:
         gc.freeze()
         gc.enable()
@@ -288,7 +317,8 @@ def _format_overview() -> str:
         "",
         f"New here? '{PROG} demo' goes the whole way in five minutes and needs no data.",
         "Every command takes -q (only the result), -v (more details) and --debug (the full",
-        "traceback of an error). 'bertsmith completion' prints the completion for your shell.",
+        "traceback of an error). --import MODULE first imports a module of yours, which adds a",
+        "family or a task. 'bertsmith completion' prints the completion for your shell.",
     ]
     return "\n".join(lines)
 

@@ -170,7 +170,8 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
     if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS, *CLASSIFIER_MODULES}:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
-            f"{', '.join(FAMILIES)}. Choose an encoder of one of them."
+            f"{', '.join(FAMILIES)}. Choose an encoder of one of them. For a family of your own, "
+            "import its module first (on the command line: 'bertsmith COMMAND --import MODULE')."
         )
     for key, (is_allowed, allowed) in ALLOWED_VALUES.items():
         value = settings.get(key)

@@ -7,7 +7,7 @@ import contextlib
 import signal
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -18,6 +18,7 @@ from typing import Any
 from bertsmith.errors import BertsmithError
 from bertsmith.serving.messages import Failed, Message, Ready, Stop
 from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.own_modules import import_modules
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.stop_signal import SIGNALS
 from bertsmith.system.streams import shown_warnings
@@ -41,14 +42,21 @@ class EngineSettings(InferenceCompute):
     max_text_tokens: int = 16_384
 
 
-def run_engine(connection: Connection, settings: EngineSettings) -> None:
-    """Load the models, send `Ready`, and compute until a `Stop` or until the HTTP process dies."""
+def run_engine(
+    connection: Connection, settings: EngineSettings, modules: Sequence[str] = ()
+) -> None:
+    """Load the models, send `Ready`, and compute until a `Stop` or until the HTTP process dies.
+
+    Args:
+        modules: modules of the user to import before, see `import_modules`.
+    """
     for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
         signal.signal(number, signal.SIG_IGN)
     configure_process(has_one_heap=True)
     # A lost connection means that the HTTP process is gone, so there is nobody to report it to.
     ignoring_lost_connection = contextlib.suppress(BrokenPipeError, ConnectionResetError)
     with shown_warnings("bertsmith"), ignoring_lost_connection:
+        import_modules(modules)
         _run(connection, settings)
 
 

@@ -15,6 +15,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.serving.engine_main import EngineSettings, run_engine
 from bertsmith.serving.messages import Failed, Message, Ready, Stop
 from bertsmith.system.held_signals import signals_held_back
+from bertsmith.system.own_modules import imported_modules
 from bertsmith.system.processes import without_script
 
 STOP_SECONDS = 10.0
@@ -54,7 +55,7 @@ class EngineProcess:
         with signals_held_back(), without_script():
             self._process = context.Process(
                 target=run_engine,
-                args=(other_end, self.settings),
+                args=(other_end, self.settings, imported_modules()),
                 name="bertsmith-engine",
                 daemon=True,
             )

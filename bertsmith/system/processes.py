@@ -23,6 +23,7 @@ from bertsmith.system.bounds import check_largest
 from bertsmith.system.cores import available_cores
 from bertsmith.system.executor import Item, Result
 from bertsmith.system.held_signals import signals_held_back
+from bertsmith.system.own_modules import import_modules, imported_modules
 from bertsmith.system.stop_signal import SIGNALS
 from bertsmith.system.user_script import is_script_guarded
 
@@ -163,7 +164,8 @@ class _Worker:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
         self._pipe, worker_pipe = spawn.Pipe()
-        self._process = spawn.Process(target=_serve, args=(work, worker_pipe), daemon=True)
+        args = work, worker_pipe, imported_modules()
+        self._process = spawn.Process(target=_serve, args=args, daemon=True)
         try:
             with signals_held_back(), without_script():
                 self._process.start()
@@ -200,13 +202,14 @@ class _Worker:
         self._process.join()
 
 
-def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
+def _serve(work: Callable[[Any], Any], pipe: Connection, modules: tuple[str, ...]) -> None:
     """In a worker: receive items, and send back the result of `work` for each, or its error."""
     for number in SIGNALS:  # the main process handles them, and ends this one
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):  # they were held back while this process began
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    import_modules(modules)
     while True:
         item = pipe.recv()
         answer: tuple[Any, Exception | None]

@@ -34,6 +34,7 @@ from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import ComputeChoices, current_choices, keep_computing_as
 from bertsmith.system.held_signals import signals_held_back
+from bertsmith.system.own_modules import import_modules, imported_modules
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import without_script
 from bertsmith.system.stop_signal import SIGNALS
@@ -345,8 +346,9 @@ class _WorkerProcess:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
         self.connection, worker_end = spawn.Pipe()
+        args = indices, worker_end, imported_modules()
         self.process = spawn.Process(
-            target=_work, args=(indices, worker_end), name=f"bertsmith-{number}", daemon=True
+            target=_work, args=args, name=f"bertsmith-{number}", daemon=True
         )
         with signals_held_back(), without_script():
             self.process.start()
@@ -411,13 +413,14 @@ class _WorkerProcess:
             self.process.join()
 
 
-def _work(indices: range, connection: Connection) -> None:
+def _work(indices: range, connection: Connection, modules: tuple[str, ...]) -> None:
     """Answer requests until the pipe closes."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     configure_process()
     with contextlib.suppress(EOFError, OSError):  # the pipe is closed
         try:
+            import_modules(modules)
             shares = _build_shares(indices, connection.recv_bytes())
             connection.send((None, []))
             _serve(shares, connection)
