@@ -372,9 +372,10 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         "further samples of SST-2 and five genres, scored by other rows, and sets made of other "
         "public files ([how](results/few-labels.md#which-penalty-for-few-texts)). Earlier figures "
         "of CoLA, six articles and ChnSentiCorp were a reason to look at both, but chose no value. "
-        "counted-vectors (`bertsmith vectors`) and reviews-bert (trained for 15 minutes) are "
-        "folders that learned from the reviews of IMDB, counted-vectors-zh is one that learned "
-        "from 4 MB of the Chinese Wikipedia. TF-IDF counts words and pairs of words, in Chinese "
+        "counted-vectors (`bertsmith vectors`), reviews-bert (BERT-tiny, 4,000 steps of the recipe "
+        "quarter-hour) and reviews-mini (BERT-mini, as many steps, which take some 15 minutes on "
+        "two idle cores of this processor) are folders that learned from the reviews of IMDB, "
+        "counted-vectors-zh is one that learned from 4 MB of the Chinese Wikipedia. TF-IDF counts words and pairs of words, in Chinese "
         "characters and their pairs. The corpus beside reviews-bert is that of its pre-training: "
         "the same reviews, without labels."
     )
