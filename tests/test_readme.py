@@ -278,6 +278,7 @@ bertsmith.TextClassifier("m", epochs="3")  # error
         "[mypy]\nfollow_imports = silent\n[mypy-torch.*,transformers.*]\nfollow_imports = skip\n"
     )
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("MYPY_CONFIG_FILE_DIR", str(tmp_path))  # so that mypy's own value goes again
     cache = str(tmp_path / "cache")
     found, _, _ = mypy.api.run([str(file), "--config-file", str(config), "--cache-dir", cache])
     lines = enumerate(kinds.split("\n"), start=1)
