@@ -11,13 +11,11 @@ from typing import Any
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
-from bertsmith.finetuning.fine_tuned import FineTuned
+from bertsmith.finetuning.folds import folds_of, split
 from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
-from bertsmith.finetuning.linear_baseline import has_linear_baseline, score_linear_head
 from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.run_files import check_run_out
-from bertsmith.finetuning.series import folds_of, split
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.system.paths import check_outside
@@ -47,50 +45,14 @@ def training_function_for(settings: FinetuneSettings) -> Callable[..., Any]:
 
     All functions take the same arguments as `finetune`, except `begin_series`.
     """
-    if not isinstance(settings, ClassifySettings):
-        return finetune
     functions: Mapping[str, Callable[..., Any]] = {
-        "fine-tuned": finetune_classifier,
+        "fine-tuned": finetune,
         "linear": finetune_linear,
         "counts": finetune_linear,
         "contrastive": finetune_contrastive,
         "auto": finetune_best_head,
     }
-    return functions[settings.head]
-
-
-def finetune_classifier(
-    task_type: type[Classify],
-    settings: ClassifySettings,
-    callbacks: Sequence[Callback] = (),
-    resume_command: str = "the same call with resume=True",
-    *,
-    dataset: TaskDataset[Any] | None = None,
-    begin_series: Callable[[], object] | None = None,
-    has_costly_baselines: bool = False,
-) -> FineTuned:
-    """Fine-tune the whole model; a linear head is one of the baselines that take some seconds.
-
-    The arguments and errors are those of `finetune`.
-    """
-    data = dataset or task_type.read(settings)
-    result = finetune(
-        task_type,
-        settings,
-        callbacks,
-        resume_command,
-        dataset=data,
-        begin_series=begin_series,
-        has_costly_baselines=has_costly_baselines,
-    )
-    if has_costly_baselines and has_linear_baseline(settings, data):
-        baseline = score_linear_head(settings_of_head(settings, "linear"), data)
-        if baseline is None:
-            return result
-        result = dataclasses.replace(result, baselines=(*result.baselines, baseline))
-        folder = RunFolder(settings.out)
-        folder.write_run({**folder.read_run(), "result": result.to_json()})
-    return result
+    return functions[getattr(settings, "head", "fine-tuned")]
 
 
 def finetune_best_head(
@@ -159,7 +121,7 @@ def finetune_best_head(
     choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason)
     result = _train(
         task_type,
-        settings_of_head(settings, best),
+        settings.with_head(best),
         data,
         callbacks,
         resume_command,
@@ -192,19 +154,6 @@ def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
     miss a head that is 3 points better half of the time.
     """
     return max(scores, key=lambda each: each.mean)
-
-
-def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
-    """Return the settings of a run with this head; options that it does not use get defaults."""
-    changes: dict[str, Any] = {
-        each.name: each.default
-        for each in dataclasses.fields(settings)
-        if each.name in UNUSED_OPTIONS[head]
-    }
-    changes["head"] = head
-    if head == "fine-tuned" and settings.eval == NOT_GIVEN:
-        changes["eval"] = IN_MEMORY
-    return dataclasses.replace(settings, **changes)
 
 
 def _train(
@@ -240,7 +189,7 @@ def _cross_validate(
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
             out = Path(directory) / "model"
             fold_settings = dataclasses.replace(
-                settings_of_head(settings, head),
+                settings.with_head(head),
                 out=out,
                 eval=IN_MEMORY,
                 overwrite=False,

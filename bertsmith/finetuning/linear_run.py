@@ -20,6 +20,7 @@ from bertsmith.data.corpus import Corpus
 from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.corpus_fit import fit_with_corpus, open_unlabelled
+from bertsmith.finetuning.folds import folds_of
 from bertsmith.finetuning.linear_features import LabelledTexts
 from bertsmith.finetuning.linear_fit import (
     CrossValidation,
@@ -30,7 +31,6 @@ from bertsmith.finetuning.notes import notes_on_examples
 from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.finetuning.run_files import check_run_out, file_sums
 from bertsmith.finetuning.scoring import noun_of, score_baselines
-from bertsmith.finetuning.series import folds_of
 from bertsmith.finetuning.task_examples import count_unknown
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder

@@ -19,6 +19,7 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
 from bertsmith.finetuning.averaging import is_averaged, move_members, score_average
+from bertsmith.finetuning.folds import split
 from bertsmith.finetuning.notes import NOTES, notes_on
 from bertsmith.finetuning.prepared_run import START_NOTE
 from bertsmith.finetuning.resolve import sum_weights
@@ -49,8 +50,6 @@ Train = Callable[..., Any]
 WEIGHTS = "model.safetensors"
 MAX_RARE_LABELS = 8
 """Largest number of rare labels that a remark names."""
-MIN_GROUPS = 4
-"""Fewest different examples of which a share can be held out."""
 
 
 @dataclass(frozen=True)
@@ -286,37 +285,6 @@ def _plan_runs(
         yield SeriesRun(name, task_type, run, part)
 
 
-def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskDataset[Any]]:
-    """Divide the examples into folds with equal shares of each stratum (`Task.fold_keys`).
-
-    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one group, such as
-    those with the same text, stay in one fold.
-
-    Raises:
-        ConfigError: fewer groups than folds.
-    """
-    groups = _group_examples(dataset, seed)
-    if len(groups) < num_folds:
-        raise ConfigError(
-            f"{option('folds')}: found {num_folds}; with {len(groups)} different examples allowed "
-            f"is 2 to {len(groups)}."
-        )
-    return [_with_held_out(dataset, set(fold)) for fold in folds_of(dataset, num_folds, seed)]
-
-
-def folds_of(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[list[int]]:
-    """Return the indices of the training examples in each fold, as `split` divides them.
-
-    There are at most as many folds as groups, and none if there is only one group.
-    """
-    groups = _group_examples(dataset, seed)
-    if len(groups) < 2:
-        return []
-    strata = [_stratum(dataset, example) for example in dataset.train]
-    folds = _assign_to_folds(groups, strata, min(num_folds, len(groups)))
-    return [sorted(fold) for fold in folds]
-
-
 def _check_folds(parts: Sequence[TaskDataset[Any]], settings: FinetuneSettings) -> None:
     """Check that, without any one fold, enough examples are left to learn from.
 
@@ -354,86 +322,6 @@ def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
         f"{count_noun(len(rare), one, several)} cannot learn or score "
         f"{'it' if len(rare) == 1 else 'all of them'}: {shown}{more}"
     )
-
-
-def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
-    """Hold out a `share` of the training examples, about the same share of each stratum.
-
-    At least two groups are held out. Examples of a group stay together, as in `split`. One group of
-    each stratum is left to train on, unless there are too few others to hold out.
-
-    Raises:
-        ConfigError: no share between 0 and 1, or too few examples.
-    """
-    examples = dataset.train
-    groups = _group_examples(dataset, seed)
-    if not 0 < share < 1:
-        raise SettingError(
-            "eval",
-            share,
-            "a share above 0 and below 1, such as 0.1",
-            "Or give eval=(X, y), or eval=None to train on all examples.",
-        )
-    if len(groups) < MIN_GROUPS:
-        raise ConfigError(
-            f"eval: fit sets {100 * share:.3g} % of the examples aside to choose the best weights "
-            f"by, and needs at least {MIN_GROUPS} {dataset.task.group_nouns} for that; X has "
-            f"{len(groups)}. Pass more, or eval=(X, y), or eval=None to train on all of them."
-        )
-    groups.sort(key=lambda group: _stratum(dataset, examples[group[0]]))
-    strata = [_stratum(dataset, examples[group[0]]) for group in groups]
-    # All groups but the first of each stratum, which is left to train on.
-    candidates = [index for index in range(1, len(groups)) if strata[index] == strata[index - 1]]
-    count = min(max(2, round(share * len(groups))), len(groups) - 1)
-    if len(candidates) < count:
-        candidates = list(range(len(groups)))
-    # The candidates are sorted by stratum; evenly spread ones are a fair share of each.
-    chosen = {candidates[int((number + 0.5) * len(candidates) / count)] for number in range(count)}
-    return _with_held_out(dataset, {example for index in chosen for example in groups[index]})
-
-
-def _with_held_out(dataset: TaskDataset[Any], indices: Set[int]) -> TaskDataset[Any]:
-    """Hold out the training examples at `indices`, in the form that was read for evaluation."""
-    read_for_evaluation = {example.row: example for example in dataset.held_out}
-    train, held_out = [], []
-    for index, example in enumerate(dataset.train):
-        if index in indices:
-            held_out.append(read_for_evaluation.get(example.row, example))
-        else:
-            train.append(example)
-    return replace(dataset, train=train, held_out=held_out)
-
-
-def _group_examples(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
-    """List the groups of training examples, each as its indices, in random order."""
-    groups: dict[Any, list[int]] = {}
-    for index in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
-        group, _ = dataset.task.fold_keys(dataset.train[index])
-        groups.setdefault(group, []).append(index)
-    return list(groups.values())
-
-
-def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
-    """Return the stratum of an example as text, so that any strata can be sorted."""
-    return str(dataset.task.fold_keys(example)[1])
-
-
-def _assign_to_folds(
-    groups: Sequence[list[int]], strata: Sequence[str], num_folds: int
-) -> list[set[int]]:
-    """Divide the indices into folds, so that strata are balanced.
-
-    A group goes to the fold that has the fewest examples of its stratum so far. Large groups go
-    first, so that small ones can even out the folds.
-    """
-    folds: list[set[int]] = [set() for _ in range(num_folds)]
-    stratum_counts = [Counter[str]() for _ in folds]
-    for group in sorted(groups, key=lambda group: (strata[group[0]], -len(group))):
-        stratum = strata[group[0]]
-        fold = min(range(num_folds), key=lambda i: (stratum_counts[i][stratum], len(folds[i])))
-        stratum_counts[fold].update(strata[index] for index in group)
-        folds[fold].update(group)
-    return folds
 
 
 def _describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError, SettingError, option
@@ -167,6 +167,19 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('head', self.head)} has no use for {', '.join(map(option, changed))}"
                 f"{reason}. Leave {they} out, or choose {option('head', 'fine-tuned')}."
             )
+
+    def with_head(self, head: str) -> Self:
+        """Return the settings of a run with this head; options that it does not use get defaults.
+
+        Fine-tuning without eval examples keeps the weights of its last step.
+        """
+        changes: dict[str, Any] = {
+            each.name: each.default for each in fields(self) if each.name in UNUSED_OPTIONS[head]
+        }
+        changes["head"] = head
+        if head == "fine-tuned" and self.eval == NOT_GIVEN:
+            changes["eval"] = IN_MEMORY
+        return replace(self, **changes)
 
     def for_one_run(self) -> Self:
         return replace(self, seeds=None, folds=None, resume=False, average=False)
