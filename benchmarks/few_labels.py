@@ -375,8 +375,9 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         "counted-vectors (`bertsmith vectors`), reviews-bert (BERT-tiny, 4,000 steps of the recipe "
         "quarter-hour) and reviews-mini (BERT-mini, as many steps, which take some 15 minutes on "
         "two idle cores of this processor) are folders that learned from the reviews of IMDB, "
-        "counted-vectors-zh is one that learned from 4 MB of the Chinese Wikipedia. TF-IDF counts words and pairs of words, in Chinese "
-        "characters and their pairs. The corpus beside reviews-bert is that of its pre-training: "
+        "counted-vectors-zh is one that learned from 4 MB of the Chinese Wikipedia. TF-IDF counts "
+        "words and pairs of words, in Chinese characters and their pairs. The corpus beside our "
+        "models is that of their pre-training: "
         "the same reviews, without labels."
     )
     yield ""

@@ -40,8 +40,8 @@ from bertsmith.estimators.rows import as_source, prediction_items, wrap_dicts
 from bertsmith.estimators.trained_settings import read_trained_settings
 from bertsmith.estimators.training_views import default_verbosity, training_view
 from bertsmith.finetuning.fine_tuned import FineTuned
-from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.folds import hold_out
+from bertsmith.finetuning.heads import training_function_for
 from bertsmith.model.saving import write_task_settings
 from bertsmith.system.paths import check_outside
 from bertsmith.tasks.loading import load_predictor

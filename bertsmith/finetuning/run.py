@@ -16,6 +16,7 @@ from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import option
 from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.fine_tuned import FineTuned
+from bertsmith.finetuning.linear_baseline import score_linear_head
 from bertsmith.finetuning.prepared_run import START_NOTE, PreparedRun
 from bertsmith.finetuning.recurrent_start import build_new, load_vocabulary, set_pooling
 from bertsmith.finetuning.resolve import resolve_finetuning
@@ -27,7 +28,7 @@ from bertsmith.finetuning.trained_head import read_trained_head, save_with_head
 from bertsmith.model.bert import BertModel
 from bertsmith.model.head_names import CLASS_HEADS
 from bertsmith.model.loading import load_model
-from bertsmith.model.model_folder import read_folder
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.catalog import TEXT_TO_TEXT
 from bertsmith.tasks.example_objective import FineTuning
 from bertsmith.tasks.settings.classify import ClassifySettings
@@ -80,6 +81,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
         self.has_costly_baselines = has_costly_baselines
         self._initial: BertModel | None = None
         """The loaded model; None once it is trained, since scoring needs the memory."""
+        self._model_folder: ModelFolder | None = None
+        """The model to start from; None for a new one."""
 
     def check(self) -> None:
         check_run_out(self.settings)
@@ -108,7 +111,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
             model = build_new(settings, dataset.task, tokenizer)
         else:
             to_classify = dataset.task.head in CLASS_HEADS
-            folder = read_folder(settings.model, to_classify=True)
+            folder = self._model_folder = read_folder(settings.model, to_classify=True)
             can_write = dataset.task.head in TEXT_TO_TEXT and folder.family.config.writes_labels
             if not (to_classify or can_write):
                 folder.check_encoder()
@@ -186,6 +189,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
             scores_before(resolved.dataset.task.name, entries[0] if entries else {}),
             costly=self.has_costly_baselines,
         )
+        if self.has_costly_baselines and self._model_folder is not None:
+            baselines += score_linear_head(self.settings, resolved.dataset, self._model_folder)
         return replace(scored, baselines=baselines)
 
 

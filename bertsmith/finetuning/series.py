@@ -8,16 +8,14 @@ model. Each run has its own folder, and a stopped series can be resumed.
 import shutil
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from bertsmith.config import to_jsonable
-from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
+from bertsmith.errors import ConfigError, ExamplesError, option
 from bertsmith.finetuning.averaging import is_averaged, move_members, score_average
 from bertsmith.finetuning.folds import split
 from bertsmith.finetuning.notes import NOTES, notes_on

@@ -16,7 +16,6 @@ from bertsmith.finetuning.heads import (
     COMPARED_HEADS,
     choose_head,
     finetune_best_head,
-    settings_of_head,
 )
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
@@ -96,9 +95,9 @@ def test_without_eval_examples_the_chosen_head_learns_from_all_examples(settings
 
 
 def test_options_of_a_training_are_those_of_fine_tuning_alone(base):
-    tuned = settings_of_head(base, "fine-tuned")
+    tuned = base.with_head("fine-tuned")
     assert (tuned.steps, tuned.learning_rate, tuned.head) == (1, 1e-6, "fine-tuned")
-    linear = settings_of_head(base, "linear")
+    linear = base.with_head("linear")
     assert (linear.steps, linear.learning_rate, linear.head) == (None, None, "linear")
 
 

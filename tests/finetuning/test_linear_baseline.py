@@ -9,9 +9,10 @@ from review_settings import settings_on_reviews
 from tiny_models import BAD, GOOD, write_csv
 
 from bertsmith.errors import as_flags
-from bertsmith.finetuning.heads import finetune_classifier, settings_of_head
-from bertsmith.finetuning.linear_baseline import MAX_TEXTS, has_linear_baseline
+from bertsmith.finetuning.linear_baseline import MAX_TEXTS, score_linear_head
 from bertsmith.finetuning.linear_run import finetune_linear
+from bertsmith.finetuning.run import finetune
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.text_classification import Classify
 
 
@@ -33,9 +34,9 @@ def linear_of(result):
 
 def test_the_scores_are_those_of_a_run_with_the_linear_head(settings, tmp_path):
     model = contents(settings.model)
-    result = finetune_classifier(Classify, settings, has_costly_baselines=True)
+    result = finetune(Classify, settings, has_costly_baselines=True)
     baseline = linear_of(result)
-    of_head = settings_of_head(replace(settings, out=tmp_path / "linear"), "linear")
+    of_head = replace(settings, out=tmp_path / "linear").with_head("linear")
     own_run = finetune_linear(Classify, of_head)
     assert own_run.evaluation.accuracy > 0.9
     assert baseline.scores["accuracy"] == pytest.approx(own_run.evaluation.accuracy)
@@ -49,7 +50,7 @@ def test_the_scores_are_those_of_a_run_with_the_linear_head(settings, tmp_path):
 
 
 def test_a_model_that_is_as_good_gets_no_advice(settings):
-    result = finetune_classifier(Classify, settings, has_costly_baselines=True)
+    result = finetune(Classify, settings, has_costly_baselines=True)
     equal = {"accuracy": result.evaluation.accuracy, "macro_f1": 1.0}
     result = replace(result, baselines=(replace(linear_of(result), scores=equal),))
     assert "a linear head on the same model" in str(result)
@@ -57,7 +58,7 @@ def test_a_model_that_is_as_good_gets_no_advice(settings):
 
 
 def test_it_is_scored_only_if_costly_baselines_are(settings):
-    assert linear_of(finetune_classifier(Classify, settings)) is None
+    assert linear_of(finetune(Classify, settings)) is None
 
 
 def test_several_labels_for_a_text_have_the_scores_of_their_reports(settings, tmp_path):
@@ -67,17 +68,16 @@ def test_several_labels_for_a_text_have_the_scores_of_their_reports(settings, tm
         settings, train=write_csv(tmp_path / "several.csv", ("text", "label"), *rows),
         eval=write_csv(tmp_path / "eval.csv", ("text", "label"), *rows[:23]), multi_label=True,
     )  # fmt: skip
-    result = finetune_classifier(Classify, several, has_costly_baselines=True)
+    result = finetune(Classify, several, has_costly_baselines=True)
     assert list(linear_of(result).scores) == ["micro_f1", "macro_f1", "subset_accuracy"]
     assert linear_of(result).scores["micro_f1"] > 0.9
 
 
 def test_a_new_model_and_many_texts_have_no_such_baseline(settings):
-    data = Classify.read(settings)
-    assert has_linear_baseline(settings, data)
-    assert not has_linear_baseline(replace(settings, from_scratch=True), data)
-    many = replace(data, train=[data.train[0]] * (MAX_TEXTS + 1))
-    assert not has_linear_baseline(settings, many)
-    many = replace(data, held_out=[data.train[0]] * (MAX_TEXTS + 1))
-    assert not has_linear_baseline(settings, many)
-    assert not has_linear_baseline(settings, replace(data, held_out=[]))
+    data, folder = Classify.read(settings), read_folder(settings.model)
+    assert [each.key for each in score_linear_head(settings, data, folder)] == ["linear"]
+    assert score_linear_head(replace(settings, from_scratch=True), data, folder) == ()
+    many = [data.train[0]] * (MAX_TEXTS + 1)
+    assert score_linear_head(settings, replace(data, train=many), folder) == ()
+    assert score_linear_head(settings, replace(data, held_out=many), folder) == ()
+    assert score_linear_head(settings, replace(data, held_out=[]), folder) == ()

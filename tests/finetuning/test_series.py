@@ -17,8 +17,8 @@ from bertsmith.data.examples import Example
 from bertsmith.data.squad import Question
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.errors import CheckpointError, ConfigError, ExamplesError, InputError, Interrupted
-from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.folds import split
+from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly, note_rare_labels
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.multi_label_classification import MultiLabel

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from bertsmith.data.columns import Columns
+from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_choice
 from bertsmith.system.compute import Advanced
