@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.errors import SettingError
-from bertsmith.system.bounds import check_seed, check_upper_limits
+from bertsmith.system.bounds import LARGEST, check_seed, check_upper_limits
 from bertsmith.system.compute import Advanced
 
 
@@ -28,7 +28,8 @@ class VectorSettings:
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)
         check_upper_limits(self)
-        if self.size < 1:
-            raise SettingError("size", self.size, "1 or more")
+        largest = LARGEST["hidden_size"]
+        if not 1 <= self.size <= largest:
+            raise SettingError("size", self.size, f"1 to {largest:,}")
         if self.max_length < 3:
             raise SettingError("max_length", self.max_length, "3 or more")

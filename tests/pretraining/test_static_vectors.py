@@ -184,8 +184,9 @@ def test_another_folder_of_model2vec_and_odd_settings_are_refused(
         with refuses(CheckpointError, part):
             load_model(copy)
     assert read_folder(settings.out).config.num_layers == 0
-    with refuses(SettingError, "--size"):
-        VectorSettings(settings.corpus, tmp_path, size=0)
+    for size in (0, 10**24):
+        with refuses(SettingError, f"--size: found {size}", "1 to 65,536"):
+            VectorSettings(settings.corpus, tmp_path, size=size)
     with refuses(SettingError, "--max-length"):
         VectorSettings(settings.corpus, tmp_path, max_length=2)
     monkeypatch.setattr(counted_start, "MAX_DENSE", 149)
