@@ -28,13 +28,14 @@ from bertsmith.system.stop_signal import exit_code, stopped_by
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    api_key = read_api_key() if settings.api_key is None else settings.api_key
     if settings.bench is not None:
-        _measure(complete_url(settings.bench), settings)
+        _measure(complete_url(settings.bench), settings, api_key)
     else:
-        _serve(settings)
+        _serve(settings, api_key)
 
 
-def _measure(url: str, settings: Settings) -> None:
+def _measure(url: str, settings: Settings, api_key: str | None) -> None:
     """Measure a server that runs already."""
     bodies = read_bodies(url, settings.texts)
     shown: list[str] = []
@@ -49,7 +50,7 @@ def _measure(url: str, settings: Settings) -> None:
         url,
         bodies,
         settings.seconds,
-        api_key=settings.api_key,
+        api_key=api_key,
         on_load=show_load,
     )
     if settings.json:
@@ -58,8 +59,7 @@ def _measure(url: str, settings: Settings) -> None:
         print(*describe_bench(result), sep="\n")
 
 
-def _serve(settings: Settings) -> None:
-    api_key = read_api_key() if settings.api_key is None else settings.api_key
+def _serve(settings: Settings, api_key: str | None) -> None:
     service = Service(
         EngineSettings(
             models=parse_model_folders(settings.models),
@@ -98,12 +98,12 @@ def _serve(settings: Settings) -> None:
 
 def _print_address(service: Service, listener: socket.socket, precision: str) -> None:
     models = "; ".join(
-        f"{model.name}: {describe_model(model, precision)}" for model in service.models.values()
+        f"{model.name}: {_describe_model(model, precision)}" for model in service.models.values()
     )
     print(f"{address_of(listener)} serves {models}", flush=True)
 
 
-def describe_model(model: ModelInfo, requested_precision: str) -> str:
+def _describe_model(model: ModelInfo, requested_precision: str) -> str:
     """Describe the task of a model, and its precision, device and threads."""
     precision = model.precision
     if requested_precision == "auto" and model.device_name == "cpu":

@@ -66,7 +66,7 @@ class LinearTask(LabelTask[PredictionT]):
         self.linear.save(directory)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """Refuse to compute logits with gradients: the head reads texts, not a batch.
+        """Refuse every call: a linear head is not trained by gradients, and reads whole texts.
 
         Raises:
             ConfigError: always.
@@ -79,8 +79,8 @@ class LinearTask(LabelTask[PredictionT]):
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         """Compute logits, fp32 `[rows, labels]`.
 
-        The logits of counted tokens are those of the whole text in each of its rows, so that the
-        mean over rows, by which a text is classified, is the logit of the text.
+        A text is classified by the mean over its rows. N-gram logits are those of the whole text
+        in each row; vectors and token weights are averaged over a row's tokens, then over rows.
         """
         assert self.linear is not None
         head = self.linear
@@ -91,7 +91,7 @@ class LinearTask(LabelTask[PredictionT]):
             vectors = mean_vectors(model, batch)
             return model.apply_to_rows(lambda rows: F.linear(rows, weights, bias), vectors)
 
-        if not len(head.ngrams):  # the vectors alone decide
+        if not len(head.ngrams):  # as in a contrastive head: the vectors alone decide
             return compute_in_order(model, encoded.rows, logits_of_vectors)
         of_counts = head.ngrams.transform(encoded).multiply(head.ngram_weights)
         logits = of_counts[encoded.example_of_row()]

@@ -3,7 +3,7 @@
 The logits are a linear function of two things: the encoder's vector of the text (the mean over its
 tokens), and TF-IDF of its tokens and pairs of tokens. The encoder is not changed, so that the head
 is fitted in a second. A head that learned from a corpus, too, has a weight for each token of the
-vocabulary, whose mean over the text is added.
+vocabulary, whose mean over a row of the text is added.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,8 @@ OF_CORPUS = {
 class CorpusWeights:
     """Weights that a head learned from a corpus, fp32.
 
-    `token_weights` are `[vocabulary, outputs]`; their mean over a text is added to its logits.
+    `token_weights` are `[vocabulary, outputs]`; their mean over the tokens of a row, special
+    ones left out, is added to the row's logits. A text's logits are the mean over its rows.
     `ngram_weights` are `[ngrams, outputs]`, for further n-grams.
     """
 

@@ -119,6 +119,14 @@ def test_the_command_prints_a_table_beside_the_result(server, typed, tmp_path):
     assert "requests a second at most" in typed(*line).out
 
 
+def test_the_command_sends_the_key_of_the_environment(server, typed, monkeypatch):
+    model, url = server
+    monkeypatch.setenv("BERTSMITH_API_KEY", "sesame")
+    typed("serve", "--bench", url, "--seconds", "0.1", "--json")
+    assert model.heads
+    assert all(b"Authorization: Bearer sesame\r\n" in head for head in model.heads)
+
+
 @pytest.mark.parametrize(
     "words", [("DIR", "--bench", "http://h:1"), ("DIR", "--texts", "FILE"), ("DIR", "--json"), ()]
 )
