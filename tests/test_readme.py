@@ -61,7 +61,8 @@ def test_the_readme_is_short():
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_shown_commands_and_flags_exist(words, capsys):
     name = find_command(words)
-    main([*name.split(), "--help-all"])
+    for line in ([*name.split(), "--help-all"], ["--help"]):  # the latter: those of all commands
+        main(line)
     known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= {
         "--help", "--help-all", *known
