@@ -1,4 +1,4 @@
-"""`bertsmith corpus inspect`: a corpus folder → counts, examples, and verified checksums."""
+"""`bertsmith corpus inspect`: a corpus folder → its checksums verified, counts and examples."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,16 @@ from bertsmith.system.escaping import make_console
 from bertsmith.system.output_files import hold_outputs
 
 BAR_WIDTH = 40
-EXAMPLE_CHARS = 300
+EXAMPLE_CHARACTERS = 300
+MAX_TOKENS_OF_CHARACTER = 4
+"""Most tokens of a character: those of byte-level BPE may be single bytes of its UTF-8."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     corpus, examples = settings.corpus, settings.examples
     if examples < 0:
         raise ConfigError(f"--examples: found {examples}; allowed is 0 or more.")
-    splits = {split: Corpus.open(corpus, split) for split in SPLITS}
+    splits = {split: Corpus.open(corpus, split, verify=True) for split in SPLITS}
     shown = {name: list(_examples(split, examples)) for name, split in splits.items()}
     manifest = splits["train"].manifest
     if settings.page is not None:
@@ -39,7 +41,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
                 sources=manifest.sources,
                 left_out=_left_out(manifest.sources),
                 splits=[
-                    (name, split, shown[name], _lengths(split))
+                    (name, split, shown[name], _length_histograms(split))
                     for name, split in manifest.splits.items()
                 ],
             )
@@ -69,7 +71,7 @@ def _left_out(sources: SourcesManifest) -> list[str]:
     ]
 
 
-def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int]]]]:
+def _length_histograms(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int]]]]:
     """Return a split's histograms of lengths by title, each with the scale of its bars."""
     counts = {"sentence": split.sentence_lengths, "document": split.document_lengths}
     return {
@@ -98,10 +100,10 @@ def _examples(corpus: Corpus, count: int) -> Iterator[str]:
     for document in np.linspace(0, corpus.num_documents, count, endpoint=False).astype(int):
         first, last = corpus.document_starts[document : document + 2]
         start, end = corpus.sentence_starts[[first, last]]
-        shown_end = min(end, start + EXAMPLE_CHARS)
+        shown_end = min(end, start + EXAMPLE_CHARACTERS * MAX_TOKENS_OF_CHARACTER)
         text = tokenizer.decode(corpus.token_ids(start, shown_end).tolist())
-        is_whole = shown_end == end and len(text) <= EXAMPLE_CHARS
-        yield text if is_whole else f"{text[:EXAMPLE_CHARS]} …"
+        is_whole = shown_end == end and len(text) <= EXAMPLE_CHARACTERS
+        yield text if is_whole else f"{text[:EXAMPLE_CHARACTERS]} …"
 
 
 def _print_split(console: Any, name: str, split: SplitManifest) -> None:
@@ -112,7 +114,7 @@ def _print_split(console: Any, name: str, split: SplitManifest) -> None:
         f"{name}: {describe_split(split)}, {count_noun(split.characters, 'character')}, "
         f"{count_noun(len(split.shards), 'shard')}"
     )
-    for title, (scale, rows) in _lengths(split).items():
+    for title, (scale, rows) in _length_histograms(split).items():
         table = Table.grid(padding=(0, 1))
         table.add_column(justify="right", min_width=16)
         table.add_column(justify="right")

@@ -16,12 +16,14 @@ def as_flags_of(command: str | None, message: str) -> str:
         return as_flags(message)
     options = help_page(command).options
     flags = {option.name for option in options}
-    words = {option.name.lower() for option in options if option.is_positional}
+    positional_names = {option.name.lower() for option in options if option.is_positional}
 
     def format_option(named: NamedOption) -> str:
         is_nested = "." in named.path
         has_flag = flag_of(NamedOption(named.name)) in flags
-        if named.name in words or (is_nested and not has_flag):
+        # Named without dashes: a positional argument, and a setting in a recipe's table for which
+        # the command has no flag.
+        if named.name in positional_names or (is_nested and not has_flag):
             return named.path
         return flag_of(named)
 

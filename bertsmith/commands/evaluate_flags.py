@@ -5,8 +5,16 @@ from collections.abc import Iterable
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.errors import ConfigError, option
 
-LABELLED_DATA_FLAGS = ("long_texts", "stride", "label_separator", "errors", "page")
-"""Flags that have an effect only for a fine-tuned model on labelled data."""
+FLAGS_OF_LABELLED_DATA: tuple[str, ...] = (
+    "long_texts",
+    "stride",
+    "label_separator",
+    "errors",
+    "page",
+)
+"""Flags that have an effect only with --data, on labelled examples."""
+FLAGS_OF_MINIMAL_PAIRS: tuple[str, ...] = ("scores",)
+"""Flags that have an effect only with --minimal-pairs."""
 
 
 def used_flags(settings: Settings, names: Iterable[str]) -> list[str]:
@@ -38,12 +46,11 @@ def check_flags(settings: Settings) -> None:
             f"{option('data', 'FILE')} to score a fine-tuned model, or "
             f"{option('minimal_pairs', 'FILE')} to score a pre-trained one."
         )
-    kind = "data"
-    names = ["scores"]
     if are_pairs:
-        kind = "minimal_pairs"
-        names = list(LABELLED_DATA_FLAGS)
-    unfit = used_flags(settings, names)
+        kind, other_flags = "minimal_pairs", FLAGS_OF_LABELLED_DATA
+    else:
+        kind, other_flags = "data", FLAGS_OF_MINIMAL_PAIRS
+    unfit = used_flags(settings, other_flags)
     # The type of `columns` depends on the model's task; only some types have a label column.
     if are_pairs and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")

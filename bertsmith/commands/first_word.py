@@ -19,7 +19,7 @@ T = TypeVar("T")
 ALL_COLUMNS = (ChoiceColumns, Columns, QuestionColumns, RelatedColumns, TagColumns)
 
 
-def pass_if_model_named(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
+def defer_until_model_is_known(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
     """Let a line that names a model pass unread, since its task decides how it is parsed.
 
     That is done later, in task_flags.py. Any other line ends here with help or an error.

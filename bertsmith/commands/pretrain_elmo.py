@@ -8,6 +8,7 @@ from bertsmith.system.paths import shell_path
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    if run_system("elmo", settings, line) is not None:
+    run_system("elmo", settings, line)
+    if not settings.json:
         out = shell_path(settings.out)
         print(f"next       bertsmith evaluate {out} --minimal-pairs pairs.csv")

@@ -8,5 +8,6 @@ from bertsmith.system.paths import shell_path
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    if run_system("gpt", settings, line) is not None:
+    run_system("gpt", settings, line)
+    if not settings.json:
         print(f'try        bertsmith generate {shell_path(settings.out)} "The"')

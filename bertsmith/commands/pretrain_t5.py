@@ -8,7 +8,8 @@ from bertsmith.system.paths import free_path, shell_path
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    if run_system("t5", settings, line) is not None:
+    run_system("t5", settings, line)
+    if not settings.json:
         out = free_path(settings.out.with_name(f"{settings.out.name}-tuned"))
         print(
             f"next       bertsmith finetune translate --model {shell_path(settings.out)} "

@@ -1,7 +1,7 @@
 """The commands that train a system beside BERT on a corpus."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bertsmith.commands.resume import print_resume_state, resume_command
@@ -11,8 +11,8 @@ from bertsmith.training.display import Display
 from bertsmith.training.run_folder import RunFolder
 
 
-def run_system(system: str, settings: Any, line: Sequence[str]) -> Mapping[str, Any] | None:
-    """Train a system and print its results; return them, or None if they are printed as JSON."""
+def run_system(system: str, settings: Any, line: Sequence[str]) -> None:
+    """Train a system and print its results, as text or as JSON."""
     job = SystemJob(system, settings.corpus, settings.model, settings.training, settings.optim)
     if settings.resume:
         # Checked before the message, since a refused run is not resumed.
@@ -29,6 +29,5 @@ def run_system(system: str, settings: Any, line: Sequence[str]) -> Mapping[str, 
         )
     if settings.json:
         print(json.dumps(result))
-        return None
-    print("\n".join(describe_pretraining(result)))
-    return result
+    else:
+        print("\n".join(describe_pretraining(result)))

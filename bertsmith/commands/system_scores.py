@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertsmith.commands.evaluate_flags import (
-    LABELLED_DATA_FLAGS,
+    FLAGS_OF_LABELLED_DATA,
     check_flags,
     list_options,
     used_flags,
@@ -72,7 +72,7 @@ def _score_by_pairs(settings: Settings) -> None:
 
 def _score_text_to_text(settings: Settings) -> None:
     """Score a model that writes one text from another on pairs of both."""
-    unfit = used_flags(settings, LABELLED_DATA_FLAGS)
+    unfit = used_flags(settings, FLAGS_OF_LABELLED_DATA)
     if settings.data is None or unfit:
         unfit_options = list_options(unfit) or option("minimal_pairs")
         raise ConfigError(

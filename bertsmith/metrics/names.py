@@ -10,7 +10,6 @@ SCORE_NAMES = {
     "pearson": "Pearson",
     "spearman": "Spearman",
     "rmse": "RMSE",
-    "mae": "MAE",
     "mrr": "MRR",
     "HasAns_exact": "exact match (has answer)",
     "HasAns_f1": "F1 (has answer)",

@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 from folders import contents
+from tiny_tokenizers import tiny_byte_bpe
 
 from bertsmith.commands.settings import pretrain
 from bertsmith.data.corpus import Corpus
@@ -101,6 +102,16 @@ def test_inspect_marks_an_example_that_is_cut(run, tmp_path):
     run("build texts --held-out 0")
     examples = json.loads(run("inspect out --json"))["examples"]["train"]
     assert examples == ["." * 300, "." * 300 + " …"]
+
+
+def test_inspect_shows_as_many_characters_where_tokens_are_bytes(bertsmith, run, tmp_path):
+    tiny_byte_bpe().save(tmp_path / "bytes")
+    (tmp_path / "texts" / "a.txt").write_text("🙂" * 300 + "\n\n" + "🙂" * 301, encoding="utf-8")
+    line = "corpus build texts --tokenizer bytes --out out --processes 1 --held-out 0"
+    bertsmith(*line.split())
+    assert Corpus.open(tmp_path / "out").num_tokens > 1200
+    examples = json.loads(run("inspect out --json"))["examples"]["train"]
+    assert examples == ["🙂" * 300, "🙂" * 300 + " …"]
 
 
 def test_html_in_the_text_is_counted_and_told_once(run, tmp_path):

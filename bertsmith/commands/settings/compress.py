@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from bertsmith.commands.first_word import pass_if_model_named
+from bertsmith.commands.first_word import defer_until_model_is_known
 from bertsmith.compression.settings import CompressSettings
 
 
@@ -21,4 +21,4 @@ class Settings(CompressSettings):
 
 
 # Which flags exist depends on the model's task, so `main` parses a line that names a model.
-parse = partial(pass_if_model_named, Settings)
+parse = partial(defer_until_model_is_known, Settings)

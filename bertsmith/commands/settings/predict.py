@@ -7,7 +7,7 @@ from typing import Any
 
 import tyro
 
-from bertsmith.commands.first_word import pass_if_model_named
+from bertsmith.commands.first_word import defer_until_model_is_known
 from bertsmith.data.windowing import LongTexts
 from bertsmith.system.compute import Advanced, InferenceCompute
 
@@ -53,4 +53,4 @@ class Settings(InferenceCompute):
 
 
 # Which flags exist depends on the model's task, so `main` parses a line that names a model.
-parse = partial(pass_if_model_named, Settings)
+parse = partial(defer_until_model_is_known, Settings)
