@@ -42,7 +42,7 @@ def describe_student(result: Mapping[str, Any], comparison: ModelComparison) -> 
     """Describe a run, and compare its student with the teacher; the next commands come last."""
     lines = [
         *describe_pretraining(result),
-        f"student    {result['student']}",
+        f"student    {result['made_of']}",
         "",
         "teacher (before) and student (after):",
         str(comparison),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard, get_args
 
 from bertsmith.data.json_rows import (
     JSON,
@@ -17,6 +17,11 @@ from bertsmith.data.text_files import ExampleSource, iter_lines, locate_row
 from bertsmith.errors import InputError
 
 ObjectFormat = Literal["jsonl", "json", "parquet"]
+
+
+def holds_objects(format_: str) -> TypeGuard[ObjectFormat]:
+    """Return whether the rows of a file of this format are objects, which name their values."""
+    return format_ in get_args(ObjectFormat)
 
 
 def read_objects(

@@ -15,7 +15,7 @@ from bertsmith.data.examples import as_label_set
 from bertsmith.data.excel_files import cell_text
 from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
-from bertsmith.data.objects import ObjectFormat, read_objects
+from bertsmith.data.objects import ObjectFormat, holds_objects, read_objects
 from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
 from bertsmith.data.records import RAGGED
 from bertsmith.data.row_ids import row_ids
@@ -175,7 +175,7 @@ def _cells(
     if kind == "txt":
         lines = read_txt(path, keep_empty_end=keep_blank)
         return (_Cell(row, "the line", line) for row, line in lines)
-    if kind in ("jsonl", "json", "parquet"):
+    if holds_objects(kind):
         return _cells_of_objects(path, kind, columns, text_column)
     separator = delimiter_in(path, kind, delimiter)
     rows = read_rows(path, kind, delimiter=separator, keep_blank=keep_blank)

@@ -20,7 +20,7 @@ from bertsmith.data.column_specs import (
 from bertsmith.data.delimiters import delimiter_in, separator_hint
 from bertsmith.data.excel_files import ERROR_VALUES, cell_text, find_formula
 from bertsmith.data.json_rows import list_names
-from bertsmith.data.objects import ObjectFormat, read_objects
+from bertsmith.data.objects import ObjectFormat, holds_objects, read_objects
 from bertsmith.data.parquet_classes import with_class_names
 from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
@@ -250,7 +250,7 @@ class RecordReader(Reader[ExampleT]):
 
     def _open(self) -> _OpenedRows:
         kind = self.file_format
-        if kind in ("jsonl", "json", "parquet"):
+        if holds_objects(kind):
             return self._open_objects(kind)
         assert isinstance(self.source, Path)
         return self._open_lines(self.source) if kind == "txt" else self._open_table(self.source)

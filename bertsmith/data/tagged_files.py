@@ -21,7 +21,7 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
     scheme_of_predictions,
 )
-from bertsmith.data.objects import ObjectFormat, read_objects
+from bertsmith.data.objects import ObjectFormat, holds_objects, read_objects
 from bertsmith.data.parquet_classes import read_parquet_with_classes
 from bertsmith.data.reader import Reader, count_chars
 from bertsmith.data.sources import check_not_packed, ending_of
@@ -133,7 +133,7 @@ class TaggedReader(Reader[TaggedSentence]):
         """Yield the parsed sentences, and None for each sentence that is skipped."""
         source, columns = self.source, self.columns
         format_ = find_format(source, columns, labelled=self.labelled)
-        if format_ == "jsonl" or format_ == "json" or format_ == "parquet":
+        if holds_objects(format_):
             objects = ObjectParser(source, columns, self.labelled)
             return self._parsed(objects.parse, _read_rows(source, format_))
         assert isinstance(source, Path)
@@ -193,7 +193,7 @@ class TaggedReader(Reader[TaggedSentence]):
             error = raised
         whole = list(filter(None, first))
         if whole:
-            is_alone = format_ not in get_args(ObjectFormat) and len(first) == 1 and error is None
+            is_alone = not holds_objects(format_) and len(first) == 1 and error is None
             is_ended = self._is_line_empty
             check_words(self.source, whole, is_alone=is_alone, is_ended=is_ended)
         scheme: Scheme | None = None

@@ -206,7 +206,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
     def build_result(
         self, resolved: ResolvedDistillation, trained: Trained
     ) -> tuple[dict[str, Any], Pretraining]:
-        facts = {"out": str(self.folder.path), "student": resolved.made_of, **resolved.facts}
+        facts = {"out": str(self.folder.path), "made_of": resolved.made_of, **resolved.facts}
         return {**facts, **flat_summary(trained.summary)}, resolved.pretraining
 
 

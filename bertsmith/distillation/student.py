@@ -88,6 +88,6 @@ def distillation_facts(settings: StudentSettings, fingerprint: str, made_of: str
     return {
         "teacher": str(settings.teacher),
         "teacher_sha256": fingerprint,
-        "student": made_of,
+        "made_of": made_of,
         **asdict(loss_weights(settings)),
     }

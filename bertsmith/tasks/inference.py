@@ -40,11 +40,12 @@ from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BYTES_PER_FORWARD_PASS = 6144
-"""Limit of a forward pass without gradients: number of real tokens times the bytes of a number. So
-a pass has 1,536 tokens in fp32 and in int8 (which outputs fp32), and 3,072 in bf16; on a CPU each
-thread computes a pass of its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8
-and the same time in bf16 (one thread of a Zen 4). On processors with AMX, bf16 is a sixth faster
-with 3,072 tokens than with 1,536."""
+"""Size of a forward pass without gradients: number of real tokens times the bytes of a number. The
+passes of a call keep it on average; one may exceed it by its longest text (`divide_by_length`). So
+a pass has about 1,536 tokens in fp32 and in int8 (which outputs fp32), and 3,072 in bf16; on a CPU
+each thread computes a pass of its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in
+int8 and the same time in bf16 (one thread of a Zen 4). On processors with AMX, bf16 is a sixth
+faster with 3,072 tokens than with 1,536."""
 
 MIN_TOKENS_ALONE = 128
 """Fewest real tokens per thread for which each thread computes a forward pass of its own. With

@@ -110,6 +110,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, taught
     (out / "checkpoints" / "step-00000004").rename(tmp_path / "gone")
     result = json.loads(bertsmith(*words, "--json"))
     assert result["steps"] == 4
+    assert result["made_of"] == wanted["distillation"]["made_of"]
     learned = result | {"held_out_mlm_loss": 0.0}  # as if it had, so that a next command is shown
     lines = describe_student(learned, result["comparison"]).splitlines()
     assert lines[-1].startswith("next ") and lines.index(BOTH_SIDES) < len(lines) - 3
