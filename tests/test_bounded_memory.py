@@ -95,23 +95,37 @@ def test_encode_holds_vectors(tmp_path, monkeypatch):
     assert growth(encoder.encode, inputs) < allowed
 
 
-def test_estimators_hold_answers_and_fit_holds_token_ids(tmp_path, monkeypatch):
+def words_and_labels(count):
+    rng = np.random.default_rng(count)
+    return [" ".join(rng.choice(GOOD + OTHER[:7], 5)) for _ in range(count)], ["a", "b"] * (
+        count // 2
+    )
+
+
+QUICK = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32"}
+
+
+def fit(model, texts):
+    return bertsmith.TextClassifier(model, **QUICK).fit(*texts, show_progress=False)
+
+
+def test_estimators_hold_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
-    model = save_tiny(tmp_path / "m", "masked_lm")
-    quick = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32"}
-    rng, sizes = np.random.default_rng(0), (300, 1500)
-    texts = [[" ".join(rng.choice(GOOD + OTHER[:7], 5)) for _ in range(count)] for count in sizes]
-    inputs = [(each, ["a", "b"] * (len(each) // 2)) for each in texts]
-
-    def fit(given):
-        return bertsmith.TextClassifier(model, **quick).fit(*given, show_progress=False)
-
-    classifier = fit(inputs[0])
+    sizes = (300, 1500)
+    inputs = [words_and_labels(size) for size in sizes]
+    classifier = fit(save_tiny(tmp_path / "m", "masked_lm"), inputs[0])
     allowed = BYTES_PER_ROW * (sizes[1] - sizes[0]) + UNCOLLECTED
     for ask in (classifier.predict, classifier.predict_proba):
         assert growth(lambda given, ask=ask: ask(given[0]), inputs) < allowed
     assert growth(lambda given: classifier.score(*given), inputs) < allowed
-    assert growth(fit, inputs) < FITTED_BYTES * (sizes[1] - sizes[0])
+
+
+def test_fit_holds_token_ids(tmp_path):
+    """Already the fewer texts, of which a tenth are eval texts, fill an evaluation's batch."""
+    model = save_tiny(tmp_path / "m", "masked_lm")
+    sizes = (3000, 9000)
+    inputs = [words_and_labels(size) for size in sizes]
+    assert growth(lambda texts: fit(model, texts), inputs) < FITTED_BYTES * (sizes[1] - sizes[0])
 
 
 SCORED = {
