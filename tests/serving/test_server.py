@@ -203,6 +203,15 @@ def test_the_engine_ends_with_its_server(tmp_path):
             time.sleep(0.05)
 
 
+@pytest.fixture
+def heeded_hang_up():
+    """Let programs that a test starts get SIGHUP, which they ignore if nohup started the tests."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
+@pytest.mark.usefixtures("heeded_hang_up")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_lets_finish_what_runs(tmp_path, number):
     folder = save_tiny(tmp_path / "encoder")
