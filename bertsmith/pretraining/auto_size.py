@@ -17,12 +17,12 @@ from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import Optimizer
 
-NEEDED_TOKENS = {"tiny": 0.0, "mini": 15e6, "small": 250e6, "medium": 500e6, "base": 2e9}
-"""Tokens from which a size should beat the next smaller one given the same time. Mini was measured:
-after 15.7 M tokens of film reviews it predicts 38.3 % of held-out tokens, and tiny in the same time
-39.9 % (after 66 M tokens), but fine-tuned with 2,000 labels of SST-2 mini is three points better
-(benchmarks/results/few-labels.md). After 7.8 M tokens it was not (29.3 and 28.5 %, in 2.7 times the
-time). The others are estimates."""
+NEEDED_TOKENS = {"tiny": 0.0, "mini": 12e6, "small": 250e6, "medium": 500e6, "base": 2e9}
+"""Tokens from which a size should beat the next smaller one given the same time. That of mini lies
+between two measurements on film reviews. After 15.7 M tokens it predicts 38.3 % of held-out tokens,
+and tiny in the same time 39.9 % (after 66 M tokens), but fine-tuned with 2,000 labels of SST-2 mini
+is three points better (benchmarks/results/few-labels.md). After 7.8 M tokens it was not clearly
+better (29.3 and 28.5 %, in 2.7 times the time). The others are estimates."""
 
 TRIAL_ROWS = 16
 SHARED_SPEED = 0.9
