@@ -18,7 +18,7 @@ from bertsmith.errors import InputError, warn_once
 from bertsmith.system.counts import count_noun
 
 NUM_SHOWN = 3
-"""How many predictions an error about their number shows."""
+"""Number of predictions that an error about a wrong number of them shows."""
 
 Gold = TypeVar("Gold", bound=Example | ChoiceExample)
 

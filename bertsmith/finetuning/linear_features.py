@@ -99,7 +99,7 @@ class FeatureExtractor:
 
 @dataclass(frozen=True)
 class FeatureSettings:
-    """What features of texts consist of.
+    """Settings of the features of texts.
 
     `max_ngrams`: the largest number of n-grams. `part_sizes`: the sizes of the vectors that stand
     side by side in each text's vector; see `Standardization.fit`.

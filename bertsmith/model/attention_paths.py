@@ -30,7 +30,7 @@ ATTENTION_SECONDS = 0.01
 
 PRECISIONS = ("fp32", "bf16")
 USES = ("reading", "learning")
-"""How attention is used: for answers alone, or also for gradients."""
+"""Use of attention: for answers alone, or also for gradients."""
 USE_NAMES = {"reading": "inference", "learning": "training"}
 """Names of the two uses for people."""
 PATH_NAMES = {"explicit": "plain matrix products", "fused": "torch's fused kernel"}

@@ -90,7 +90,7 @@ class MatryoshkaLoss:
 
     loss: VectorLoss
     dims: tuple[int, ...]
-    """How many of the first numbers; the loss on each has the weight 1, as on whole vectors."""
+    """Numbers of first dimensions; the loss on each has the weight 1, as on whole vectors."""
 
     def __call__(self, group: RelatedVectors) -> Tensor:
         """Add up the losses.

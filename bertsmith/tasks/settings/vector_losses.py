@@ -22,7 +22,7 @@ class VectorLossEntry:
     implementation: str
     """The function, as "module:function"; it is a `VectorLoss` (tasks/vector_losses.py)."""
     summary: str = ""
-    """What it teaches, a sentence for `--help`."""
+    """Sentence for `--help` on what the loss teaches."""
     kind: Literal["pairs", "scored"] | None = None
     """The kind of examples that it learns from; None for any that the file has."""
     compares_rows: bool = True
