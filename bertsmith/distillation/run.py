@@ -88,9 +88,9 @@ class Distilled:
         if self.num_unlabelled:
             texts = count_noun(self.num_unlabelled, "text")
             lines.insert(1, f"{texts} without labels, with the teacher's outputs as targets")
-        return "\n".join(
-            [*lines, "", "teacher (before) and student (after):", str(self.comparison)]
-        )
+        if self.comparison is not None:
+            lines += ["", "teacher (before) and student (after):", str(self.comparison)]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

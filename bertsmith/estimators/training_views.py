@@ -79,13 +79,13 @@ class NotebookDisplay(Callback, TrainingView):
         self._head_lines.append(f"step {step:,} · {text}")
 
     def on_step(self, entry: Mapping[str, Any], status: Status) -> None:
-        self._lines["step"] = plain_line(entry["step"], entry, status, held_out=False)
+        self._lines["step"] = plain_line(entry["step"], entry, status, is_eval=False)
         if time.monotonic() - self._shown_at >= BLOCK_SECONDS or status.progress >= 1:
             self._show()
 
     def on_eval(self, entry: Mapping[str, Any], status: Status) -> None:
         values = {name.removeprefix("held_out_"): value for name, value in entry.items()}
-        self._lines["eval"] = plain_line(entry["step"], values, status, held_out=True)
+        self._lines["eval"] = plain_line(entry["step"], values, status, is_eval=True)
         self._show()
 
     def show_progress(self, line: str) -> None:

@@ -30,6 +30,8 @@ from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.machine import Machine, computing_on
 
 SAMPLED_STEPS = 4
+"""Steps of each phase whose batches are made to count their tokens, or all steps if it has fewer.
+"""
 PROCESS_BYTES = 180_000_000
 """Bytes that a process holds before it computes, for its libraries; 165 to 190 MB were measured.
 """
@@ -39,8 +41,9 @@ PROCESS_BYTES = 180_000_000
 class Phase:
     """Steps of one row length, from `first` to `last` (None: to the end), with means per step.
 
-    `predicted` is the number of tokens with vocabulary logits, `busiest` the number of tokens of
-    the busiest process, `epochs` the part of the corpus that a step reads.
+    `tokens` is the number of real tokens, `predicted` that of tokens with vocabulary logits,
+    `busiest` the number of real tokens of the process that has the most, and `epochs` the part of
+    the corpus that a step reads.
     """
 
     first: int
@@ -92,8 +95,8 @@ class Forecast:
     @property
     def step_seconds(self) -> list[float]:
         """The seconds of a step of each phase, scaled from the timed phase by operations."""
-        timed = self.phases[-1].flops
-        return [self.trial.step_seconds * phase.flops / timed for phase in self.phases]
+        timed_flops = self.phases[-1].flops
+        return [self.trial.step_seconds * phase.flops / timed_flops for phase in self.phases]
 
     @property
     def num_steps(self) -> float:
@@ -108,10 +111,10 @@ class Forecast:
         seconds_left = max(0.0, 60 * self.config.minutes - evaluations)
         steps = 0.0
         for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
-            longest = math.inf if phase.last is None else phase.last - phase.first + 1
-            done = min(longest, seconds_left / seconds)
-            steps += done
-            seconds_left -= done * seconds
+            phase_steps = math.inf if phase.last is None else phase.last - phase.first + 1
+            steps_done = min(phase_steps, seconds_left / seconds)
+            steps += steps_done
+            seconds_left -= steps_done * seconds
         return max(1.0, steps)
 
     @property
@@ -141,7 +144,7 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         """Return the forecast as plain JSON, in seconds, bytes and operations."""
-        step = self.phases[-1]
+        full_length = self.phases[-1]
         seconds = self.step_seconds[-1]
         return {
             "preset": self.config.preset or None,
@@ -154,11 +157,11 @@ class Forecast:
             "processes": self.machine.num_shares,
             "step": {
                 "rows": self.config.batch_size,
-                "tokens": step.tokens,
-                "predicted": step.predicted,
-                "flops": step.flops,
+                "tokens": full_length.tokens,
+                "predicted": full_length.predicted,
+                "flops": full_length.flops,
                 "seconds": seconds,
-                "tokens_per_second": step.tokens / seconds,
+                "tokens_per_second": full_length.tokens / seconds,
             },
             "run": {
                 "steps": round(self.num_steps),
@@ -176,7 +179,10 @@ class Forecast:
 
 
 def forecast(job: PretrainJob, seconds: float) -> Forecast:
-    """Sample some batches of a job, time its steps for some seconds, and forecast it.
+    """Sample some batches of a job, time its steps, and forecast the whole run.
+
+    Args:
+        seconds: the time for which steps are timed, about; at least a few steps are.
 
     Raises:
         BertsmithError: the job has an error that would also stop its run.
@@ -260,8 +266,11 @@ def _measure_phase(
     first: int,
     last: int | None,
 ) -> Phase:
-    """Count the work of a phase in its first steps."""
-    steps = [objective.micro_batches(step) for step in range(first, first + SAMPLED_STEPS)]
+    """Count the work of a phase, from `first` to `last` (None: to the end), in its first steps."""
+    end = first + SAMPLED_STEPS
+    if last is not None:
+        end = min(end, last + 1)
+    steps = [objective.micro_batches(step) for step in range(first, end)]
     tokens = fmean(sum(batch.num_tokens for batch in step) for step in steps)
     rows = fmean(sum(batch.num_sequences for batch in step) for step in steps)
     source = objective.train if last is None else objective.short_rows

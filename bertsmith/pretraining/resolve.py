@@ -42,20 +42,21 @@ LEARNING_RATES = {
     "base": 2e-4,
     "large": 1e-4,
 }
-"""Default learning rates: the larger the model, the smaller the rates that it tolerates. With the
-rate of tiny, mini learned nothing in 240 steps; with its own rate it had learned more than token
-frequencies after 800. Muon takes the same rates: after 1,500 steps on film reviews, tiny had a
-masked-LM loss of 4.26 with 2e-3, 4.13 with 3e-3 and 4.16 with 6e-3; after 4,000 steps, 3.69 with
-3e-3 and 3.76 with 6e-3 (one run each)."""
+"""Default learning rate of each size: the larger the model, the smaller the rates that it
+tolerates. With the rate of tiny, mini learned nothing in 240 steps; with its own rate it had
+learned more than token frequencies after 800 steps. Muon takes the same rates: after 1,500 steps on
+film reviews, tiny had a masked-LM loss of 4.26 with 2e-3, 4.13 with 3e-3 and 4.16 with 6e-3; after
+4,000 steps, 3.69 with 3e-3 and 3.76 with 6e-3 (one run each)."""
 
 CONTINUED_SHARE = 1 / 3
 """Default learning rate of a continued model, as a fraction of that from scratch. With a higher
 rate, a model learns more of the new texts and forgets more of the old (Gupta et al. 2023,
 "Continual pre-training of large language models: how to (re)warm your model?"). A first trial
-(tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
-documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
+(tiny, 3 minutes of Wikipedia, then 40 seconds of documentation) gave 2.178 bits per character of
+the documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
 
 TRIAL_SECONDS = 0.3
+"""Time for which rows are timed to plan a run in minutes; at most a 200th of the run."""
 
 
 def resolve_pretraining(
@@ -73,11 +74,11 @@ def resolve_pretraining(
         corpus: the training split.
         machine: hardware that steps are divided for; without it nothing is measured, and a step is
             one micro-batch.
-        source: the model to continue.
+        source: facts of the model to continue; by default those of `job.from_`, if it is set.
         previous: the configuration of the run to resume; values that were measured for it are taken
             over, not measured again.
-        largest: the shape for which a micro-batch must fit into memory, if it is not the model's
-            own; in distillation the teacher's.
+        largest: config of the model for which a micro-batch must fit into memory, if that is not
+            the trained one; in distillation the teacher's.
 
     Raises:
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
@@ -88,28 +89,35 @@ def resolve_pretraining(
     if source is None and job.from_ is not None:
         source = source_facts(str(job.from_), read_folder(job.from_))
 
-    family = family_named(source.config.model_type if source else job.model.family or "bert")
-    objective = job.pretraining.objective or (source or family).objective
+    if source is not None:
+        family = family_named(source.config.model_type)
+        default_objective = source.objective
+    else:
+        family = family_named(job.model.family or "bert")
+        default_objective = family.objective
+    objective = job.pretraining.objective or default_objective
     is_continued = source is not None
     pretraining = _resolve_objective(job.pretraining, objective, family, is_continued)
 
     if source is not None:
         _check_continued(job, source)
-        preset, positions, word_initializer = "", "", ""
+        preset, position_initializer, word_initializer = "", "", ""
         shape = _continued_shape(job.model, source.config, corpus)
     else:
         preset = job.model.preset or NEW_MODEL["preset"]
-        positions = job.model.position_initializer or NEW_MODEL["position_initializer"]
+        position_initializer = job.model.position_initializer or NEW_MODEL["position_initializer"]
         word_initializer = job.model.word_initializer or NEW_MODEL["word_initializer"]
         if preset == "auto" and previous is not None:
-            # Without a preset the run is of another command, and is refused later.
-            preset = previous.get("preset", "tiny")
+            # A run without a preset is of another command, or continues a model with `from`. It is
+            # refused later, as its settings differ.
+            preset = previous.get("preset") or "tiny"
         elif preset == "auto":
             choice = _choose_size(job, pretraining, corpus, machine)
             preset = choice.preset
             notes = [str(choice)]
         shape = new_shape(job.model, preset, corpus)
-        positions = positions if shape.has_position_embedding else ""
+        if not shape.has_position_embedding:
+            position_initializer = ""
     _check_length(pretraining.max_length, shape.max_length, source)
     pair_task = load_pair_task(pretraining.pair_task)
     if pair_task is not None:
@@ -134,7 +142,7 @@ def resolve_pretraining(
         family=family.name,
         preset=preset,
         model=shape,
-        position_initializer=positions,
+        position_initializer=position_initializer,
         word_initializer=word_initializer,
         pretraining=pretraining,
         steps=training.steps,
@@ -166,8 +174,8 @@ def resolve_pretraining(
             return config
         plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
         return _with_evaluations(config, plan, training.steps)
-    is_open = training.eval_rows is None or config.pretraining.has_open_shares
-    return _with_timed_plan(config, corpus, machine) if is_open else config
+    needs_timing = training.eval_rows is None or config.pretraining.has_open_shares
+    return _with_timed_plan(config, corpus, machine) if needs_timing else config
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
@@ -320,8 +328,10 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
     objective = build_objective(config, corpus)
     with drawing_from(config.seed):
         model = objective.new_model(config.model).to(machine.device)
-    row = seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
-    step_seconds = STEP_COST * config.batch_size * row
+    eval_seconds_per_row = seconds_per_row(
+        objective, model, machine, min(TRIAL_SECONDS, seconds / 200)
+    )
+    step_seconds = STEP_COST * config.batch_size * eval_seconds_per_row
     if step_seconds > 2 * seconds:
         raise ConfigError(
             f"{option('training.minutes')}: found {config.minutes:g}; one step of "
@@ -332,20 +342,22 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
     config = replace(config, pretraining=config.pretraining.with_steps_of(steps))
     if not config.evaluations.is_limited:  # the user gave the number of eval rows
         return config
-    return _with_evaluations(config, EvaluationPlan.of_seconds(seconds, row), steps)
+    plan = EvaluationPlan.of_seconds(seconds, eval_seconds_per_row)
+    return _with_evaluations(config, plan, steps)
 
 
 def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
+    """Add a plan of evaluations, and notes on a run of so few `steps` that it can learn little."""
     notes = [note] if (note := plan.describe()) else []
     if steps < LEARNING_STEPS:
-        few = count_noun(max(1, steps), "step")
-        length = option("steps")
+        num_steps = count_noun(max(1, steps), "step")
+        length_option = option("steps")
         if config.minutes is not None:
-            few = f"About {few} in {config.minutes:.2g} min"
-            length = option("minutes")
+            num_steps = f"About {num_steps} in {config.minutes:.2g} min"
+            length_option = option("minutes")
         verb = "is" if steps <= 1 else "are"
         notes.append(
-            f"{few} {verb} too few to learn more than token frequencies. Use more {length}, a "
-            f"smaller {option('preset')} or a smaller {option('batch_size')}."
+            f"{num_steps} {verb} too few to learn more than token frequencies. Use more "
+            f"{length_option}, a smaller {option('preset')} or a smaller {option('batch_size')}."
         )
     return replace(config, evaluations=plan, notes=(*config.notes, *notes))

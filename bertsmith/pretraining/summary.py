@@ -12,6 +12,12 @@ from bertsmith.training.objective import TERM_NAMES
 
 NOTED_SHARE = 0.01
 """A line mentions text that a pair task or word masking cannot use if its share is above this."""
+UNUSED_SENTENCES = {
+    "nsp": "have no next sentence",
+    "sop": "teach no order",
+    "contrast": "give no pair of rows",
+}
+"""Consequence of documents of one sentence, by the loss term of the pair task."""
 
 
 def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
@@ -48,11 +54,12 @@ def has_trained_generator(result: Mapping[str, Any]) -> bool:
 def _describe_text(result: Mapping[str, Any]) -> list[str]:
     lines = []
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
-        consequence = "teach no order" if "sop_loss" in result else "have no next sentence"
-        lines.append(
+        lines += [
             f"note       {percent(result['single_sentence_share'])} of the text is in documents "
             f"of one sentence, which {consequence}"
-        )
+            for term, consequence in UNUSED_SENTENCES.items()
+            if f"{term}_loss" in result
+        ]
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(
             f"note       {percent(result['single_character_share'])} of the text are Chinese "

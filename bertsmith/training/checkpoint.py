@@ -29,6 +29,11 @@ from bertsmith.system.small_files import read_small_file
 STATE_FILE = "training_state.json"
 TENSORS_FILE = "training_state.safetensors"
 FOLDER_PATTERN = re.compile(r"step-\d{8,}")
+REPLACED_PATTERN = re.compile(r"\.(step-\d{8,})\.[a-z0-9_]{8}\.old")
+"""Temporary name of a checkpoint while another of its step takes its place (`atomic_dir`). Group 1
+is its own name."""
+REMOVED_SUFFIX = ".removed"
+"""End of the name of a folder that is being removed, so that nothing takes it for complete."""
 
 
 @dataclass
@@ -57,7 +62,10 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded checkpoint whose files are intact; `load_model(path)` loads its weights."""
+    """A loaded checkpoint whose files are intact; `load_model(path)` loads its weights.
+
+    `tensors` are those that `save_checkpoint` wrote: the optimizer's state, and the best weights.
+    """
 
     path: Path
     state: TrainingState
@@ -102,8 +110,8 @@ def save_checkpoint(
         save(folder)
         write_safetensors(folder / TENSORS_FILE, tensors)
         written = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-        files = {file.relative_to(folder).as_posix(): sha256_file(file) for file in written}
-        facts = {**asdict(state), "files": files}
+        digests = {file.relative_to(folder).as_posix(): sha256_file(file) for file in written}
+        facts = {**asdict(state), "files": digests}
         write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
     with contextlib.suppress(OSError):  # removing is not essential: the new one is complete
         _remove(list_checkpoints(directory)[:-keep])
@@ -133,15 +141,16 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove unfinished checkpoints of killed processes; those that are being written are locked.
+    """Remove unfinished checkpoints of killed processes, but none that is being written (locked).
 
     If a process was killed while it replaced a checkpoint by one of the same step, the old one gets
     its name back.
     """
     for path in directory.glob(".step-*"):
         with contextlib.suppress(OSError):  # another process may be faster
-            if path.match(".step-*.*.old") and not (step := directory / path.stem[1:-9]).exists():
-                path.rename(step)
+            replaced = REPLACED_PATTERN.fullmatch(path.name)
+            if replaced is not None and not (directory / replaced[1]).exists():
+                path.rename(directory / replaced[1])
             elif (lock := try_lock(path)) is not None:
                 try:
                     _remove([path])
@@ -157,7 +166,7 @@ def _read_state(path: Path) -> dict[str, Any]:
         raise _damaged(path, f"{STATE_FILE} is missing") from None
     except OSError as error:
         raise read_error(CheckpointError, path / STATE_FILE, error) from error
-    except (ValueError, KeyError, AttributeError, RecursionError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):  # other JSON, or none
         raise _damaged(path, f"{STATE_FILE} is not readable") from None
     if digest != _digest(facts):
         raise _damaged(path, f"{STATE_FILE} is altered")
@@ -176,8 +185,10 @@ def _digest(facts: Mapping[str, Any]) -> str:
 
 
 def _remove(paths: list[Path]) -> None:
-    """Remove folders; each is renamed first, so that nobody sees it half removed."""
+    """Remove folders; each is renamed first, so that nobody takes a half removed one for whole."""
     for path in paths:
-        doomed = path.with_name(f".{path.name.lstrip('.')}.old")
-        path.rename(doomed)
+        doomed = path
+        if path.suffix != REMOVED_SUFFIX:
+            doomed = path.with_name(f".{path.name.lstrip('.')}{REMOVED_SUFFIX}")
+            path.rename(doomed)
         shutil.rmtree(doomed)

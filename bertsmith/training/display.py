@@ -24,6 +24,7 @@ from bertsmith.training.means import RunningMeans
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
 
 LIVE_SECONDS = 0.5
+"""Shortest time between two updates of the panel; that of lines is `PLAIN_SECONDS`."""
 
 
 class Display(Callback):
@@ -34,8 +35,9 @@ class Display(Callback):
         self._is_live = self._console.is_terminal
         self._means = RunningMeans()
         self._shown: dict[str, float] = {}
+        """Training metrics by their names in the journal, as they were last shown."""
         self._held_out: dict[str, float] = {}
-        self._slowest_rank: int | None = None
+        """Metrics of the last eval, by their names without "held_out_"."""
         self._shown_at = 0.0
         self._live: Any = None
 
@@ -75,44 +77,35 @@ class Display(Callback):
         self._console.print(self.format_options(note), soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        held_out = is_held_out(entry)
-        if held_out:
+        is_eval = is_held_out(entry)
+        if is_eval:
             self._held_out = {
                 name.removeprefix("held_out_"): value
                 for name, value in entry.items()
                 if name.startswith("held_out_")
             }
         else:
-            self._slowest_rank = entry.get("slowest_rank")
-            self._means.add(
-                {
-                    name: value
-                    for name, value in entry.items()
-                    if name not in ("step", "slowest_rank")
-                }
-            )
+            self._means.add({name: value for name, value in entry.items() if name != "step"})
         interval = LIVE_SECONDS if self._is_live else PLAIN_SECONDS
         now = time.monotonic()
-        if held_out or now - self._shown_at >= interval or status.progress >= 1:
+        if is_eval or now - self._shown_at >= interval or status.progress >= 1:
             self._shown_at = now
             self._shown |= self._means.take()
-            if self._slowest_rank is not None:
-                self._shown["slowest_rank"] = self._slowest_rank
-            self._show(entry["step"], held_out, status)
+            self._show(entry["step"], is_eval, status)
 
-    def _show(self, step: int, held_out: bool, status: Status) -> None:
+    def _show(self, step: int, is_eval: bool, status: Status) -> None:
         if self._live is not None:
             self._live.update(self._panel(step, status), refresh=True)
         else:
-            values = self._held_out if held_out else self._shown
-            self._console.print(plain_line(step, values, status, held_out=held_out), soft_wrap=True)
+            metrics = self._held_out if is_eval else self._shown
+            self._console.print(plain_line(step, metrics, status, is_eval=is_eval), soft_wrap=True)
 
     def _panel(self, step: int, status: Status) -> RenderableType:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for title in ("", "loss", "accuracy", "eval loss", "eval score"):
             table.add_column(title, justify="right" if title else "left", style="bold")
         for term in list_terms({**self._held_out, **self._shown}):
-            table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
+            table.add_row(TERM_NAMES.get(term, term), *self._format_cells(term))
         bar = Table.grid()  # without a table the bar would not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
         speed = Text(
@@ -122,57 +115,61 @@ class Display(Callback):
         head = Text(f"step {step:,} · {_times(status)} · {rate}")
         return Group(head, bar, table, speed)
 
-    def _figures(self, term: str) -> list[str]:
+    def _format_cells(self, term: str) -> list[str]:
+        """Format loss and accuracy of a term in training, then in the last eval."""
         return [
-            figure
-            for source in (self._shown, self._held_out)
-            for figure in (_number(source, f"{term}_loss"), _score(source, term) or "–")
+            cell
+            for metrics in (self._shown, self._held_out)
+            for cell in (_format_loss(metrics, term), _format_scores(metrics, term) or "–")
         ]
 
 
-def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_out: bool) -> str:
-    """Format one line: loss and accuracy of each term, then speed and times."""
-    terms = ", ".join(_term(values, term) for term in list_terms(values))
-    if held_out:
+def plain_line(step: int, metrics: Mapping[str, float], status: Status, *, is_eval: bool) -> str:
+    """Format one line: loss and accuracy of each term and, except for an eval, speed and times."""
+    terms = ", ".join(_format_term(metrics, term) for term in list_terms(metrics))
+    if is_eval:
         return f"step {step:,} · eval: {terms}"
     waited = f"waited {percent(status.data_wait_fraction)}"
-    return f"step {step:,} · {terms} · {_speed(values)} · {waited} · {_times(status)}"
+    return f"step {step:,} · {terms} · {_speed(metrics)} · {waited} · {_times(status)}"
 
 
-def _term(values: Mapping[str, float], term: str) -> str:
+def _format_term(metrics: Mapping[str, float], term: str) -> str:
     """Format a term as "masked LM loss 2.310 (accuracy 41.2 %)"."""
-    score = _score(values, term)
-    if f"{term}_accuracy" in values and score:
-        score = f"accuracy {score}"
-    shown = f"{TERM_NAMES.get(term, term)} loss {_number(values, f'{term}_loss')}"
-    return f"{shown} ({score})" if score else shown
+    scores = _format_scores(metrics, term)
+    if f"{term}_accuracy" in metrics and scores:
+        scores = f"accuracy {scores}"
+    name_and_loss = f"{TERM_NAMES.get(term, term)} loss {_format_loss(metrics, term)}"
+    return f"{name_and_loss} ({scores})" if scores else name_and_loss
 
 
-def _number(values: Mapping[str, float], name: str) -> str:
-    return f"{values[name]:.3f}" if name in values else "–"
+def _format_loss(metrics: Mapping[str, float], term: str) -> str:
+    name = f"{term}_loss"
+    return f"{metrics[name]:.3f}" if name in metrics else "–"
 
 
-def _score(values: Mapping[str, float], term: str) -> str:
+def _format_scores(metrics: Mapping[str, float], term: str) -> str:
     """Format the accuracy of a term, or else its other metrics by name; empty if it has none."""
-    if (accuracy := values.get(f"{term}_accuracy")) is not None:
+    if (accuracy := metrics.get(f"{term}_accuracy")) is not None:
         return "" if term in WITHOUT_ACCURACY else percent(accuracy)
     return ", ".join(
         f"{score_name(name.removeprefix(f'{term}_'))} {format_score(name, value, 3)}"
-        for name, value in values.items()
+        for name, value in metrics.items()
         if name.startswith(f"{term}_") and not name.endswith(("_loss", "_score"))
     )
 
 
-def _speed(values: Mapping[str, float]) -> str:
-    tokens = f"{values.get('tokens_per_second', 0):,.0f} tokens/s"
-    if "exchange_fraction" not in values:
+def _speed(metrics: Mapping[str, float]) -> str:
+    """Format the tokens per second; on several ranks also the exchange and the slowest rank."""
+    tokens = f"{metrics.get('tokens_per_second', 0):,.0f} tokens/s"
+    if "exchange_fraction" not in metrics:
         return tokens
     return (
-        f"{tokens} · exchange {percent(values['exchange_fraction'])}, slowest rank "
-        f"{values['slowest_rank']:.0f} ({values['slowest_rank_factor']:.2f} times the mean)"
+        f"{tokens} · exchange {percent(metrics['exchange_fraction'])}, slowest rank "
+        f"{metrics['slowest_rank']:.0f} ({metrics['slowest_rank_factor']:.2f} times the mean)"
     )
 
 
 def _times(status: Status) -> str:
+    """Format the progress in percent, the time so far and the time to go."""
     seconds = status.elapsed_seconds
     return describe_times(status.progress, 1.0, seconds, seconds)

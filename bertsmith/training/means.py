@@ -1,22 +1,28 @@
-"""Means of journal entries over a stretch of steps."""
+"""Means of journal entries over several steps."""
 
 from collections.abc import Mapping
 
+NOT_AVERAGED = ("slowest_rank",)
+"""Entries that are the number of something, of which only the last value means anything."""
+
 
 class RunningMeans:
-    """Accumulates named values; each name has its own count."""
+    """Accumulates the values of journal entries by name; each name has its own count."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
-            self._counts[name] = self._counts.get(name, 0) + 1
+    def add(self, entry: Mapping[str, float]) -> None:
+        for name, value in entry.items():
+            if name in NOT_AVERAGED:
+                self._sums[name], self._counts[name] = value, 1
+            else:
+                self._sums[name] = self._sums.get(name, 0.0) + value
+                self._counts[name] = self._counts.get(name, 0) + 1
 
     def take(self) -> dict[str, float]:
-        """Return the means since the last call, and reset."""
+        """Return the mean of each name since the last call (see `NOT_AVERAGED`), and reset."""
         means = {name: self._sums[name] / self._counts[name] for name in self._sums}
         self._sums, self._counts = {}, {}
         return means

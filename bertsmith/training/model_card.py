@@ -43,12 +43,12 @@ OTHER_COMMANDS = {
     "text2text-generation": 'translate NAME "A text."',
     "translation": 'translate NAME "A text."',
 }
-"""Commands of systems beside BERT, by the task of the hub."""
+"""Example commands for models other than BERT (GPT, T5 and so on), by the task of the hub."""
 ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
 """The command for an ELMo, for which the hub has no task."""
 OPENED_BY_TRANSFORMERS = "transformers opens the folder, too."
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
-"""The `model_type` of systems that transformers lacks, by their names."""
+"""The `model_type` of models that transformers lacks, by the name of their system in run.json."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
@@ -59,15 +59,16 @@ TASK_PURPOSES = {
     "embed": "to turn texts into vectors that are close for similar texts",
 }
 LAYERS = ("n_layer", "encoder_layers", "num_layers", "num_hidden_layers")
-"""Names of the number of layers, by system."""
+"""Keys that different kinds of models have for the number of layers; BERT's is the last."""
 WIDTHS = ("n_embd", "d_model", "hidden_size")
-"""Names of the width of the vectors, by system."""
+"""Keys that different kinds of models have for the width of the vectors; BERT's is the last."""
 SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "precision",
             "pretraining.objective", "pretraining.pairs", "pretraining.masking",
             "pretraining.masking_rate", "pretraining.max_length", "optim.optimizer",
             "optim.learning_rate", "optim.weight_decay", "optim.warmup_fraction",
             "optim.schedule")  # fmt: skip
 """Entries of a run's `config` that a card shows."""
+SHOWN_LABELS = 20
 LICENSE = """\
 bertsmith does not know the license. Before you publish the model, name one in the first lines of
 this file; the licenses of the texts, and of the model that it began with, may limit the choice."""
@@ -98,9 +99,9 @@ def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
         "Settings": _table(("setting", "value"), _settings(run)),
         "Limits": LICENSE,
     }
-    parts = [_front_matter(pipeline, run, name), f"# {name}", _summary(run)]
-    parts += [f"## {title}\n\n{text}" for title, text in sections.items() if text]
-    return "\n\n".join(parts) + "\n"
+    blocks = [_front_matter(pipeline, run, name), f"# {name}", _summary(run)]
+    blocks += [f"## {title}\n\n{text}" for title, text in sections.items() if text]
+    return "\n\n".join(blocks) + "\n"
 
 
 def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
@@ -161,38 +162,45 @@ def _summary(run: Mapping[str, Any]) -> str:
     shape = run["config"]["model"]
     layers, width = _read_size(shape, LAYERS), _read_size(shape, WIDTHS)
     size = f"A model of {count_noun(layers, 'layer')}, {width} wide"
-    base = _name_of(_base(run))
-    if "compression" in run:
-        origin = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
-    elif "result" in run:
-        result = run["result"]
-        origin = (
-            f"fine-tuned {TASK_PURPOSES.get(result['task'], '')} on examples {result['target']}"
-        )
-        origin += f", from `{base}`" if base else ", from random weights"
-        if _has_linear_head(run):
-            origin = (
-                f"with a linear head that was fitted to the vectors of `{base}` and to token "
-                f"counts, {TASK_PURPOSES.get(result['task'], '')}, on examples {result['target']}"
-            )
-        if run.get("settings", {}).get("head") == "contrastive":
-            origin = (
-                f"trained from `{base}` on pairs of examples {result['target']}, with a linear "
-                f"head that was fitted to its vectors, {TASK_PURPOSES.get(result['task'], '')}"
-            )
-    else:
-        origin = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
+    origin = _describe_origin(run)
     if teacher := run.get("distillation", {}).get("teacher"):
         origin += f", with the teacher `{_name_of(teacher)}`"
     return f"{size}, {origin}, by bertsmith {__version__}."
 
 
-def _read_size(shape: Mapping[str, Any], names: Sequence[str]) -> int:
-    """Return the first of these entries that a model's config has and that is not None.
+def _describe_origin(run: Mapping[str, Any]) -> str:
+    """Say in the middle of a sentence what the model was made from, and for which purpose."""
+    base = _name_of(_base(run))
+    if "compression" in run:
+        return f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
+    if "result" not in run:
+        return f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
+    result = run["result"]
+    purpose = TASK_PURPOSES.get(result["task"], "")
+    examples = f"examples {result['target']}"
+    head = run.get("settings", {}).get("head")
+    if head == "contrastive":
+        return (
+            f"trained from `{base}` on pairs of {examples}, with a linear head that was fitted to "
+            f"its vectors, {purpose}"
+        )
+    if _has_linear_head(run):
+        vectors = "" if head == "counts" else f"the vectors of `{base}` and to "
+        return (
+            f"with a linear head that was fitted to {vectors}token counts, {purpose}, on {examples}"
+        )
+    start = f"`{base}`" if base else "random weights"
+    return f"fine-tuned {purpose} on {examples}, from {start}"
 
-    A missing last one, the name that a BERT has, raises the error of `RunFacts`.
+
+def _read_size(shape: Mapping[str, Any], names: Sequence[str]) -> int:
+    """Return the first of these entries that a model's config has.
+
+    If it has none of them, or the first is null, the last name must be there, BERT's own; without
+    it, `RunFacts` raises an error.
     """
-    return int(next((shape[name] for name in names if name in shape), None) or shape[names[-1]])
+    size = next((shape[name] for name in names if name in shape), None)
+    return int(size or shape[names[-1]])
 
 
 def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head: bool) -> str:
@@ -210,17 +218,17 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
         pipeline = "text-classification"
     if pipeline in OTHER_COMMANDS:
         line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
-        opens = "" if model_type in OURS_ALONE.values() else f"\n\n{OPENED_BY_TRANSFORMERS}"
-        return f"```\n{line}\n```{opens}"
+        note = "" if model_type in OURS_ALONE.values() else f"\n\n{OPENED_BY_TRANSFORMERS}"
+        return f"```\n{line}\n```{note}"
     if call is None:
         example = EXAMPLES[pipeline]
         if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
             example += ', "Another."'
         call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
-    opens = "" if model_type in OURS_ALONE.values() else OPENED_BY_TRANSFORMERS
+    note = "" if model_type in OURS_ALONE.values() else OPENED_BY_TRANSFORMERS
     if has_linear_head:
-        opens = "transformers opens the encoder, without the head."
-    return f"```python\nimport bertsmith\n\n{call}\n```\n\n{opens}".rstrip()
+        note = "transformers opens the encoder, without the head."
+    return f"```python\nimport bertsmith\n\n{call}\n```\n\n{note}".rstrip()
 
 
 def _has_linear_head(run: Mapping[str, Any]) -> bool:
@@ -228,6 +236,7 @@ def _has_linear_head(run: Mapping[str, Any]) -> bool:
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores of a run's last evaluation by name; counts of examples are left out."""
     if "compression" in run:
         scores = run["compression"][-1]["after"]["scores"]
     elif "result" in run:
@@ -248,7 +257,8 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
             ("parameters", *(f"{figures['parameters']['total']:,}" for figures in (before, after)))
         ]
         rows += [
-            (n, format_score(n, before["scores"][n]), format_score(n, v)) for n, v in scores.items()
+            (name, format_score(name, before["scores"][name]), format_score(name, value))
+            for name, value in scores.items()
         ]
         yield _table(("", "before", "after"), rows)
         return
@@ -256,13 +266,11 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         return
     if "result" in run:
         evaluation = run["result"]["evaluation"]
-        count = next(
-            (v for k, v in evaluation.items() if k.startswith("num_") or k == "total"), None
-        )
+        counts = (evaluation[k] for k in evaluation if k.startswith("num_") or k == "total")
+        count = next(counts, None)
         examples = "examples" if count is None else count_noun(count, "example")
-        source = (
-            f"of `{name}`" if (name := _name_of(settings.get("eval"))) else "that were held out"
-        )
+        eval_name = _name_of(settings.get("eval"))
+        source = f"of `{eval_name}`" if eval_name else "that were held out"
         if _has_linear_head(run) or "system" in run["config"]:
             yield f"On {examples} {source}.\n"
         else:
@@ -272,7 +280,7 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         yield "On held-out text of the corpus, at the last evaluation.\n"
     yield _table(
         ("score", "value"),
-        [(score_name(name), format_score(name, v)) for name, v in scores.items()],
+        [(score_name(name), format_score(name, value)) for name, value in scores.items()],
     )
     if "repeats" in run:
         repeats = run["repeats"]
@@ -302,11 +310,12 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
     result = run.get("result", {})
     data = run.get("data", {})
     if result:
-        train = f" of `{name}`" if (name := _name_of(settings.get("train"))) else ""
-        yield f"- Training: {count_noun(result['num_train'], 'example')}{train}"
+        train_name = _name_of(settings.get("train"))
+        source = f" of `{train_name}`" if train_name else ""
+        yield f"- Training: {count_noun(result['num_train'], 'example')}{source}"
         if labels := result.get("labels"):
-            shown = ", ".join(f"`{label}`" for label in labels[:20])
-            more = " …" if labels[20:] else ""
+            shown = ", ".join(f"`{label}`" for label in labels[:SHOWN_LABELS])
+            more = " …" if len(labels) > SHOWN_LABELS else ""
             yield f"- Labels: {shown}{more}"
         if overlap := result.get("num_overlap"):
             are = count_noun(overlap, "eval example is", "eval examples are")

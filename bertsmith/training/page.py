@@ -1,4 +1,4 @@
-"""The HTML page of a run, which a browser reloads while the run lasts."""
+"""The HTML page of a run (`training/page.html`), which a browser reloads while the run lasts."""
 
 import time
 from collections.abc import Mapping
@@ -17,6 +17,8 @@ from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import RunFolder
 
 REFRESH_SECONDS = 10
+"""Time between two updates of the page after steps, and between two times that a browser loads it.
+"""
 MIN_REFRESH_SECONDS = 2.0
 """Shortest time between two updates after evaluations, which are frequent in a short run."""
 
@@ -27,11 +29,11 @@ def format_duration(seconds: float) -> str:
     >>> format_duration(47.3), format_duration(167), format_duration(3900)
     ('47 s', '2 min 47 s', '1 h 5 min')
     """
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes} min {seconds_left} s" if minutes else f"{seconds_left} s"
 
 
 class RunPage(Callback):
@@ -64,10 +66,19 @@ class RunPage(Callback):
                 self.save("running")
 
     def save(self, state: str) -> None:
+        """Write the page. `state` completes the sentence "The run in … is".
+
+        Raises:
+            InputError: the disk is full, or the file cannot be written.
+        """
         run = self.folder.read_run()
-        last = {name: value for entry in self.entries[-200:] for name, value in entry.items()}
+        steps = (entry for entry in reversed(self.entries) if not is_held_out(entry))
+        evals = (entry for entry in reversed(self.entries) if is_held_out(entry))
+        nothing: Mapping[str, Any] = {}
+        last_step, last_eval = next(steps, nothing), next(evals, nothing)
         progress = self.status.progress
-        left = self.status.elapsed_seconds * (1 / progress - 1) if progress else 0.0
+        seconds_left = self.status.elapsed_seconds * (1 / progress - 1) if progress else 0.0
+        last = {**last_step, **last_eval, "step": self.entries[-1]["step"]}
         write_page(
             self.path,
             "training/page.html",
@@ -76,9 +87,9 @@ class RunPage(Callback):
             refresh=REFRESH_SECONDS if state == "running" else None,
             time=time.strftime("%H:%M:%S"),
             status=self.status,
-            title=f"Training of {self.folder.path.name}",
+            title=f"Training of {self.folder.path.resolve().name}",
             spent=format_duration(self.status.elapsed_seconds),
-            left=format_duration(left) if progress else "",
+            left=format_duration(seconds_left) if progress else "",
             share=Scale(0, 1),
             last=last,
             terms=[(term, title) for term, title in TERM_NAMES.items() if f"{term}_loss" in last],
@@ -93,11 +104,12 @@ class RunPage(Callback):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if self.entries:
-            stopped = (
-                "stopped"
-                if isinstance(error, (Interrupted, KeyboardInterrupt))
-                else f"failed: {error}"
-            )
-            with suppress(InputError):  # as above
-                self.save("complete" if error is None else stopped)
+        if not self.entries:
+            return
+        state = f"failed: {error}"
+        if error is None:
+            state = "complete"
+        elif isinstance(error, (Interrupted, KeyboardInterrupt)):
+            state = "stopped"
+        with suppress(InputError):  # a full disk must not hide the error that ended the run
+            self.save(state)

@@ -104,6 +104,12 @@ def test_texts_without_labels_teach(settings, student, place, tmp_path):
     assert "check that they are in the language of --train" in as_flags(told)
 
 
+def test_examples_that_are_not_files_have_no_comparison(settings, student):
+    result = distill(student, Classify, replace(settings, steps=1), dataset=Classify.read(settings))
+    assert result.comparison is None
+    assert "teacher (before)" not in str(result) and "None" not in str(result)
+
+
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"classify"}))
 def test_every_task_has_students(name, tmp_path):
     task, settings = prepare(name, tmp_path, 12, 9, threads=1, steps=1)

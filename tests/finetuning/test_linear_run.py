@@ -134,6 +134,8 @@ def test_counted_tokens_alone_need_no_vectors(settings, base):
     tensors = read_safetensors(settings.out / LINEAR_HEAD_FILE)
     assert not tensors["vector_weights"].any() and tensors["ngram_weights"].any()
     assert "token counts alone" in str(result)
+    card = (settings.out / "README.md").read_text()
+    assert "a linear head that was fitted to token counts, to sort texts" in card
     predictor = load(settings.out, device="cpu", precision="fp32")
     assert predictor("a good film").label == "pos"
     assert predictor("a good film . " * 20).num_windows > 1

@@ -78,6 +78,14 @@ def test_a_step_is_that_of_the_objective(job, measured):
         assert phase.busiest == sum(shares) / plan.SAMPLED_STEPS
 
 
+def test_a_short_phase_is_measured_by_its_own_steps(job):
+    config = resolve_pretraining(job.with_pretraining(start_steps=1), Corpus.open(job.corpus))
+    objective = build_objective(config)
+    model = objective.new_model(config.model)
+    phase = plan._measure_phase(objective, model, MACHINE, 1, 1)
+    assert phase.epochs == 12 / objective.short_rows.rows_per_epoch
+
+
 def test_a_run_is_the_sum_of_its_steps(timed):
     start, rest = timed.phases
     others = STEPS - START_STEPS

@@ -20,6 +20,15 @@ def test_the_score_stands_beside_token_frequencies(loss, is_warned):
     assert any("no better than token frequencies" in line for line in lines) == is_warned
 
 
+@pytest.mark.parametrize(
+    "term, consequence", [("nsp", "no next"), ("sop", "no order"), ("contrast", "no pair")]
+)
+def test_documents_of_one_sentence_are_told_of_by_their_task(term, consequence):
+    lines = describe_pretraining({**RESULT, f"{term}_loss": 0.5, "single_sentence_share": 0.125})
+    [note] = (line for line in lines if "of one sentence" in line)
+    assert "12.5 %" in note and consequence in note
+
+
 def test_a_finding_is_told_with_its_advice():
     finding = {"code": "overfitting", "severity": "warn", "evidence": "rises", "advice": "Stop."}
     assert "note       rises. Stop." in describe_pretraining({**RESULT, "findings": [finding]})

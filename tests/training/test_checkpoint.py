@@ -1,5 +1,6 @@
 """Checkpoints: whole or not at all, the last ones kept, damage found and named."""
 
+import shutil
 from dataclasses import dataclass
 from functools import partial
 
@@ -67,6 +68,14 @@ def test_damage_is_found_and_named(tmp_path, name):
             load_checkpoint(path)
 
 
+@pytest.mark.parametrize("content", ["[]", "7", '"text"', "{}"])
+def test_a_state_that_is_other_json_is_damage(tmp_path, content):
+    path = save(tmp_path, 7)
+    (path / STATE_FILE).write_text(content)
+    with refuses(CheckpointError, "step-00000007: ", STATE_FILE):
+        load_checkpoint(path)
+
+
 @dataclass
 class LaterState(TrainingState):
     epochs: int = 0
@@ -91,3 +100,16 @@ def test_leftovers_of_a_killed_process_go(tmp_path):
     kept.rename(tmp_path / f".{kept.name}.abcdefgh.old")  # killed while the step was saved again
     clear_leftovers(tmp_path)
     assert kept.is_dir()
+
+
+def test_an_unfinished_checkpoint_whose_removal_was_killed_gets_no_name(tmp_path, monkeypatch):
+    kept = save(tmp_path, 7)
+    (tmp_path / ".step-00000009.abcdefgh.tmp").mkdir()
+    (tmp_path / ".step-00000009.abcdefgh.tmp" / "model.safetensors").write_bytes(b"half")
+    with monkeypatch.context() as context:
+        context.setattr(shutil, "rmtree", lambda path: None)  # as if killed before it
+        clear_leftovers(tmp_path)
+    for _ in range(2):
+        clear_leftovers(tmp_path)
+        assert list_checkpoints(tmp_path) == [kept]
+    assert [path.name for path in tmp_path.iterdir()] == [kept.name]

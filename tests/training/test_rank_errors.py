@@ -2,9 +2,44 @@
 
 import io
 import os
+import pickle
 import sys
+from pathlib import Path
 
-from bertsmith.training.workers.rank_errors import print_on_rank
+import pytest
+from refusals import refuses
+
+from bertsmith.errors import (
+    BertsmithError,
+    CheckpointError,
+    ConfigError,
+    CorpusError,
+    InputError,
+    SettingError,
+    TrainingError,
+    WriteError,
+)
+from bertsmith.errors.model_kinds import SYSTEM_KINDS, ModelKindError
+from bertsmith.training.workers.rank_errors import print_on_rank, results_of, sendable
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (CorpusError("corpus: is missing."), CorpusError),
+        (SettingError("threads", 0, "1 or more"), ConfigError),
+        (WriteError("out: the disk is full.", "Free some space."), InputError),
+        (ModelKindError(Path("gpt"), SYSTEM_KINDS["gpt2"], "embed"), CheckpointError),
+        (KeyError("layers"), TrainingError),
+    ],
+    ids=["corpus", "setting", "write", "model kind", "bug"],
+)
+def test_rank_0_raises_the_error_of_another_rank(error, kind):
+    sent = pickle.loads(pickle.dumps(sendable(error)))
+    message = error.message if isinstance(error, BertsmithError) else "KeyError: 'layers'"
+    with refuses(kind, "rank 1 on far: ") as caught:
+        results_of([(None, 7), (sent, None)], ["near", "far"])
+    assert type(caught.value) is kind and caught.value.message == f"rank 1 on far: {message}"
 
 
 def test_a_rank_goes_on_if_nobody_reads_its_message(monkeypatch):

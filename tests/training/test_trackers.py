@@ -11,6 +11,30 @@ from bertsmith.errors import BertsmithWarning, ConfigError
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.training.journal import read_journal
 from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.trackers.tracker import Tracker
+
+
+class Collector(Tracker):
+    """A tracker that keeps what it receives."""
+
+    def __init__(self):
+        super().__init__()
+        self.logged = []
+
+    def log(self, step, values):
+        self.logged.append((step, dict(values)))
+
+    def close(self, *, failed):
+        assert not failed
+
+
+def test_steps_are_averaged_but_not_the_number_of_a_rank(monkeypatch):
+    monkeypatch.setattr("bertsmith.training.trackers.tracker.WRITE_SECONDS", 60.0)
+    with Collector() as collector:
+        for step, loss, rank in ((1, 2.0, 0), (2, 4.0, 3)):
+            entry = {"step": step, "loss": loss, "learning_rate": 0.5, "slowest_rank": rank}
+            collector.write(entry)
+    assert collector.logged == [(2, {"loss": 3.0, "learning_rate": 0.5, "slowest_rank": 3})]
 
 
 def test_wandb_records_offline_without_a_key_and_never_asks(corpus_dir, tmp_path, monkeypatch):

@@ -255,6 +255,17 @@ def test_a_page_tells_of_short_rows_only_where_there_are_some(corpus_dir, tmp_pa
     assert "Training begins with short" not in path.read_text(encoding="utf-8")
 
 
+def test_a_page_shows_the_last_eval_long_after_it(whole, tmp_path):
+    path = tmp_path / "page.html"
+    steps = [entry for entry in read_journal(whole.folder.journal_path) if "learning_rate" in entry]
+    with RunPage(path, whole.folder) as page:
+        page.write({"step": 1, "held_out_loss": 4.125, "held_out_mlm_loss": 4.125}, page.status)
+        for number in range(2, 300):
+            page.write({**steps[-1], "step": number}, page.status)
+    text = path.read_text(encoding="utf-8")
+    assert "4.125</dd><dd>eval loss" in text and "step 299" in text
+
+
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_transformers_opens_every_checkpoint(whole):
     out = whole.folder.path

@@ -9,13 +9,15 @@ from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import RunningMeans
 
 WRITE_SECONDS = 1.0
+"""Shortest time between two calls of `log` for steps."""
 
 
 class Tracker(ABC):
-    """Receiver of a run's metrics, with the journal's names; a context.
+    """Receiver of a run's metrics, with the journal's names; a context, at whose end it closes.
 
     A small model takes dozens of steps a second, so steps are averaged: `log` receives their means
-    about once a second and once more at the end. It receives eval metrics at every eval.
+    about once a second and, if no error ends the run, once more at its end. It receives eval
+    metrics at every eval.
     """
 
     def __init__(self) -> None:
@@ -34,18 +36,18 @@ class Tracker(ABC):
     def write(self, entry: Mapping[str, Any]) -> None:
         """Receive one journal entry; steps are averaged, see the class."""
         if is_held_out(entry):
-            values = {k: v for k, v in entry.items() if k.startswith("held_out_")}
-            self.log(entry["step"], values)
+            names = (name for name in entry if name.startswith("held_out_"))
+            self.log(entry["step"], {name: entry[name] for name in names})
             return
         self._step = entry["step"]
-        self._means.add({key: value for key, value in entry.items() if key != "step"})
+        self._means.add({name: value for name, value in entry.items() if name != "step"})
         if time.monotonic() - self._written_at >= WRITE_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Log the means of the steps since the last flush."""
-        if values := self._means.take():
-            self.log(self._step, values)
+        if means := self._means.take():
+            self.log(self._step, means)
         self._written_at = time.monotonic()
 
     def __enter__(self) -> Self:

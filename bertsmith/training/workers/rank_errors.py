@@ -1,27 +1,38 @@
-"""Errors of one rank, raised on rank 0 with the name of the rank and its host, and messages."""
+"""Errors of other ranks, which rank 0 raises with the rank's name, and messages of ranks.
+
+A rank is one of the machines or GPUs that train together.
+"""
 
 import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bertsmith.errors import BertsmithError, ConfigError, SettingError, TrainingError
+from bertsmith.errors import BertsmithError, TrainingError
 
 
 def sendable(error: Exception) -> BertsmithError:
     """Return an error that can be pickled, and raised on rank 0 with a longer message.
 
-    An error that is not a BertsmithError becomes a TrainingError with its type in the message.
+    An error that is not a BertsmithError becomes a TrainingError with its type in the message. One
+    that is made from other arguments than its message, such as a SettingError, becomes an error of
+    its parent class.
     """
-    if isinstance(error, SettingError):
-        return ConfigError(error.message)
-    if isinstance(error, BertsmithError):
-        return error
-    return TrainingError(f"{type(error).__name__}: {error}")
+    if not isinstance(error, BertsmithError):
+        return TrainingError(f"{type(error).__name__}: {error}")
+    kind: type[Any] = type(error)
+    while "__init__" in vars(kind):
+        kind = kind.__bases__[0]
+    sent: BertsmithError = kind(error.message)
+    return sent
 
 
 def results_of(answers: Sequence[tuple[BertsmithError | None, Any]], hosts: list[str]) -> list[Any]:
     """Return the results of all ranks, in order.
+
+    Args:
+        answers: for each rank the error that `sendable` made, or None, and the result.
+        hosts: the host name of each rank.
 
     Raises:
         BertsmithError: the first error that a rank sent; the message names the rank.
@@ -33,7 +44,7 @@ def results_of(answers: Sequence[tuple[BertsmithError | None, Any]], hosts: list
 
 
 def print_on_rank(message: str) -> None:
-    """Print a message on standard error, also of ranks other than 0, which are quiet else.
+    """Print a message on standard error, on any rank; all other output of ranks above 0 is dropped.
 
     If nobody can read it any more, the rank goes on.
     """
