@@ -5,6 +5,7 @@ learned more than token frequencies, it is worse than a small model. So some ste
 timed, the smallest first, and the largest size that sees the tokens it needs is taken.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ is three points better (benchmarks/results/few-labels.md). After 7.8 M tokens it
 better (29.3 and 28.5 %, in 2.7 times the time). The others are estimates."""
 
 TRIAL_ROWS = 16
+"""Most rows of a timed step; the time of a step of the run is computed from them."""
 SHARED_SPEED = 0.9
 """Speed of one of several processes, relative to a process alone: they share caches and memory."""
 
@@ -91,7 +93,7 @@ def tokens_per_second(
 
     Starting the other processes would take longer than the steps.
     """
-    # A run computes no more rows at once either, as long rows need much memory.
+    # Not more rows than the run itself computes at once, as long rows need much memory.
     max_rows = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, max_rows)
     trial = objective.resized(num_rows, objective.eval_rows)
@@ -100,9 +102,10 @@ def tokens_per_second(
     timing = timing_steps(trial, model, machine.precision, 1, optimizer)
     with machine.as_one_process(), timing as timer:
         timed = timer.time(objective.start_steps + 1, warm_up=1)  # the first step with full rows
-    growth = objective.batch_size / num_rows
+    step_tokens = timed.tokens * (objective.batch_size / num_rows)
     # A process without a micro-batch in a step has no work.
-    processes = min(machine.num_shares, -(-objective.batch_size // objective.micro_batch_size))
-    speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
-    tokens = growth * timed.tokens
-    return tokens * speedup / timed.seconds(tokens)
+    num_micro_batches = math.ceil(objective.batch_size / objective.micro_batch_size)
+    num_processes = min(machine.num_shares, num_micro_batches)
+    speedup = num_processes * (SHARED_SPEED if num_processes > 1 else 1.0)
+    seconds_in_one_process = timed.seconds(step_tokens)
+    return speedup * step_tokens / seconds_in_one_process

@@ -1,7 +1,7 @@
 """Split Chinese text into words, by a word list or another package's function.
 
-Both are a `Segmenter`: it splits a text of Chinese characters into words, which joined are that
-text.
+Both are a `Segmenter`, a function that splits a text of Chinese characters into words. The words
+joined are the text again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +16,7 @@ from bertsmith.tokenization.normalize import code_ranges
 Segmenter = Callable[[str], list[str]]
 
 SAMPLE = "我们在北京学习语言"
+"""Text by which a segmenter is tested: "we learn languages in Beijing"."""
 SEGMENTER = FunctionSetting(
     "segmenter",
     example="jieba:lcut",
@@ -98,15 +99,17 @@ def load_segmenter(name: str) -> Segmenter:
 
 
 class CheckedSegmenter:
-    """Segmenter of another package, checked to give back the text."""
+    """Segmenter of another package; each result is checked to be the whole text."""
 
     def __init__(self, name: str, function: Callable[[str], Iterable[str]]) -> None:
         self._name = name
         self._function = function
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_segmenter, (self._name,)  # its function may hold a lock, as jieba's does, and
-        # cannot be pickled then
+        """Pickle the name alone: the function may hold a lock, as jieba's does, and locks cannot
+        be pickled.
+        """
+        return load_segmenter, (self._name,)
 
     def __call__(self, text: str) -> list[str]:
         """Split a text into words.

@@ -1,4 +1,4 @@
-"""Next sentence prediction and sentence order prediction: two segments, and a label of two."""
+"""Next sentence prediction and sentence order prediction: two segments, and one of two labels."""
 
 import numpy as np
 
@@ -32,7 +32,10 @@ class TwoSegments(PairTask):
     def draw_segments(
         corpus: Corpus, anchors: np.ndarray, max_lengths: np.ndarray, rng: np.random.Generator
     ) -> SegmentPairs:
-        """Draw segments A and B and their label for each anchor, as `segments.draw_pairs` does."""
+        """Draw segments A and B and their label for each anchor.
+
+        Arguments and shapes are those of `draw_pairs` in `segments.py`.
+        """
         raise NotImplementedError
 
 

@@ -1,7 +1,8 @@
-"""Whether pre-training has trained the attention of [CLS].
+"""The decision whether a pre-training has trained the attention of [CLS].
 
-Only the prediction of pairs trains the attention of [CLS] in the last layer. If the model learned
-nothing about pairs, fine-tuning does better when [CLS] begins as the mean over all tokens.
+Only a head that reads [CLS], such as that of next sentence prediction, trains the attention of
+[CLS] in the last layer. If the model learned nothing about pairs, fine-tuning does better when the
+last layer's queries are reset to zero, so that [CLS] begins as the mean over all tokens.
 """
 
 import math
@@ -14,28 +15,29 @@ from bertsmith.model.pretraining_catalog import PAIR_TASKS
 WITHOUT_HEAD = ("none", *(name for name in PAIR_TASKS if name not in PAIR_HEADS))
 """Values of `--pairs` that give [CLS] no head, and so do not train its attention."""
 GUESSING = math.log(2)
-"""Loss (nats) of guessing whether B follows A."""
+"""Loss (nats) of guessing one of two labels, such as whether segment B follows segment A."""
 LEARNED = 0.95 * GUESSING
-"""Loss below which [CLS] has learned something about pairs. With tiny models of some minutes, at
-0.68 and 0.69 a reset gained 1 to 4 points on SST-2; at 0.52 it gained 0 to 2, but RTE lost 2.
-Nothing was measured in between (`benchmarks/results/cls-attention.md`)."""
+"""Loss (nats) below which [CLS] has learned something about pairs. With tiny models that were
+trained for some minutes, a reset gained 1 to 4 points on SST-2 if the loss was 0.68 or 0.69. With a
+loss of 0.52 it gained 0 to 2, but RTE lost 2. Nothing was measured in between
+(`benchmarks/results/cls-attention.md`)."""
 
 
 def reason_to_reset(run: Mapping[str, Any]) -> str:
     """Return why the attention of [CLS] is to be reset after a pre-training; empty if it is not.
 
-    The returned text completes the sentence "This model's pre-training …".
-
-    A run that continued a model is judged only if that model already had a reason, too: the model
-    may have learned more about pairs than this run's texts show.
+    The returned text completes the sentence "This model's pre-training …". For a run that continued
+    another model, it is empty unless there was a reason for that model, too: the model may have
+    learned more about pairs than this run's texts show.
 
     Args:
         run: the run.json of a model folder.
     """
     config = _table(run, "config")
     held_out = _table(_table(run, "summary"), "held_out")
-    was_untaught = config.get("source") == "" or _table(run, "source").get("reason_to_reset")
-    if run.get("command") != "pretrain" or not was_untaught:
+    is_new_model = config.get("source") == ""
+    began_untaught = is_new_model or _table(run, "source").get("reason_to_reset")
+    if run.get("command") != "pretrain" or not began_untaught:
         return ""
     losses = [held_out.get(f"held_out_{PAIR_TASKS[head].term}_loss") for head in PAIR_HEADS]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)

@@ -1,4 +1,7 @@
-"""A pre-training run with nothing left to decide; `resolve.py` makes it."""
+"""The resolved configuration of a pre-training run, in which nothing is left to decide.
+
+`resolve.py` makes it from the user's settings.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,16 +24,18 @@ class SourceFacts:
     """SHA-256 of each weight file."""
     config: BertConfig
     objective: ObjectiveName
+    """The objective that the run continues if the user names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainConfig(LoopConfig):
-    """All settings of a run, which a resumed run must share but for those that are `FREE`."""
+    """All settings of a run. Only those that are `FREE` may change when the run is resumed."""
 
     corpus: Path = field(metadata=FREE)
     source: str
     """Model that the run continues; empty for a new one."""
     source_weights: Mapping[str, str]
+    """SHA-256 of each weight file of that model; empty for a new one."""
     family: str
     preset: str
     """Size of a new model; empty for a continued one."""

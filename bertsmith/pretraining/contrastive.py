@@ -1,9 +1,10 @@
 """Contrastive pairs: the two halves of a text must have similar vectors.
 
-The vector of a half is the mean of its tokens' vectors. It must be nearer to the vector of the
-other half of its text than to those of all other rows of the micro-batch (InfoNCE: van den Oord et
-al. 2018; with spans of a document as pairs: Giorgi et al. 2021, "DeCLUTR", section 3). Rows 2i and
-2i + 1 are a pair. The loss needs no weights of its own, so the model is saved as a plain masked LM.
+Each half is a row, and its vector is the mean of its tokens' vectors. The vector must be nearer to
+that of the other half of its text than to those of all other rows of the micro-batch (InfoNCE: van
+den Oord et al. 2018; with spans of a document as pairs: Giorgi et al. 2021, "DeCLUTR", section 3).
+Rows 2i and 2i + 1 are a pair. The loss needs no weights of its own, so the model is saved as a
+plain masked LM.
 """
 
 import numpy as np
@@ -23,6 +24,7 @@ from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.training.objective import LossTerm
 
 TEMPERATURE = 0.05
+"""Divisor of cosines before the softmax, as in DeCLUTR and SimCSE."""
 WEIGHT = 0.1
 """Weight of the loss beside that of masked LM. With weight 1, a tiny model took longer to learn
 more than token frequencies: after 350 steps its masked-LM loss was 6.2 nats, and with next sentence
@@ -65,18 +67,19 @@ class ContrastivePairs(PairTask):
         return halves_around(corpus, anchors, lengths.one_segment)
 
     def targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
-        """Find the position in the batch of every row's partner.
+        """Find the position in the batch of every row's partner, the other half of its text.
 
         Returns:
             `contrastive_rows`, the positions of rows that have a partner, and
-            `contrastive_labels`, the positions of their partners; int64, of one length.
+            `contrastive_labels`, the positions of their partners; both int64 `[such rows]`.
         """
-        order = np.asarray(batch.order)
+        order = np.asarray(batch.order)  # the number of the row at each position of the batch
         position_of_row = np.argsort(order)
-        rows = np.flatnonzero(labels != IGNORE_INDEX)
+        positions = np.flatnonzero(labels != IGNORE_INDEX)
+        partners = order[positions] ^ 1  # of row 2i row 2i + 1, and the other way round
         return {
-            "contrastive_rows": torch.from_numpy(rows),
-            "contrastive_labels": torch.from_numpy(position_of_row[order[rows] ^ 1]),
+            "contrastive_rows": torch.from_numpy(positions),
+            "contrastive_labels": torch.from_numpy(position_of_row[partners]),
         }
 
     def loss(self, model: BertModel, hidden: Tensor, batch: Batch) -> LossTerm:
@@ -88,10 +91,9 @@ class ContrastivePairs(PairTask):
         vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
         rows = batch.targets["contrastive_rows"]
         partners = batch.targets["contrastive_labels"]
-        similarity = vectors @ vectors.T / TEMPERATURE
-        similarity = similarity.masked_fill(
-            torch.eye(len(vectors), dtype=torch.bool, device=vectors.device), -torch.inf
-        ).index_select(0, rows)
-        loss = F.cross_entropy(similarity, partners, reduction="sum")
-        correct = (similarity.argmax(-1) == partners).sum()
+        is_self = torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
+        similarity = (vectors @ vectors.T / TEMPERATURE).masked_fill(is_self, -torch.inf)
+        logits = similarity.index_select(0, rows)
+        loss = F.cross_entropy(logits, partners, reduction="sum")
+        correct = (logits.argmax(-1) == partners).sum()
         return LossTerm(loss, correct, len(rows), WEIGHT)

@@ -38,9 +38,11 @@ of 250,000 tokens, 2.3 GB are held at most (benchmarks/results/quality-screening
 BYTES_PER_PAIR = 110
 """Largest memory per pair: ids of both tokens, a count and a sorting order, and sorted copies."""
 KEYS_AT_ONCE = 2**23
+"""Number of pairs that are sorted at once, 64 MiB of keys."""
 ITERATIONS = 4
 """Power iterations of the randomized SVD (Halko et al. 2011, algorithm 4.4)."""
 OVERSAMPLING = 16
+"""Dimensions that the randomized SVD computes besides those that are kept, for precision."""
 
 
 class PairCounts(NamedTuple):
@@ -119,7 +121,7 @@ def check_memory(corpus: Corpus, purpose: str, alternative: str) -> None:
 
 
 def count_neighbours(corpus: Corpus) -> PairCounts:
-    """Count pairs of tokens that stand at most `WINDOW` tokens apart in one document.
+    """Count pairs of tokens that are at most `WINDOW` tokens apart in one document.
 
     In a large corpus evenly spread documents are counted. If there are more than
     `MAX_COUNTED_PAIRS` different pairs, the most frequent ones are returned.
@@ -137,10 +139,11 @@ def neighbour_keys(corpus: Corpus) -> Iterator[IdArray]:
     """Yield the keys of all pairs of neighbours, about `KEYS_AT_ONCE` in an array."""
     arrays: list[IdArray] = []
     for documents in counted_documents(corpus, "counting neighbours"):
-        words = with_gaps(documents)
+        ids = with_gaps(documents)
         for distance in range(1, WINDOW + 1):
-            one, other = words[:-distance], words[distance:]
+            one, other = ids[:-distance], ids[distance:]
             smaller, larger = np.minimum(one, other), np.maximum(one, other)
+            # A pair with the -1 of a gap has a smaller id of -1.
             arrays.append((smaller * corpus.vocab_size + larger)[smaller >= 0])
             if sum(map(len, arrays)) >= KEYS_AT_ONCE:
                 yield np.concatenate(arrays)
@@ -150,12 +153,16 @@ def neighbour_keys(corpus: Corpus) -> Iterator[IdArray]:
 
 
 def with_gaps(documents: Sequence[NDArray[Any]]) -> IdArray:
-    """Join documents with `WINDOW` times -1 between them, so that no neighbours cross them."""
+    """Join documents, int64 `[tokens]`, with -1 after each for `WINDOW` tokens.
+
+    So no tokens of two documents are neighbours.
+    """
     gap = np.full(WINDOW, -1)
     return np.concatenate([part for ids in documents for part in (ids.astype(np.int64), gap)])
 
 
 def add_counts(one: PairCounts, other: PairCounts) -> PairCounts:
+    """Add the occurrences of pairs; each pair is returned once."""
     keys = np.concatenate((one.keys, other.keys))
     order = np.argsort(keys, kind="stable")  # finds the two sorted runs, and merges them
     keys = keys[order]
@@ -168,10 +175,13 @@ def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
     """Compute positive pointwise mutual information `[size, size]` of tokens and contexts.
 
     It is log(p(token, context) / (p(token) · p(context))), and 0 where that is negative: the
-    logarithm of how much more often than by chance two tokens are neighbours.
+    logarithm of how much more often than by chance two tokens are neighbours. `size` is that of the
+    vocabulary.
     """
     smaller, larger = pairs.keys // size, pairs.keys % size
     are_different = smaller != larger
+    # The matrix has each pair of different tokens twice, at (larger, smaller) and (smaller,
+    # larger), and two equal tokens once, with twice the count, as each is a neighbour of the other.
     # Columns left of the diagonal come first: a stable sort by row then sorts the columns, too.
     rows = np.concatenate((larger[are_different], smaller))
     columns = np.concatenate((smaller[are_different], larger))
@@ -180,38 +190,46 @@ def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
     )
     order = np.argsort(rows, kind="stable")
     rows, columns, counts = rows[order], columns[order], counts[order]
-    of_tokens = np.maximum(np.bincount(rows, counts, size), 1)
-    of_contexts = of_tokens**SMOOTHING
-    counts *= of_contexts.sum()
-    values = np.log(counts / (of_tokens[rows] * of_contexts[columns])).clip(0)
+    token_totals = np.maximum(np.bincount(rows, counts, size), 1)
+    context_totals = token_totals**SMOOTHING
+    # p(token, context) / (p(token) · p(context)) is
+    # counts · sum(context_totals) / (token_totals · context_totals)
+    counts *= context_totals.sum()
+    values = np.log(counts / (token_totals[rows] * context_totals[columns])).clip(0)
     if size <= MAX_DENSE:
         dense = torch.zeros(size, size)
         dense.view(-1)[torch.from_numpy(rows * size + columns)] = torch.from_numpy(values).float()
         return PmiMatrix(dense, dense.T)
     # Pairs have both orders, so the transpose has its values at the same indices.
-    transposed = np.log(counts / (of_tokens[columns] * of_contexts[rows])).clip(0)
+    transposed = np.log(counts / (token_totals[columns] * context_totals[rows])).clip(0)
     is_kept = np.maximum(values, transposed) > 0
-    starts = np.bincount(rows[is_kept] + 1, minlength=size + 1).cumsum()
-    indices = torch.from_numpy(starts), torch.from_numpy(columns[is_kept])
-    return PmiMatrix(*(_sparse(*indices, each[is_kept], size) for each in (values, transposed)))
+    row_starts = np.bincount(rows[is_kept] + 1, minlength=size + 1).cumsum()
+    indices = torch.from_numpy(row_starts), torch.from_numpy(columns[is_kept])
+    return PmiMatrix(
+        _sparse(*indices, values[is_kept], size), _sparse(*indices, transposed[is_kept], size)
+    )
 
 
-def _sparse(starts: Tensor, columns: Tensor, values: NDArray[Any], size: int) -> Tensor:
+def _sparse(row_starts: Tensor, columns: Tensor, values: NDArray[Any], size: int) -> Tensor:
+    """Build a sparse matrix `[size, size]` (CSR), fp32."""
+    numbers = torch.from_numpy(values).float()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            starts, columns, torch.from_numpy(values).float(), (size, size), check_invariants=False
+            row_starts, columns, numbers, (size, size), check_invariants=False
         )
 
 
 def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
     """Compute vectors `[rows, rank]` whose products with vectors of the columns are the matrix.
 
-    They are the left singular vectors times the roots of the singular values.
+    They are the left singular vectors times the roots of the singular values, by a randomized SVD
+    (Halko et al. 2011, algorithms 4.4 and 5.1).
     """
     num_kept = min(rank, *matrix.rows.shape)
     size = min(num_kept + OVERSAMPLING, *matrix.rows.shape)
-    # As torch.svd_lowrank does, which takes minutes for a large matrix and shows no progress.
+    # torch.svd_lowrank computes the same, but for a large matrix it takes minutes, and shows no
+    # progress.
     with progress_bar("factorizing counts", 2 * ITERATIONS + 2) as advance:
         basis = _orthonormal(matrix.rows @ torch.randn(matrix.rows.shape[1], size))
         advance()

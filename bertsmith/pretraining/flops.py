@@ -1,4 +1,4 @@
-"""Operations of pre-training steps, by torch's own counter."""
+"""Count of the floating-point operations of pre-training steps, by torch's own counter."""
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -14,12 +14,12 @@ def flops_per_token(objective: Pretraining, model: BertModel, step: int) -> floa
     """Count the operations of a forward and a backward pass for each real token of a step's rows.
 
     The model, which must be on the CPU, computes a few of the rows; its gradients are cleared. Only
-    matrix products are counted, a multiply-add as two operations, padding on a CPU included (3 % on
-    average).
+    matrix products are counted, a multiply-add as two operations. Those with padding, which a CPU
+    adds inside of them, are included (3 % on average).
     """
     batch = objective.resized(COUNTED_ROWS, objective.eval_rows).micro_batch(step, 0)
     model.train()
-    # Torch does not count its fused kernel of attention.
+    # Torch does not count its fused kernel of attention, so attention is by plain products here.
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         terms = objective.losses(model, batch).values()
         torch.stack([term.sum for term in terms]).sum().backward()  # type: ignore[no-untyped-call]

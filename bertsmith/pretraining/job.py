@@ -9,7 +9,7 @@ from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 OF_THE_COMMAND = ("out", "json", "page", "resume", "overwrite")
-"""Keys of a recipe that are ignored: they belong to a single command and change no result."""
+"""Keys of a recipe that are ignored: they are for one call of the command and change no result."""
 
 
 @dataclass(frozen=True)

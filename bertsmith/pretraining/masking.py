@@ -1,5 +1,7 @@
 """Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
 
+A packed row has the tokens of several sequences one after another, without padding.
+
 A share of the tokens, `masking_rate` of `PretrainingSettings`, is chosen. A chosen token becomes
 `[MASK]` or a random token, or stays; the shares are `masking_shares` in
 `model/pretraining_catalog.py`. Special tokens, `[UNK]` included, are never chosen and never
@@ -64,7 +66,7 @@ def mask_tokens(
     else:
         budgets = np.maximum(1, np.rint(lengths * rule.rate)).astype(np.int64)
         positions, runs = choose_words(words, lengths, budgets, RUN_LENGTHS[rule.masking], rng)
-        draws = rng.random(len(ids))[runs]
+        draws = rng.random(len(ids))[runs]  # one number for all tokens of a run
     labels = ids[positions].astype(np.int64)
     input_ids = ids.astype(np.int64)
     input_ids[positions] = _replace(labels, draws, rule, vocabulary, rng)
@@ -74,15 +76,19 @@ def mask_tokens(
 def _choose(
     is_special: np.ndarray, lengths: np.ndarray, rate: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Choose each sequence's ordinary tokens with the lowest draws, in rising order."""
+    """Choose ordinary tokens of each sequence at random; return their positions in rising order.
+
+    Each ordinary token draws a number, and those with the lowest numbers are chosen.
+    """
     ordinary = np.flatnonzero(~is_special)
-    sequence = np.repeat(np.arange(len(lengths)), lengths)[ordinary]
-    available = np.bincount(sequence, minlength=len(lengths))
+    sequences = np.repeat(np.arange(len(lengths)), lengths)[ordinary]  # of each ordinary token
+    available = np.bincount(sequences, minlength=len(lengths))
     num_chosen = np.minimum(np.maximum(1, np.rint(lengths * rate)), available)
-    # Sorting by sequence + draw shuffles all sequences in one sort.
-    shuffled = ordinary[np.argsort(sequence + rng.random(len(ordinary)))]
-    rank = np.arange(len(ordinary)) - np.repeat(np.cumsum(available) - available, available)
-    return np.sort(shuffled[rank < np.repeat(num_chosen, available)])
+    # A draw is in [0, 1), so sorting by sequence + draw shuffles all sequences in one sort.
+    shuffled = ordinary[np.argsort(sequences + rng.random(len(ordinary)))]
+    # Number of each shuffled token within its sequence, from 0
+    number = np.arange(len(ordinary)) - np.repeat(np.cumsum(available) - available, available)
+    return np.sort(shuffled[number < np.repeat(num_chosen, available)])
 
 
 def _replace(

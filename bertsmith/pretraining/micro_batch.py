@@ -1,5 +1,6 @@
 """Number of rows in a micro-batch, which a worker process computes at once."""
 
+import math
 import sys
 
 from bertsmith.model.config import BertConfig
@@ -19,16 +20,18 @@ are not included."""
 def rows_of_micro_batch(
     training: TrainingSettings, length: int, shape: BertConfig | None, machine: Machine | None
 ) -> int:
-    """Choose the rows of a micro-batch, of `length` tokens each.
+    """Choose the number of rows, of `length` tokens each, in a micro-batch.
 
-    `shape` is the config of the model that takes most memory; without it, memory sets no limit.
-    Without `machine`, a step is one micro-batch.
+    Args:
+        shape: the config of the model that takes most memory; without it, memory sets no limit.
+        machine: the hardware of the run; without it, a step is one micro-batch unless the user set
+            its size.
     """
     if training.micro_batch_size is not None or machine is None:
         return min(training.micro_batch_size or training.batch_size, training.batch_size)
-    rows_of_share = -(-training.batch_size // machine.num_shares)
-    at_most = min(rows_of_share, rows_in_memory(length, shape, machine))
-    return even_rows(training.batch_size, machine.num_shares, at_most)
+    rows_of_share = math.ceil(training.batch_size / machine.num_shares)
+    max_rows = min(rows_of_share, rows_in_memory(length, shape, machine))
+    return even_rows(training.batch_size, machine.num_shares, max_rows)
 
 
 def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> int:
@@ -49,11 +52,12 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
 def saved_activations(config: BertConfig, length: int, bytes_per_number: int) -> int:
     """Estimate the bytes of activations that a row of `length` tokens keeps for its backward pass.
 
-    Each layer keeps per token vectors of H numbers: its input, query, key and value, the context,
-    two inputs of LayerNorms and the first one's output (8 vectors), and with dropout two masks
-    (10); also input and output of the activation function (`kept_feed_forward_vectors`: with gates
-    two more). Each head keeps its weight for each pair of tokens, and with dropout a mask and the
-    product of both, where attention is by plain products.
+    For each token a layer keeps 8 vectors of `hidden_size` numbers: its input, query, key, value,
+    context (the output of attention), the inputs of both LayerNorms, and the output of the first
+    one. With dropout it keeps two masks more (10 vectors). It also keeps the input and output of
+    the activation function, of `intermediate_size` numbers (`kept_feed_forward_vectors` counts
+    them: with gates there are two more). For each pair of tokens a head keeps the attention weight,
+    and with dropout a mask and the product of both. Fused attention keeps less.
     """
     has_dropout = config.hidden_dropout_prob > 0
     per_layer = (10 if has_dropout else 8) * config.hidden_size
@@ -66,18 +70,20 @@ def saved_activations(config: BertConfig, length: int, bytes_per_number: int) ->
     return bytes_per_number * (numbers_of_tokens + numbers_of_pairs)
 
 
-def even_rows(batch_size: int, num_shares: int, at_most: int) -> int:
-    """Choose the micro-batch rows with which the largest share of a step has fewest rows.
+def even_rows(batch_size: int, num_shares: int, max_rows: int) -> int:
+    """Choose the rows of a micro-batch, at most `max_rows`, so that shares are about equally large.
 
-    Of several such numbers, at most `at_most`, the largest is taken. Micro-batches are dealt to
-    shares in turn, and the worker processes of the other shares wait for the largest.
+    Micro-batches are dealt to shares in turn, and the worker processes of the other shares wait for
+    the largest share. So the number is chosen with which the largest share has the fewest rows; of
+    several such numbers the largest.
 
-    >>> even_rows(64, num_shares=2, at_most=13)
+    >>> even_rows(64, num_shares=2, max_rows=13)
     8
     """
 
-    def rows_of_largest(rows: int) -> int:
-        firsts = range(0, batch_size, rows * num_shares)
-        return sum(min(rows, batch_size - first) for first in firsts)
+    def rows_of_largest_share(rows: int) -> int:
+        """Count the rows of the first share, which gets a micro-batch in each turn."""
+        first_rows = range(0, batch_size, rows * num_shares)
+        return sum(min(rows, batch_size - first) for first in first_rows)
 
-    return min(range(at_most, 0, -1), key=rows_of_largest)
+    return min(range(max_rows, 0, -1), key=rows_of_largest_share)

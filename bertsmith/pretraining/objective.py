@@ -1,13 +1,15 @@
 """The pre-training objective: batches and loss terms from a corpus.
 
-The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added;
-sentence order prediction (Lan et al. 2020, section 3.1), contrastive pairs or nothing can replace
-the latter. A row is a function of (corpus, seed, step, number in the step). So there is no shuffled
-copy of the corpus, a run can be resumed at any step, and rows do not depend on how a step is
-divided. Static masks (Liu et al. 2019, section 4.1) repeat those of the first `duplicates` epochs.
+The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added.
+Next sentence prediction can be replaced by sentence order prediction (Lan et al. 2020, section
+3.1), contrastive pairs or nothing. A row is a function of (corpus, seed, step, number in the step).
+So there is no shuffled copy of the corpus, a run can be resumed at any step, and rows do not depend
+on how a step is divided. Masks are new at each step, or static (Liu et al. 2019, section 4.1):
+those of the first `duplicates` epochs are then repeated.
 """
 
 import copy
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -38,7 +40,7 @@ STATIC_STREAM = 2
 another (`row_source.py`), so that none of the three repeats the draws of another."""
 
 COMPARED_ROWS = "compared_rows"
-"""Name in a run's identity: the rows among which a contrastive loss finds the partner."""
+"""Name in a run's identity of the number of rows that a contrastive loss compares."""
 
 
 class Pretraining(Objective[BertModel, Batch]):
@@ -46,9 +48,9 @@ class Pretraining(Objective[BertModel, Batch]):
 
     Args:
         train: the split to train on.
-        held_out: the split to evaluate on. With a single document, next sentence prediction is
-            left out of the metrics; if no document has two sentences, so is sentence order. Without
-            a document, nothing is measured.
+        held_out: the split to evaluate on. If it has a single document, next sentence prediction is
+            left out of the metrics; if no document has two sentences, another task on pairs is
+            left out. If it has no document, nothing is measured.
         settings: the tasks and row lengths.
         batch_size: rows per step.
         micro_batch_size: rows per forward pass; by default all of a step.
@@ -93,10 +95,10 @@ class Pretraining(Objective[BertModel, Batch]):
         self.eval_rows = eval_rows
         self._eval_batches: list[Batch] | None = None
         self._latest_rows: tuple[int, StepRows | None] = (0, None)
-        """The number of the last step whose rows were asked for, and these rows."""
+        """The number of the last step whose rows were asked for, and the rows."""
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
-        """Return a copy with other numbers of rows, for trials; it reads the same corpus."""
+        """Return a copy with other numbers of rows, for trials; both read one corpus."""
         other = copy.copy(self)
         other.batch_size = batch_size
         other.eval_rows = eval_rows
@@ -126,10 +128,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Compute `mlm` and the term of the pair task.
-
-        `batch` comes from `StepRows`; see `pretraining_losses`.
-        """
+        """Compute the loss term `mlm` and that of the pair task; see `pretraining_losses`."""
         return pretraining_losses(model, batch, self.settings.pair_task)
 
     def new_model(self, config: BertConfig) -> BertModel:
@@ -199,7 +198,7 @@ class Pretraining(Objective[BertModel, Batch]):
         )
 
     def identity(self) -> dict[str, Any]:
-        """Return the inputs of the run that its configuration does not fix.
+        """Return facts about the inputs that the settings of the run do not determine.
 
         They are the text, the tokenizer, the word list, and the number of rows that a contrastive
         loss compares.
@@ -245,7 +244,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return facts
 
     def _rows_of(self, step: int) -> StepRows:
-        # Local name: another thread may ask for another step at the same time.
+        # Read once, since another thread may ask for another step at the same time.
         latest_step, rows = self._latest_rows
         if latest_step != step or rows is None:
             rows = self.step_rows(step)
@@ -254,17 +253,18 @@ class Pretraining(Objective[BertModel, Batch]):
 
     def step_rows(self, step: int) -> StepRows:
         """Return the rows of a step; none of them is drawn yet."""
-        is_start = step <= self.start_steps
-        source = self.short_rows if is_start else self.train
+        has_short_rows = step <= self.start_steps
+        source = self.short_rows if has_short_rows else self.train
         num_rows = self.batch_size * self._rows_per_full_row(source)
-        first_step = 1 if is_start else self.start_steps + 1
+        first_step = 1 if has_short_rows else self.start_steps + 1
         first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
             # The rows of `duplicates` epochs are divided into steps, of which the last may have
             # fewer rows. After it the steps begin again with the same masks.
             all_rows = self.settings.duplicates * source.rows_per_epoch
-            step_in_cycle = (step - first_step) % -(-all_rows // num_rows)
+            steps_per_cycle = math.ceil(all_rows / num_rows)
+            step_in_cycle = (step - first_step) % steps_per_cycle
             first_row = step_in_cycle * num_rows
             num_rows = min(num_rows, all_rows - first_row)
             key = [STATIC_STREAM, first_step, step_in_cycle]
@@ -272,7 +272,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return StepRows(source, first_row, num_rows, rule, (self.seed, *key))
 
     def _rows_per_full_row(self, source: RowSource) -> int:
-        """Return the number of the source's rows that have the tokens of one row of full length."""
+        """Return how many rows of the source have together the tokens of one row of full length."""
         return self.settings.max_length // source.settings.max_length
 
 
@@ -329,7 +329,7 @@ def held_out_figures(batches: Iterable[Mapping[str, LossTerm]]) -> dict[str, flo
 
 
 def describe_span(corpus: Corpus, start: int, end: int) -> str:
-    """Format the place of a token range: "document 12 sentences 3-5"."""
+    """Format the place of the tokens from `start` to before `end`: "document 12 sentences 3-5"."""
     first, last = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
     document = int(np.searchsorted(corpus.document_starts, first, side="right") - 1)
     offset = corpus.document_starts[document]

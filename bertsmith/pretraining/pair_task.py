@@ -33,8 +33,8 @@ class TextLengths(NamedTuple):
 class PairTask:
     """A task on two segments of a row, or on pairs of rows.
 
-    The base class has the loss of a head that reads the pooled vector of a row and predicts its
-    label. A task with another loss overrides `targets` and `loss`.
+    Here the loss is that of a head that reads the pooled vector of a row (by default from [CLS])
+    and predicts its label. A task with another loss overrides `targets` and `loss`.
 
     Args:
         name: the name of the task in the catalog.
@@ -49,7 +49,7 @@ class PairTask:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        """Value of `--pairs`, name of the model's head, and prefix of the batch's targets."""
+        """Value of `--pairs`, which also names the model's head and begins the names of targets."""
         self.term = PAIR_TASKS[name].term
         """Name of the loss term in the journal."""
 
@@ -86,9 +86,10 @@ class PairTask:
         raise NotImplementedError
 
     def targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
-        """Return what `loss` needs besides the tokens: `NAME_rows` and `NAME_labels`.
+        """Return the targets that `loss` needs: `NAME_rows` and `NAME_labels`.
 
-        Both are int64 `[rows with a label]`. `labels`, int64 `[rows]`, are those of `draw` in the
+        `NAME_rows` are the numbers of the rows that have a label, and `NAME_labels` their labels;
+        both are int64 `[rows with a label]`. `labels`, int64 `[rows]`, are those of `draw` in the
         order of the batch.
         """
         rows = np.flatnonzero(labels != IGNORE_INDEX)

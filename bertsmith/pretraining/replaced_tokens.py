@@ -1,10 +1,10 @@
-"""Replaced token detection (Clark et al. 2020, section 2).
+"""The objective of ELECTRA, replaced token detection (Clark et al. 2020, section 2).
 
-The generator predicts the chosen tokens, most of which it sees as [MASK]. A token sampled from each
-prediction replaces the original, and the discriminator classifies every real token, [CLS] and [SEP]
-included (as in the released code), as original or replaced; a sample equal to the original counts
-as original. Draws for sampling come with the batch, so a step is a function of corpus, seed, step
-and weights. No gradient passes through the samples.
+The generator, a small masked LM, predicts the chosen tokens, most of which it sees as [MASK]. A
+token sampled from each prediction replaces the original, and the discriminator classifies every
+real token, [CLS] and [SEP] included (as in the released code), as original or replaced; a sample
+equal to the original counts as original. Random numbers for sampling come with the batch, so a step
+is a function of corpus, seed, step and weights. No gradient passes through the samples.
 """
 
 from collections.abc import Sequence
@@ -62,23 +62,22 @@ class ReplacedTokens(Pretraining):
         if self.held_out is None:
             return {}
         detections: list[Detection] = interleave(results)
-        figures = detection_figures(
-            torch.cat([each.is_replaced for each in detections]).long().numpy(),
-            torch.cat([each.logits for each in detections]).double().numpy(),
-        )
+        is_replaced = torch.cat([detection.is_replaced for detection in detections])
+        logits = torch.cat([detection.logits for detection in detections])
+        figures = detection_figures(is_replaced.long().numpy(), logits.double().numpy())
         return {
-            **held_out_figures(each.terms for each in detections),
+            **held_out_figures(detection.terms for detection in detections),
             **{f"held_out_rtd_{name}": value for name, value in figures.items()},
         }
 
     def _detect(self, pair: BertModel, batch: Batch) -> "Detection":
-        """Replace tokens and classify them."""
+        """Replace tokens by the generator's samples, and classify all tokens."""
         model = cast(ElectraPair, pair)
         generator = model.generator
-        head = cast(MaskedLMHead, model.generator.heads["masked_lm"])
+        head = cast(MaskedLMHead, generator.heads["masked_lm"])
         labels = batch.targets["masked_labels"]
         positions = batch.targets["masked_positions"]
-        mlm, correct, samples = head.loss_and_samples(
+        mlm_loss, mlm_correct, samples = head.loss_and_samples(
             generator.encode(batch).index_select(0, positions),
             generator.embeddings.word.weight,
             labels,
@@ -92,7 +91,7 @@ class ReplacedTokens(Pretraining):
         loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
         num_correct = ((logits > 0) == (is_replaced > 0)).sum()
         terms = {
-            "mlm": LossTerm(mlm, correct, len(labels)),
+            "mlm": LossTerm(mlm_loss, mlm_correct, len(labels)),
             "rtd": LossTerm(
                 loss, num_correct, batch.num_tokens, self.settings.discriminator_weight
             ),
@@ -116,12 +115,15 @@ class Detection:
 
 
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
-    """Compute precision, recall and AUC of replaced-token logits.
+    """Compute "precision", "recall" and "auc" of detecting replaced tokens.
 
-    Logits above 0 predict a replaced token. `is_replaced` is 0 or 1; `replaced` is its mean.
+    Args:
+        is_replaced: 0 or 1, int64 `[tokens]`; its mean is returned as "replaced".
+        logits: those above 0 predict a replaced token, fp64 `[tokens]`.
     """
     is_detected = logits > 0
-    counts = np.array([[is_replaced @ is_detected], [is_detected.sum()], [is_replaced.sum()]])
+    num_correct, num_detected = is_replaced @ is_detected, is_detected.sum()
+    counts = np.array([[num_correct], [num_detected], [is_replaced.sum()]])
     (scores,) = class_scores(["replaced"], *counts)
     return {
         "precision": scores.precision,

@@ -5,6 +5,7 @@ draws only the groups that contain its rows, and rows are the same however a ste
 batches and processes.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -33,7 +34,7 @@ from bertsmith.pretraining.word_bounds import WordBounds
 HELD_OUT_STREAM = 1
 """Number in the generators' keys of eval rows; training has others (`objective.py`)."""
 EVALUATION_TOKENS = 8192
-"""Tokens of an eval batch, at most."""
+"""Most tokens of an eval batch."""
 
 GROUP_ROWS = 32
 """Rows that are drawn with one generator; an even number, since two rows are a contrastive pair."""
@@ -41,18 +42,20 @@ GROUP_ROWS = 32
 
 @dataclass(frozen=True)
 class MaskedRows:
-    """Masked rows: each field has an array or a number for every row.
+    """Masked rows: each field has an array `[tokens of the row]` or a number for every row.
 
     A label is IGNORE_INDEX where nothing is predicted.
     """
 
     ids: Sequence[IdArray]
     type_ids: Sequence[IdArray]
+    """Segment of each token: 0, or 1 in the second segment."""
     masked_labels: Sequence[IdArray]
+    """The original id of each token that masking chose."""
     pair_labels: Sequence[int]
     draws: Sequence[NDArray[np.float32]]
-    """Uniform numbers per token, by which the ELECTRA generator's replacements are sampled; empty
-    for other objectives."""
+    """Uniform random numbers in [0, 1), by which ELECTRA's generator samples replacements; without
+    a generator the list is empty."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -77,7 +80,7 @@ class MaskedRows:
         )
 
     def collate(self, pair_task: PairTask | None) -> Batch:
-        """Pack all rows into a batch with the targets that `StepRows.batch` documents."""
+        """Pack all rows into a batch, with the targets that `StepRows.batch` describes."""
         batch = pack(self.ids, self.type_ids)
         labels = _packed(self.masked_labels, batch)
         positions = np.flatnonzero(labels != IGNORE_INDEX)
@@ -95,7 +98,7 @@ class MaskedRows:
 
 def _packed(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
     """Join the rows in the order in which the batch has them."""
-    return np.concatenate([rows[i] for i in batch.order])
+    return np.concatenate([rows[number] for number in batch.order])
 
 
 class RowSource:
@@ -142,7 +145,8 @@ class RowSource:
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
         """Sample the token ranges of `num_rows` rows from `first_row` on."""
         per_anchor = self._rows_per_anchor
-        anchors = self.anchors.positions(first_row // per_anchor, -(-num_rows // per_anchor))
+        num_anchors = math.ceil(num_rows / per_anchor)
+        anchors = self.anchors.positions(first_row // per_anchor, num_anchors)
         if self.pair_task is not None:
             short_seq_prob = self.settings.short_seq_prob
             return self.pair_task.draw(self.corpus, anchors, self._lengths, short_seq_prob, rng)
@@ -151,36 +155,37 @@ class RowSource:
         return windows_around(self.corpus, anchors, self._lengths.one_segment).segments()
 
     def mask(self, segments: Segments, rule: MaskingRule, rng: np.random.Generator) -> MaskedRows:
-        """Read the text of rows and mask it."""
+        """Read the text of rows and mask it by a rule."""
         text = self._reader.read(segments)
         masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
         labels = np.full(len(masked.input_ids), IGNORE_INDEX)
         labels[masked.positions] = masked.labels
-        ends = np.cumsum(text.lengths)[:-1]
+        row_ends = np.cumsum(text.lengths)[:-1]  # without the last, as `np.split` takes them
         draws: list[NDArray[np.float32]] = []
         if self.settings.has_generator:
-            draws = np.split(rng.random(len(labels), dtype=np.float32), ends)
+            draws = np.split(rng.random(len(labels), dtype=np.float32), row_ends)
         return MaskedRows(
-            np.split(masked.input_ids, ends),
-            np.split(text.type_ids, ends),
-            np.split(labels, ends),
+            np.split(masked.input_ids, row_ends),
+            np.split(text.type_ids, row_ends),
+            np.split(labels, row_ends),
             segments.labels.tolist(),
             draws,
         )
 
     def divide(self, num_rows: int, rows_per_batch: int) -> list[range]:
-        """Divide the numbers of rows into ranges of `rows_per_batch`, one for each batch.
+        """Divide rows 0 to `num_rows` - 1 into ranges of `rows_per_batch`, one for each batch.
 
         Rows of one anchor, such as a contrastive pair, are in one batch, so both numbers are
-        rounded up. If fewer rows are left at the end than the pair task can use, the batch before
-        takes them.
+        rounded up. If fewer rows are left at the end than the pair task needs, they belong to the
+        batch before.
         """
         min_rows = self.pair_task.min_rows if self.pair_task else 1
         per_anchor = self._rows_per_anchor
-        num_rows = per_anchor * -(-num_rows // per_anchor)
-        rows_per_batch = max(min_rows, per_anchor * -(-rows_per_batch // per_anchor))
-        starts = [*range(0, max(1, num_rows + 1 - min_rows), rows_per_batch), num_rows]
-        return [range(first, end) for first, end in pairwise(starts)]
+        num_rows = per_anchor * math.ceil(num_rows / per_anchor)
+        rows_per_batch = max(min_rows, per_anchor * math.ceil(rows_per_batch / per_anchor))
+        last_start = max(0, num_rows - min_rows)
+        bounds = [*range(0, last_start + 1, rows_per_batch), num_rows]
+        return [range(first, end) for first, end in pairwise(bounds)]
 
     def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
         """Build batches of rows that are always the same."""
@@ -190,9 +195,11 @@ class RowSource:
 
 
 class StepRows:
-    """The `num_rows` rows of a source from `first_row` on, numbered from 0.
+    """The rows of one step (or of all evaluations): `num_rows` of a source from `first_row` on.
 
-    Group `g` is drawn by the generator `(*key, g)` when a batch first needs one of its rows.
+    They are numbered from 0 and drawn in groups of `GROUP_ROWS`. Group `g` is drawn when a batch
+    first needs one of its rows, by a generator whose seed is `(*key, g)`. All rows are masked by
+    `rule`.
     """
 
     def __init__(
@@ -219,7 +226,7 @@ class StepRows:
         in [0, 1).
         """
         first_group = chosen.start // GROUP_ROWS
-        end_group = -(-chosen.stop // GROUP_ROWS)
+        end_group = math.ceil(chosen.stop / GROUP_ROWS)
         rows = MaskedRows.joined([self._group(group) for group in range(first_group, end_group)])
         start = chosen.start - first_group * GROUP_ROWS
         batch = rows[start : start + len(chosen)].collate(self.source.pair_task)
@@ -227,7 +234,8 @@ class StepRows:
 
     def segments(self) -> list[Segments]:
         """Draw the token ranges of all rows, group by group."""
-        return [self._draw(group)[0] for group in range(-(-self.num_rows // GROUP_ROWS))]
+        num_groups = math.ceil(self.num_rows / GROUP_ROWS)
+        return [self._draw(group)[0] for group in range(num_groups)]
 
     def _group(self, group: int) -> MaskedRows:
         if group not in self.groups:

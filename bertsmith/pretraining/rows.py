@@ -1,8 +1,8 @@
 """Layout of pre-training rows: token ids, segment ids and word numbers.
 
-The text is read segment by segment, and then all rows of a step are laid out at once. A row of one
-or two segments equals that of `Tokenizer.build_row`. Documents that share a row have one separator
-between them.
+The text is read segment by segment, and then a group of rows is laid out at once. A row of one or
+two segments equals that of `Tokenizer.build_row`. If parts of several documents share a row, one
+separator is between two of them.
 """
 
 from dataclasses import dataclass, replace
@@ -65,35 +65,40 @@ class RowReader:
         return np.concatenate([read(start, end) for start, end in ranges])
 
     def _lay_out(self, text: np.ndarray, segments: Segments) -> TextRows:
-        """Add special tokens to the segments' concatenated text."""
-        first = segments.is_first
-        framed = self._framed_lengths(segments)
-        begin = np.cumsum(framed) - framed
-        ids = np.full(framed.sum(), self._tokenizer.sep_id, dtype=np.int64)
-        ids[begin[first]] = self._tokenizer.cls_id
-        ids[_token_indices(begin + first, segments.lengths)] = text
-        is_second = segments.are_pairs & ~first
-        type_ids = np.repeat(is_second * self._tokenizer.pair_type_id, framed)
-        row_lengths = np.bincount(segments.rows, framed).astype(np.int64)
+        """Add special tokens to the segments' concatenated text, integers `[tokens of text]`."""
+        is_first = segments.is_first
+        framed_lengths = self._framed_lengths(segments)
+        framed_starts = np.cumsum(framed_lengths) - framed_lengths
+        # Filled with [SEP] at first; [CLS] and the text then leave it at the ends of segments.
+        ids = np.full(framed_lengths.sum(), self._tokenizer.sep_id, dtype=np.int64)
+        ids[framed_starts[is_first]] = self._tokenizer.cls_id
+        ids[_token_indices(framed_starts + is_first, segments.lengths)] = text
+        is_second = segments.are_pairs & ~is_first
+        type_ids = np.repeat(is_second * self._tokenizer.pair_type_id, framed_lengths)
+        row_lengths = np.bincount(segments.rows, framed_lengths).astype(np.int64)
         return TextRows(ids, type_ids, row_lengths)
 
     def _framed_lengths(self, segments: Segments) -> np.ndarray:
-        """Compute the lengths of segments with separators and, for a row's first, [CLS]."""
+        """Compute the length of each segment with the separators after it, int64 `[segments]`.
+
+        For the first segment of a row, [CLS] is counted too.
+        """
         is_last = np.append(segments.is_first[1:], True)
-        between = self._tokenizer.num_separators if segments.are_pairs else 1
-        return segments.is_first + segments.lengths + np.where(is_last, 1, between)
+        num_between = self._tokenizer.num_separators if segments.are_pairs else 1
+        num_separators = np.where(is_last, 1, num_between)
+        return segments.is_first + segments.lengths + num_separators
 
     def _lay_out_words(self, segments: Segments, bounds: WordBounds) -> TextRows:
         """Lay out rows with word numbers.
 
-        The beginnings of words are found in a text that extends beyond the segments' ends.
+        The beginnings of words are found in text that extends beyond both ends of each segment.
         """
         wide_starts, wide_ends = self._widen(segments)
         wide_lengths = wide_ends - wide_starts
         text = self._text(wide_starts, wide_ends)
         corpus_indices = _token_indices(wide_starts, wide_lengths)
         begins = bounds.begins(text, self._begin_sentence(corpus_indices))
-        # A segment cuts a word if the token after it continues one.
+        # A segment cuts a word at its end if the token after it begins none.
         after = np.cumsum(wide_lengths) - wide_lengths + segments.ends - wide_starts
         is_cut = (wide_ends > segments.ends) & ~np.append(begins, True)[after]
         is_inside = (corpus_indices >= np.repeat(segments.starts, wide_lengths)) & (
@@ -124,20 +129,31 @@ class RowReader:
     def _number(
         self, ids: np.ndarray, segments: Segments, begins: np.ndarray, is_cut: np.ndarray
     ) -> np.ndarray:
-        """Number each token's word; -1 for special tokens and cut words."""
-        framed = self._framed_lengths(segments)
-        text_starts = np.cumsum(framed) - framed + segments.is_first
+        """Number each token's word, int64 `[tokens]`; -1 for special tokens and cut words.
+
+        Args:
+            ids: the rows with special tokens, `[tokens]`.
+            begins: whether each token of the text begins a word, bool `[tokens of text]`.
+            is_cut: whether each segment's last word goes on after it, bool `[segments]`.
+        """
+        framed_lengths = self._framed_lengths(segments)
+        text_starts = np.cumsum(framed_lengths) - framed_lengths + segments.is_first
         is_special = self._is_special[ids]
-        begins_word = is_special.copy()
+        begins_word = is_special.copy()  # at first a special token counts as a word
         begins_word[_token_indices(text_starts, segments.lengths)] |= begins
-        number = np.cumsum(begins_word) - 1
-        # A word that begins before its segment has the number of the special token before it.
+        numbers = np.cumsum(begins_word) - 1
+        # Special tokens are left out. So is a word that begins before its segment, as its tokens
+        # have the number of the special token before them.
         is_left_out = is_special[begins_word]
-        is_left_out[number[(text_starts + segments.lengths - 1)[is_cut]]] = True
-        return np.where(is_left_out[number], -1, number)
+        last_tokens = text_starts + segments.lengths - 1
+        is_left_out[numbers[last_tokens[is_cut]]] = True
+        return np.where(is_left_out[numbers], -1, numbers)
 
 
 def _token_indices(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """List all positions of ranges, one range after another."""
-    skipped = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - skipped, lengths)
+    """List all positions of ranges, one range after another, int64 `[sum of lengths]`.
+
+    Starts 5 and 20 with lengths 2 and 3 give 5, 6, 20, 21, 22.
+    """
+    positions_before = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) + np.repeat(starts - positions_before, lengths)

@@ -52,22 +52,22 @@ REPORTED_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class ResolvedPretraining:
-    """A run whose settings are all decided, before anything is written."""
+    """A run whose settings are all decided and whose inputs are open; nothing is written yet."""
 
     config: PretrainConfig
     corpus: Corpus
     objective: Pretraining
     checkpoint: Checkpoint | None
     start: ModelFolder | None
-    """The checkpoint, or the model to continue; None for a new model."""
+    """The checkpoint to resume from, or else the model to continue; None for a new model."""
     earlier_run: Mapping[str, Any]
-    """`run.json` of the run to resume."""
+    """`run.json` of the run to resume; empty for a new run."""
     facts: Mapping[str, Any]
-    """Facts about the data."""
+    """Facts about the data; see `Pretraining.facts`."""
 
 
 class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
-    """Pre-training of a new model, or of the one to continue."""
+    """Pre-training of a new model, or continued pre-training of the model of `from_`."""
 
     def __init__(
         self,
@@ -171,15 +171,16 @@ def run_pretraining(
     resume_command: str = "the same call with resume=True",
     measure: Measure | None = None,
 ) -> dict[str, Any]:
-    """Run a job and give its summary with the facts about its data.
+    """Run a job; return its summary, with facts about the data and findings from the journal.
 
-    `measure` adds figures to evaluations.
+    Args:
+        measure: computes further metrics of evaluations; runs of a comparison have it.
 
     Raises:
-        BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
-            run had to stop.
-        Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
-            this one is complete.
+        BertsmithError: settings, corpus or folder do not allow the run (nothing was written), or
+            the run had to stop.
+        Interrupted: the user asked to stop. With `measure` it is raised even if this run is
+            complete, since a stop must end all runs of the comparison.
     """
     return PretrainingRun(
         job,
@@ -202,7 +203,11 @@ def _build_start(
 
     Args:
         folder: the checkpoint, or the model to continue; None for a new one.
-        adapted: how the model to continue was adapted, where `folder` is a checkpoint.
+        adapted: the report on the adapted model, in run.json, if `folder` is a checkpoint of its
+            run.
+
+    Returns:
+        The model, the function that saves it in a folder, and the report if it is adapted now.
     """
     corpus = objective.train.corpus
     tokenizer = corpus.tokenizer()
@@ -224,7 +229,7 @@ def _build_start(
         with drawing_from(config.seed):
             model, pooler, report = adapt(config, folder, tokenizer, counts)
         is_resized = report.num_positions[0] != longest
-    # Heads have a dropout of their own, which a checkpoint's config.json does not hold.
+    # Dropout is set anew: heads have a dropout of their own, which no config.json holds.
     shape = config.model
     model.set_dropout(shape.hidden_dropout_prob, shape.attention_probs_dropout_prob)
     if is_resized or tokenizer.model_max_length > longest:

@@ -1,7 +1,8 @@
 """Token spans of pre-training rows, with next-sentence and sentence-order labels.
 
-Every function takes vectors of rows, and its result depends on its arguments and generator alone,
-so that any row of a run can be computed from its number.
+A row is built around an anchor, a position in the text. Every function computes many rows at once,
+with arrays that have an element for each row. Its result depends on its arguments and generator
+alone, so that any row of a run can be computed from its number.
 """
 
 from dataclasses import dataclass
@@ -77,7 +78,11 @@ class SegmentPairs:
 
 @dataclass(frozen=True)
 class _Chunks:
-    """Runs of whole sentences inside one document each; all int64 `[rows]`."""
+    """For each row some neighbouring whole sentences of one document.
+
+    The fields are numbers of sentences, int64 `[rows]`: the document has those from
+    `document_first` to before `document_end`, and the chunk those from `first` to before `end`.
+    """
 
     document_first: np.ndarray
     document_end: np.ndarray
@@ -89,9 +94,9 @@ class Anchors:
     """Token positions around which rows are built, reshuffled every epoch.
 
     An epoch has an anchor about every `spacing` tokens. Anchor `a` of a run is number `a mod
-    num_anchors` of epoch `a // num_anchors` in an order keyed by (`seed`, epoch), so that any row
-    can be computed at any time. With `moving` false the anchors of every epoch are at the same
-    positions.
+    num_anchors` of epoch `a // num_anchors`, in an order that depends on (`seed`, epoch) alone, so
+    that any row can be computed at any time. The positions of an epoch are shifted by a random part
+    of the spacing, or with `moving` false always by half of it.
     """
 
     def __init__(self, num_tokens: int, spacing: int, seed: int, *, moving: bool = True) -> None:
@@ -104,12 +109,13 @@ class Anchors:
     def positions(self, first: int, count: int) -> np.ndarray:
         """Return the token offsets of `count` anchors from the `first`, int64 `[count]`."""
         epochs = range(first // self.num_anchors, (first + count - 1) // self.num_anchors + 1)
-        # Local name: another thread may ask for other rows at the same time.
+        # `orders` is used below, as another thread may replace `_epochs` at the same time.
         self._epochs = orders = {epoch: self._epoch(epoch) for epoch in epochs}
         skipped = first - epochs.start * self.num_anchors
         return np.concatenate(list(orders.values()))[skipped : skipped + count]
 
     def _epoch(self, epoch: int) -> np.ndarray:
+        """Return the token offsets of an epoch's anchors in their order, int64 `[num_anchors]`."""
         if epoch in self._epochs:
             return self._epochs[epoch]
         rng = np.random.default_rng([self._seed, epoch])
@@ -135,8 +141,9 @@ def draw_pairs(
     """Draw segments A and B per anchor for next-sentence prediction.
 
     This is Devlin et al. 2019, section 3.1, task 2. `anchors` are token offsets, int64 `[rows]`.
-    The two segments have at most `max_lengths` tokens together, int64 `[rows]`; the label is a fair
-    coin. The text must have two documents or more, none of them empty. Every row uses the same
+    The two segments have at most `max_lengths` tokens together, int64 `[rows]`. The label is
+    `IS_NEXT` or `IS_RANDOM` by a fair coin, but always `IS_RANDOM` if the document has one
+    sentence. The text must have two documents or more, none of them empty. Every row uses the same
     number of draws, whatever its label. Segments are filled as in the released
     `create_pretraining_data.py`, with differences that keep the labels balanced and the lengths
     uninformative (docs/architecture.md, "Segment pairs").
@@ -147,8 +154,10 @@ def draw_pairs(
     chunks = _extend_to_neighbour(chunks, wants_next)
     num_sentences = chunks.end - chunks.first
     is_next = wants_next & (num_sentences > 1)
+    # A has 1 to all but one of the sentences, and the only one of a chunk of one sentence.
     a_end = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
     len_a = starts[a_end] - starts[chunks.first]
+    # A random segment is as long as the true continuation, so that lengths tell nothing.
     max_len_b = _pair_length(corpus, chunks, max_lengths) - len_a
     other_tokens = _other_document_tokens(corpus, chunks, rng)
     random_b = _gather_sentences(corpus, other_tokens, np.maximum(max_len_b, 1))
@@ -194,7 +203,8 @@ def draw_ordered_pairs(
 def windows_around(corpus: Corpus, anchors: np.ndarray, length: int) -> SegmentPairs:
     """Return `length` tokens around each anchor, or a whole shorter document.
 
-    `anchors` are token offsets, int64 `[rows]`. Span B is empty, and labels are `IGNORE_INDEX`.
+    `anchors` are token offsets, int64 `[rows]`. Span A is the window, span B is empty, and labels
+    are `IGNORE_INDEX`.
     """
     starts = corpus.sentence_starts
     first, end = _document_of(corpus, anchors)
@@ -216,6 +226,7 @@ def halves_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segments:
     chunks = _extend_to_neighbour(chunks, np.ones(len(anchors), dtype=bool))
     begin, end = starts[chunks.first], starts[chunks.end]
     middle = (begin + end) // 2
+    # The cut is before the sentence that begins nearest to the middle, but not the first one.
     after = np.searchsorted(starts, middle, side="right")
     before = after - 1
     nearest = np.where(starts[after] - middle < middle - starts[before], after, before)
@@ -223,7 +234,7 @@ def halves_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segments:
     is_single_sentence = chunks.end - chunks.first < 2
     middle = np.where(is_single_sentence, middle, starts[cut])
     first_begin = np.maximum(begin, middle - length)
-    first_end = np.maximum(middle, begin + 1)
+    first_end = np.maximum(middle, begin + 1)  # not empty, even if the document has one token
     second_end = np.minimum(end, middle + length)
     labels = np.repeat(np.where(is_single_sentence, IGNORE_INDEX, 0), 2)
     return Segments(
@@ -247,10 +258,12 @@ def passages_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segment
     first = np.searchsorted(starts, begin, side="right") - 1
     is_long = starts[first + 1] - starts[first] > length
     begin = np.where(is_long, np.minimum(begin, starts[first + 1] - length), starts[first])
+    # The passage ends before sentence `end`. That is found twice: the sentences that fit without
+    # separators show how many documents end in the passage, and so how many separators it needs.
     end = np.searchsorted(starts, begin + length, side="right") - 1
     document = _documents(corpus, first)
-    num_crossed = _documents(corpus, np.maximum(end - 1, first)) - document
-    end = np.searchsorted(starts, begin + length - num_crossed, side="right") - 1
+    num_separators = _documents(corpus, np.maximum(end - 1, first)) - document
+    end = np.searchsorted(starts, begin + length - num_separators, side="right") - 1
     ends = np.where(end > first, starts[end], begin + length)
     return _divide_at_documents(corpus, begin, ends, document)
 
@@ -258,7 +271,10 @@ def passages_around(corpus: Corpus, anchors: np.ndarray, length: int) -> Segment
 def _divide_at_documents(
     corpus: Corpus, begins: np.ndarray, ends: np.ndarray, documents: np.ndarray
 ) -> Segments:
-    """Cut token spans that begin in `documents` wherever a document ends."""
+    """Cut token spans wherever a document ends.
+
+    `documents` are the numbers of the documents in which the spans begin, int64 `[rows]`.
+    """
     document_starts = corpus.sentence_starts[corpus.document_starts]
     num_parts = np.searchsorted(document_starts, ends, side="left") - documents
     rows = np.repeat(np.arange(len(begins)), num_parts)
@@ -304,7 +320,7 @@ def _documents(corpus: Corpus, sentences: np.ndarray) -> np.ndarray:
 
 
 def _document_of(corpus: Corpus, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return first sentence and end of each token's document."""
+    """Return the first sentence of each token's document, and the one after its last."""
     sentence = np.searchsorted(corpus.sentence_starts, positions, side="right") - 1
     document = _documents(corpus, sentence)
     return corpus.document_starts[document], corpus.document_starts[document + 1]
@@ -313,7 +329,10 @@ def _document_of(corpus: Corpus, positions: np.ndarray) -> tuple[np.ndarray, np.
 def _slide_inside(
     middles: np.ndarray, lengths: np.ndarray | int, firsts: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
-    """Return starts of ranges around middles, inside [first, end) if possible."""
+    """Return the starts of ranges of `lengths` around `middles`, slid to lie in [first, end).
+
+    A range that is longer than that begins at `first`.
+    """
     begins = np.minimum(middles - np.asarray(lengths) // 2, ends - lengths)
     return np.maximum(firsts, begins)
 
@@ -337,8 +356,9 @@ def _gather_either_way(
 ) -> _Chunks:
     """Gather sentences forwards from a first one, or backwards from a last one if `is_backward`.
 
-    The sentence with which the length is reached is more often long than short. Gathered
-    backwards it is the first sentence, so that lengths do not reveal which segment was last.
+    The sentence with which the length is reached is more often long than short. If sentences were
+    only gathered forwards, it would always be in the last segment, so that lengths would reveal
+    which segment that is. Gathered backwards, it is in the first segment.
     """
     starts = corpus.sentence_starts
     forward = _gather_sentences(corpus, middles, lengths)
@@ -372,9 +392,10 @@ def _extend_to_neighbour(
 
 
 def _pair_length(corpus: Corpus, chunks: _Chunks, max_lengths: np.ndarray) -> np.ndarray:
-    """Return the length of A with its true continuation, at most `max_lengths`.
+    """Return the tokens of A with its true continuation, at most `max_lengths`, int64 `[rows]`.
 
-    A short document gives less than that, except for a document of one sentence.
+    In a short document there are fewer. A document of one sentence has no continuation: for it,
+    `max_lengths` is returned.
     """
     length = corpus.sentence_starts[chunks.end] - corpus.sentence_starts[chunks.first]
     is_single_sentence = chunks.document_end - chunks.document_first == 1

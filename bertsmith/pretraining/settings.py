@@ -24,15 +24,20 @@ from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import FREE, Advanced
 
 Masking = Literal["piece", "word", "span", "ngram"]
+"""Units of masking. A piece is a token of the vocabulary."""
 Rows = Literal["document", "across"]
+"""Rows within a document, or across documents."""
 
 MIN_LENGTH = 8
 """Least number of tokens in a row, special ones included."""
 SHARES = ("mask_share", "random_share", "keep_share")
 FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
+"""Settings that a masking schedule leads to, each for the setting of its name without "final_"."""
 SHORT_SEQ_PROB = 0.1
+"""The default of BERT's released code."""
 START_LENGTH = 16
 DISCRIMINATOR_WEIGHT = 50.0
+"""The weight of ELECTRA's paper (Clark et al. 2020, appendix A)."""
 HELD_OUT_MASKING: dict[str, Any] = {
     "masking": "piece",
     "word_list": None,
@@ -42,18 +47,22 @@ HELD_OUT_MASKING: dict[str, Any] = {
     "random_share": None,
     "keep_share": None,
 }
-"""Masking of eval rows; shares are the objective's own. It is equal in all runs, so that runs with
-different masking can be compared."""
+"""Masking of eval rows; None stands for the default shares of the objective. It is the same in all
+runs, so that runs with different masking can be compared."""
 
 
 @dataclass(frozen=True)
 class MaskingRule:
-    """Masking rate, unit, and shares of [MASK] and random tokens, all from 0 to 1."""
+    """The masking of one step."""
 
     rate: float
+    """Share of the tokens to predict, 0 to 1."""
     mask_share: float
+    """Share of these that become [MASK], 0 to 1."""
     random_share: float
+    """Share of these that become a random token, 0 to 1; the rest stays."""
     masking: Masking = "piece"
+    """Unit of masking."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +236,7 @@ class PretrainingSettings:
         self._check_end()
 
     def _check_end(self) -> None:
+        """Check the settings at the end of the schedule; building them raises their errors."""
         try:
             self.at_end()
         except ConfigError as error:
@@ -249,7 +259,7 @@ class PretrainingSettings:
 
     @property
     def pair_task(self) -> PairTaskName:
-        """The task on pairs: `pairs`, or if open the default for `objective` and `rows`."""
+        """The task on pairs: `pairs`, or if that is open the default for `objective` and `rows`."""
         if self.has_generator:
             return "none"
         if self.pairs is None:
@@ -273,22 +283,23 @@ class PretrainingSettings:
         return (objective, self.pair_task) if self.pair_task in PAIR_HEADS else (objective,)
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
-        """Compute the rate and shares of a step, counted from 1.
+        """Compute the masking rate and shares of a step, counted from 1.
 
-        They move linearly from the first values to the last over `masking_schedule_steps`.
+        They change linearly from the first values to the last over `masking_schedule_steps`.
         """
         last = self.at_end()
-        begin = (self.masking_rate, *self.shares)
-        end = (last.masking_rate, *last.shares)
-        done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps or 0))
+        first_values = (self.masking_rate, *self.shares)
+        last_values = (last.masking_rate, *last.shares)
+        progress = min(1.0, (step - 1) / max(1, self.masking_schedule_steps or 0))
         rate, mask_share, random_share, _ = (
-            a + done * (b - a) for a, b in zip(begin, end, strict=True)
+            before + progress * (after - before)
+            for before, after in zip(first_values, last_values, strict=True)
         )
         return MaskingRule(rate, mask_share, random_share, self.masking)
 
     @property
     def shares(self) -> MaskingShares:
-        """The shares masked, replaced and kept, with the objective's defaults."""
+        """The shares masked, replaced and kept; open ones have the defaults of the objective."""
         return self._shares_with_defaults(self._default_shares[0])
 
     @property
@@ -330,7 +341,7 @@ class PretrainingSettings:
         )
 
     def with_steps_of(self, steps: int) -> "PretrainingSettings":
-        """Return the settings with shares of a run of `steps` as numbers of steps.
+        """Return the settings with shares of the run converted to numbers of its `steps`.
 
         At least one step has rows of full length.
         """
@@ -347,7 +358,10 @@ class PretrainingSettings:
         return replace(self, max_length=self.start_length)
 
     def of_held_out(self, pairs: PairTaskName) -> "PretrainingSettings":
-        """Return the settings of eval rows, whose masking is equal in all runs."""
+        """Return the settings of eval rows, whose masking is equal in all runs.
+
+        `pairs` is the pair task that the eval text allows.
+        """
         changes: dict[str, Any] = {**HELD_OUT_MASKING, "duplicates": 0, "pairs": pairs}
         if not has_short_rows(pairs):
             changes["short_seq_prob"] = SHORT_SEQ_PROB
@@ -365,7 +379,7 @@ class PretrainingSettings:
 
 
 def has_short_rows(pairs: PairTaskName) -> bool:
-    """Return whether `short_seq_prob` shortens rows of this task on pairs."""
+    """Return whether `short_seq_prob` shortens some rows of this task on pairs."""
     return pairs != "none" and PAIR_TASKS[pairs].has_short_rows
 
 

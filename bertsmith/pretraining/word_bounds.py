@@ -1,4 +1,4 @@
-"""Find the tokens that begin a word.
+"""Find the tokens that begin a word, for masking whole words.
 
 A token begins a word unless its id continues one (`Tokenizer.continues_word`); at the beginning of
 a sentence it always does. Chinese characters are tokens of their own, so their words come from a
@@ -18,7 +18,9 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 def chinese_pieces(tokenizer: Tokenizer) -> np.ndarray:
     """Return the tokens that are one Chinese character, "" for others: str `[vocabulary]`."""
     chinese = code_ranges("CHINESE")
-    return np.array([p if len(p) == 1 and p in chinese else "" for p in tokenizer.vocab])
+    return np.array(
+        [token if len(token) == 1 and token in chinese else "" for token in tokenizer.vocab]
+    )
 
 
 class WordBounds:
@@ -48,8 +50,8 @@ class WordBounds:
     def begins(self, ids: np.ndarray, is_after_gap: np.ndarray) -> np.ndarray:
         """Compute whether each token begins a word, bool `[tokens]`.
 
-        `ids` are integers `[tokens]`; `is_after_gap`, bool `[tokens]`, marks tokens that do not
-        continue what stands before them: they begin a sentence, or follow a gap in the text.
+        `ids` are integers `[tokens]`. `is_after_gap`, bool `[tokens]`, marks tokens that cannot
+        continue the token before them: they begin a sentence, or follow a gap in the text.
         """
         begins: np.ndarray = ~self._continues[ids] | is_after_gap
         if self._segmenter is not None:
@@ -62,14 +64,16 @@ class WordBounds:
         """Clear the flags of Chinese characters that continue a word."""
         is_chinese = self._is_chinese[ids]
         is_after_chinese = np.append(False, is_chinese[:-1])
-        firsts = np.flatnonzero(is_chinese & (is_after_gap | ~is_after_chinese))
+        # Each stretch of Chinese characters is split by itself.
+        stretch_starts = np.flatnonzero(is_chinese & (is_after_gap | ~is_after_chinese))
         indices = np.flatnonzero(is_chinese)
         text = "".join(self._pieces[ids[indices]].tolist())
-        starts = np.searchsorted(indices, firsts)
-        ends = np.append(starts, len(indices))[1:]
+        text_starts = np.searchsorted(indices, stretch_starts)
+        text_ends = np.append(text_starts, len(indices))[1:]
         begins[indices] = False
-        for first, start, end in zip(firsts.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            begins[first + self._starts[text[start:end]]] = True
+        bounds = zip(stretch_starts.tolist(), text_starts.tolist(), text_ends.tolist(), strict=True)
+        for stretch_start, start, end in bounds:
+            begins[stretch_start + self._starts[text[start:end]]] = True
 
     def _find_starts(self, text: str) -> np.ndarray:
         """Find the characters of a Chinese text that begin a word, int64 `[words]` from 0."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 PREFIX = "best/"
+"""Beginning of the names of these weights among the tensors of a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,11 @@ class BestSettings:
     metric: str
     """Name of the metric in the journal's eval entries; larger is better."""
     patience: int | None = None
-    """Early stopping: the run ends after this many evals in a row without a better one. If metrics
-    are equal, the lower loss is better. None turns it off."""
+    """Early stopping: the run ends after this many evals in a row without a better one. None turns
+    it off."""
     from_start: bool = False
-    """Whether the initial weights are evaluated and may be the best. False for a task whose head
-    is new, as it usually is."""
+    """Whether the initial weights are evaluated and may be the best. Usually False, as the head of
+    a task is new."""
 
 
 class BestWeights:
@@ -39,13 +40,16 @@ class BestWeights:
         self.settings = settings
         self.step = 0
         self._score = (-math.inf, -math.inf)
-        self._num_worse = 0
+        """The best metric, and the negative eval loss beside it."""
+        self._num_not_better = 0
+        """Number of evals since the best one."""
         self._weights: dict[str, Tensor] = {}
 
     @property
     def is_exhausted(self) -> bool:
         """Whether there were `patience` evals in a row without a better one."""
-        return self.settings.patience is not None and self._num_worse >= self.settings.patience
+        patience = self.settings.patience
+        return patience is not None and self._num_not_better >= patience
 
     @property
     def score(self) -> float:
@@ -53,17 +57,18 @@ class BestWeights:
         return self._score[0]
 
     def consider(self, entry: Mapping[str, Any]) -> None:
-        """Compare an eval with the best; update `step` if it is better."""
+        """Compare the journal entry of an eval with the best one; set `step` if it is better."""
         if entry["step"] == 0 and not self.settings.from_start:
             return
         score = (entry[self.settings.metric], -entry["held_out_loss"])
         is_better = score > self._score
-        self._num_worse = 0 if is_better else self._num_worse + 1
+        self._num_not_better = 0 if is_better else self._num_not_better + 1
         if is_better:
             self._score = score
             self.step = entry["step"]
 
     def keep(self, model: nn.Module) -> None:
+        """Copy the model's weights, in place of an earlier copy."""
         self._weights = {name: value.clone() for name, value in model.state_dict().items()}
 
     def restore(self, model: nn.Module) -> None:

@@ -8,10 +8,10 @@ from bertsmith.system.counts import count_noun
 
 @dataclass
 class Budget:
-    """A number of steps or of seconds; exactly one is set.
+    """The length of a run in steps or in seconds; exactly one of them is set.
 
-    With seconds, training ends `reserve` seconds earlier, to leave time for the last evaluation;
-    the learning rate reaches zero then.
+    With seconds, training ends `reserve` seconds earlier, to leave time for the last evaluation.
+    The progress is 1 at that earlier end.
     """
 
     steps: int | None
@@ -19,7 +19,7 @@ class Budget:
     reserve: float = 0.0
 
     def progress(self, step: float, elapsed: float) -> float:
-        """Return the share, 0 to 1, done after `step` steps and `elapsed` seconds."""
+        """Return the share of the run, 0 to 1, that is done after `step` steps or some seconds."""
         if self.steps is not None:
             return min(1.0, step / self.steps)
         assert self.seconds is not None
@@ -49,6 +49,7 @@ EVALUATION_LIMIT = 0.05
 PLANNED_SHARE = 0.04
 """The share that is planned: below the limit, since evaluations vary in time."""
 MAX_EVAL_ROWS = 512
+"""Most rows of an evaluation, if the user has set no number."""
 MIN_ROWS = 64
 """Fewest rows of an evaluation, if evaluating less often makes that possible."""
 MIN_ROWS_BY_STEPS = 8
@@ -61,27 +62,31 @@ STEP_COST = 3
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Number of eval rows, and number of evaluations after the first."""
+    """The number of eval rows, and the number of evaluations."""
 
     rows: int
     times: int
+    """Number of evaluations without the one before the first step."""
     is_limited: bool = True
-    """Whether a run in minutes skips evaluations for which it has no time."""
+    """Whether a run in minutes skips evaluations for which it has no time. False if the user gave
+    the number of rows."""
 
     @classmethod
     def of_steps(cls, steps: int, batch_size: int) -> "EvaluationPlan":
-        """Plan for a run of so many steps, by these numbers alone."""
+        """Plan for a run of `steps` steps of `batch_size` rows; nothing is timed."""
         return cls._affordable(EVALUATION_LIMIT * STEP_COST * steps * batch_size, MIN_ROWS_BY_STEPS)
 
     @classmethod
     def of_seconds(cls, seconds: float, seconds_per_row: float) -> "EvaluationPlan":
-        """Plan for a run of so many seconds, if evaluating a row takes `seconds_per_row`."""
+        """Plan for a run of `seconds`, if evaluating a row takes `seconds_per_row`."""
         return cls._affordable(PLANNED_SHARE * seconds / max(1e-9, seconds_per_row), 1)
 
     @classmethod
-    def _affordable(cls, rows: float, at_least: int) -> "EvaluationPlan":
-        times = max(1, min(MAX_TIMES, int(rows / MIN_ROWS) - 1))
-        return cls(max(at_least, min(MAX_EVAL_ROWS, int(rows / (1 + times)))), times)
+    def _affordable(cls, total_rows: float, min_rows: int) -> "EvaluationPlan":
+        """Divide `total_rows` among the first evaluation and as many others as are useful."""
+        times = max(1, min(MAX_TIMES, int(total_rows / MIN_ROWS) - 1))
+        rows = min(MAX_EVAL_ROWS, int(total_rows / (1 + times)))
+        return cls(max(min_rows, rows), times)
 
     def describe(self, num_held_out: int = MAX_EVAL_ROWS) -> str:
         """Describe the reduced evaluations of a short run; empty if they are not reduced.
@@ -89,14 +94,14 @@ class EvaluationPlan:
         Args:
             num_held_out: the number of rows that can be evaluated.
         """
-        most = min(num_held_out, MAX_EVAL_ROWS)
-        is_on_most = self.rows >= most
-        is_by_user = not self.is_limited  # who gave the number of rows
-        if is_by_user or most == 0 or (is_on_most and self.times == MAX_TIMES):
+        max_rows = min(num_held_out, MAX_EVAL_ROWS)
+        has_all_rows = self.rows >= max_rows
+        is_by_user = not self.is_limited
+        if is_by_user or max_rows == 0 or (has_all_rows and self.times == MAX_TIMES):
             return ""
-        more = "" if is_on_most else f" ({option('eval_rows', most)} for more)"
-        rows = count_noun(min(self.rows, most), "held-out row")
-        return f"evaluated on {rows}, {1 + self.times} times, since the run is short{more}"
+        advice = "" if has_all_rows else f" ({option('eval_rows', max_rows)} for more)"
+        rows = count_noun(min(self.rows, max_rows), "held-out row")
+        return f"evaluated on {rows}, {1 + self.times} times, since the run is short{advice}"
 
 
 def is_due(before: float, after: float, interval: float) -> bool:

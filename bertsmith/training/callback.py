@@ -9,20 +9,24 @@ from bertsmith.training.journal import is_held_out
 
 @dataclass(frozen=True)
 class Status:
-    """Progress of a run: fractions from 0 to 1, and seconds of training."""
+    """The progress of a run."""
 
     progress: float
+    """Share of the run that is done, 0 to 1."""
     elapsed_seconds: float
+    """Seconds of the run, evaluations and checkpoints included."""
     data_wait_fraction: float
+    """Share of the steps' time in which the run waited for a batch, 0 to 1."""
 
 
 class Callback:
     """Base class of receivers of a run's entries; override `on_step` or `on_eval`, or both.
 
     An entry is a line of `journal.jsonl`. For a step it has "step", "loss", "learning_rate",
-    "tokens_per_second" and so on; for an eval, metrics whose names begin with "held_out_". A method
-    that returns True ends the run after this step; it is evaluated and saved as at its planned end.
-    Callbacks run in the training process, between two steps, so training waits for them.
+    "tokens_per_second" and so on; for an eval, metrics whose names begin with "held_out_". If a
+    method returns True, the run ends after this step, and its model is evaluated and saved as at
+    the planned end. Callbacks run in the training process, between two steps, so training waits for
+    them.
     """
 
     def begin(self, computing: str) -> None:

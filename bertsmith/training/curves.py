@@ -9,6 +9,7 @@ from bertsmith.pages.colors import COLORS, Color
 from bertsmith.training.objective import CHANCE_OF_TERM, TERM_NAMES, WITHOUT_ACCURACY, list_terms
 
 REFERENCE_COLOR: Color = 2
+"""Color of dashed lines, which are no curves of the run."""
 
 
 def draw_curves(
@@ -27,16 +28,21 @@ def build_charts(
 ) -> list[Chart]:
     """Build a chart of each loss and one of all accuracies, with eval metrics as dots.
 
-    Each loss has its own chart, since one may be ten times another. If `run` (run.json) says so, a
-    dashed line shows the loss of a unigram model, and a vertical one the step from which rows have
-    their full length.
+    Each loss has its own chart, since one may be ten times another. If `run` (run.json) has the
+    loss of a model that knows token frequencies alone, it is a dashed line. If it says that rows
+    are short at the beginning, a vertical line stands at the last step with short rows.
+
+    Args:
+        entries: the lines of the journal.
+        run: the content of run.json.
     """
     run = run or {}
     reference_loss = run.get("data", {}).get("held_out_unigram_entropy")
     settings = run.get("config", {}).get("pretraining", {})
     last_step = max((entry["step"] for entry in entries), default=0)
+    start_steps = settings.get("start_steps") or 0
     full_length_mark = []
-    if 0 < (start_steps := settings.get("start_steps") or 0) < last_step:
+    if 0 < start_steps < last_step:
         name = f"rows of {settings['max_length']} tokens from here"
         full_length_mark = [Series(name, [(start_steps, 0.0)], "mark", REFERENCE_COLOR)]
     terms = list_terms(name for entry in entries for name in entry)
@@ -50,25 +56,31 @@ def build_charts(
         if series:
             title = f"Loss: {TERM_NAMES.get(term, term)}"
             charts.append(Chart(title, "step", "", [*series, *full_length_mark]))
-    shown = [term for term in terms if term not in WITHOUT_ACCURACY]
-    series = [line for term in shown for line in _series(entries, terms, term, "accuracy")]
+    classified = [term for term in terms if term not in WITHOUT_ACCURACY]
+    series = [line for term in classified for line in _series(entries, terms, term, "accuracy")]
     if series:
-        for chance in sorted({CHANCE_OF_TERM[term] for term in shown if term in CHANCE_OF_TERM}):
+        chances = {CHANCE_OF_TERM[term] for term in classified if term in CHANCE_OF_TERM}
+        for chance in sorted(chances):
             series.append(Series("chance", [(0, chance)], "reference", REFERENCE_COLOR))
-    if series:
         series += full_length_mark
         charts.append(Chart("Accuracy", "step", "", series, is_share=True, high=1.0))
     return charts
 
 
 def _series(
-    entries: Sequence[Mapping[str, Any]], terms: Sequence[str], term: str, kind: str
+    entries: Sequence[Mapping[str, Any]], terms: Sequence[str], term: str, metric: str
 ) -> list[Series]:
+    """Build a term's series of training and eval, if they have points.
+
+    Args:
+        terms: all terms, whose order gives each a color.
+        metric: "loss" or "accuracy".
+    """
     color = COLORS[terms.index(term) % len(COLORS)]
     label = TERM_NAMES.get(term, term)
     lines = [
-        Series(f"{label}, training", _points(entries, f"{term}_{kind}"), "line", color),
-        Series(f"{label}, eval", _points(entries, f"held_out_{term}_{kind}"), "dots", color),
+        Series(f"{label}, training", _points(entries, f"{term}_{metric}"), "line", color),
+        Series(f"{label}, eval", _points(entries, f"held_out_{term}_{metric}"), "dots", color),
     ]
     return [line for line in lines if line.points]
 

@@ -1,4 +1,7 @@
-"""Detect problems of a run from its journal and run.json, such as a plateau."""
+"""Detect problems of a run from its journal and run.json, such as a plateau.
+
+On the plateau at the start of pre-training, a model predicts tokens by their frequencies alone.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +14,22 @@ from bertsmith.training.journal import is_held_out
 from bertsmith.training.objective import CHANCE_OF_TERM
 
 LEARNING_STEPS = 100
-"""Steps in which a model learns little more than how frequent words are."""
+"""Number of steps in which a model learns little more than how frequent words are. A run with fewer
+is not examined by its steps."""
 LEARNED_SHARE = 0.98
-"""A loss above this share of the unigram loss is a plateau; random variation is about a hundredth.
-"""
+"""A run is on the plateau if its eval loss is at least this share of the loss by token frequencies
+alone. Random variation of a loss is about a hundredth."""
 MAX_ABOVE_CHANCE = 0.05
-"""Accuracies that exceed that of guessing by at most this count as guesses."""
+"""An accuracy that exceeds that of guessing by at most this much counts as guessing."""
 WAIT_FRACTION = 0.1
-"""Share of the steps' time spent waiting for batches that is reported."""
+"""If a larger share of the steps' time was spent waiting for batches, it is reported."""
 CLIPPED_SHARE = 0.95
-"""Share of clipped steps that is reported."""
-RISE = 4.0
-"""Factor by which the gradient norm must rise to be reported."""
-WORSE = 1.02
-"""Ratio of the last eval loss to the lowest one that is reported as overfitting."""
+"""If at least this share of the second half of the steps was clipped, it is reported."""
+GRADIENT_RISE = 4.0
+"""The gradient norm is reported if its median of the last quarter of the steps is larger than that
+of the second quarter by more than this factor."""
+OVERFITTING_RATIO = 1.02
+"""If the last eval loss is more than this many times the lowest one, it is reported."""
 TOKEN_TERMS = ("mlm", "lm", "forward")
 """Loss terms over the tokens of the text, which token frequencies alone can predict, too."""
 
@@ -34,10 +39,14 @@ class Finding:
     """A fact about a run that the user should know."""
 
     code: str
+    """Name of the fact for programs, such as "plateau"."""
     severity: Literal["info", "warn", "error"]
     step: int | None
+    """The step at which it was seen; None if it is about many steps."""
     evidence: str
+    """Measured values, as the beginning of a sentence."""
     advice: str
+    """What to do, as a sentence."""
 
 
 def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> list[Finding]:
@@ -50,7 +59,12 @@ def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> li
 
 
 def find_plateau(result: Mapping[str, Any]) -> Finding | None:
-    """Return a finding if a language model is on its plateau, by its eval loss or its steps."""
+    """Return a finding if a language model is on its plateau, by its eval loss or its steps.
+
+    Args:
+        result: the number of "steps"; if known, the last eval's losses by journal name, and
+            "held_out_unigram_entropy", the loss by token frequencies alone.
+    """
     steps = int(result["steps"])
     losses = (result.get(f"held_out_{term}_loss") for term in TOKEN_TERMS)
     loss = next((loss for loss in losses if loss is not None), None)
@@ -77,6 +91,7 @@ def _find_in_loss(
             evidence = f"{score_name(term)} is right in {percent(accuracy)} of the eval rows"
             evidence += f"; guessing gives {percent(chance, 0)}"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
+    # The first loss of an eval is the total loss, if the eval has it.
     eval_name = next((name for name in last if name.endswith("_loss")), "")
     train_name = eval_name.removeprefix("held_out_")
     step_of_loss = {entry[eval_name]: entry["step"] for entry in evals if eval_name in entry}
@@ -84,8 +99,9 @@ def _find_in_loss(
         return
     lowest = min(step_of_loss)
     best_step = step_of_loss[lowest]
-    if last[eval_name] <= WORSE * lowest:
+    if last[eval_name] <= OVERFITTING_RATIO * lowest:
         return
+    # Overfitting: since the best eval, the train loss fell further, while the eval loss rose.
     before = [entry[train_name] for entry in steps if entry["step"] <= best_step]
     after = [entry[train_name] for entry in steps if entry["step"] > best_step]
     if before and fmean(after) < fmean(before[-len(after) :]):
@@ -98,13 +114,15 @@ def _find_in_steps(steps: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -
     if len(steps) < LEARNING_STEPS:
         return
     norms = [entry["gradient_norm"] for entry in steps]
+    # The first quarter is left out: norms are large when training begins.
     quarter = len(norms) // 4
     earlier, later = median(norms[quarter : 2 * quarter]), median(norms[-quarter:])
-    if later > RISE * earlier:
+    if later > GRADIENT_RISE * earlier:
         evidence = f"the gradient norm rose from {earlier:.3g} to {later:.3g}"
         yield Finding("gradient_rises", "warn", None, evidence, "Try a lower learning rate.")
     limit = run.get("settings", {}).get("optim", {}).get("max_grad_norm", 0.0)
-    if fmean(norm > limit > 0 for norm in norms[-2 * quarter :]) >= CLIPPED_SHARE:
+    is_clipped = [norm > limit > 0 for norm in norms[-2 * quarter :]]
+    if fmean(is_clipped) >= CLIPPED_SHARE:
         evidence = f"nearly all later steps are clipped to a norm of {limit:g}"
         advice = "Try a larger limit of the gradient norm, or a lower learning rate."
         yield Finding("gradient_clipped", "info", None, evidence, advice)

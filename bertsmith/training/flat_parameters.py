@@ -1,7 +1,7 @@
 """Weights, gradients and the optimizer's buffers of a run, each in one array.
 
-An array can be in memory that processes share, can be divided among them at any chunk, and is
-updated by a few operations instead of a few for each tensor.
+The processes of a run share the memory of the arrays, and divide each array among them in chunks.
+An array is also updated by a few operations, where separate tensors would need a few for each.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from bertsmith.model.trainable import ParameterSpec
 
 CHUNK = 4096
-"""Numbers in a chunk, whose squares are summed together. An array is a whole number of chunks."""
+"""Numbers in a chunk. The squares of its gradients are summed together, and an array is a whole
+number of chunks, so that the norm is rounded alike however the array is divided."""
 
 ALIGNMENT = 64
 """Each parameter begins at a multiple of this, 128 bytes in bf16, for the processor's vector loads.
@@ -23,7 +24,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Slot:
-    """The position of a parameter in each array: `count` numbers from `first`."""
+    """The position of a parameter in each array: `count` numbers from `first` to before `end`."""
 
     spec: ParameterSpec
     first: int
@@ -76,13 +77,14 @@ class Layout:
         return [slice(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
     def divide(self, num_parts: int) -> list[tuple[int, int]]:
-        """Divide an array into `num_parts` near-equal ranges of whole chunks.
+        """Divide an array into `num_parts` near-equal ranges (first, end) of whole chunks.
 
         >>> Layout((), 5 * CHUNK).divide(2) == [(0, 2 * CHUNK), (2 * CHUNK, 5 * CHUNK)]
         True
         """
-        chunks = self.size // CHUNK
-        return list(pairwise(CHUNK * (chunks * part // num_parts) for part in range(num_parts + 1)))
+        num_chunks = self.size // CHUNK
+        bounds = [CHUNK * (num_chunks * part // num_parts) for part in range(num_parts + 1)]
+        return list(pairwise(bounds))
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class Arrays:
     """All arrays of a run.
 
     Shapes: `weights` and the optimizer's `buffers` are fp32 `[size]`; `gradients` is fp32
-    `[num_shares, size]`, but some steps use another type, see `gradients_of`.
+    `[num_shares, size]`, a row for each share of a step (some of its micro-batches). Some steps use
+    the memory of `gradients` in another type, see `gradients_of`.
     """
 
     weights: Tensor
@@ -101,12 +104,13 @@ class Arrays:
     itself."""
 
     def gradients_of(self, num_micro_batches: int) -> Tensor:
-        """Return the array for a step's gradients, `[num_shares, size]`.
+        """Return the array for the gradients of a step, `[num_shares, size]`.
 
-        Sums need fp32. But on a CPU, if each share has at most one micro-batch, the array has the
-        type that the model computes in. In bf16 it takes the first half of each share's memory;
-        the other half is never touched and so takes no space, which saves 440 MB for BERT-base in
-        two processes. Only gradients of `fp32_only` parameters lose precision by that.
+        Gradients of several micro-batches are summed in fp32. But if each share has at most one,
+        the array has, on a CPU, the type that the model computes in. In bf16 it takes the first
+        half of each share's memory. The other half is never touched and so takes no space, which
+        saves 440 MB for BERT-base in two processes. Only gradients of `fp32_only` parameters lose
+        precision by that.
         """
         dtype = self.compute_weights.dtype
         num_shares, size = self.gradients.shape
@@ -117,9 +121,10 @@ class Arrays:
 
 @dataclass(frozen=True)
 class Storage:
-    """The sizes of a run's arrays, with gradients for each of `num_shares`.
+    """The sizes of a run's arrays, with a row of gradients for each of `num_shares`.
 
-    `dtype` is the type that the model computes in; `buffers` are the names of the optimizer's.
+    `dtype` is the type that the model computes in, `buffers` are the names of the optimizer's
+    buffers, and `size` is that of `Layout`.
     """
 
     size: int
@@ -129,22 +134,32 @@ class Storage:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all arrays: those in fp32, and the copy of the weights in bf16."""
-        copy = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
-        return 4 * self.size * (1 + len(self.buffers) + self.num_shares) + copy
+        """Bytes of all arrays: those in fp32, and the copy of the weights if it is in bf16."""
+        copy_bytes = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
+        return 4 * self.size * self._num_rows + copy_bytes
+
+    @property
+    def _num_rows(self) -> int:
+        """The number of fp32 rows `[size]`: weights, buffers, and gradients of each share."""
+        return 1 + len(self.buffers) + self.num_shares
 
     def arrays_in(self, memory: Tensor) -> Arrays:
         """Return the arrays in `memory`, uint8 `[num_bytes]`, as views of it."""
-        num_rows = 1 + len(self.buffers) + self.num_shares
-        rows = memory[: 4 * self.size * num_rows].view(torch.float32).view(num_rows, self.size)
-        copy = memory[4 * self.size * num_rows :].view(self.dtype)
-        buffers = dict(zip(self.buffers, rows[1:], strict=False))
-        return Arrays(rows[0], buffers, rows[1 + len(buffers) :], copy if len(copy) else rows[0])
+        end = 4 * self.size * self._num_rows
+        rows = memory[:end].view(torch.float32).view(self._num_rows, self.size)
+        copy = memory[end:].view(self.dtype)
+        first_gradient = 1 + len(self.buffers)
+        return Arrays(
+            weights=rows[0],
+            buffers=dict(zip(self.buffers, rows[1:first_gradient], strict=True)),
+            gradients=rows[first_gradient:],
+            compute_weights=copy if len(copy) else rows[0],
+        )
 
 
 @dataclass(frozen=True)
 class _Target:
-    """Views of an array that gradients are written to: the parameters' and the gaps'."""
+    """Views of an array of gradients: of each parameter by name, and of the gaps between them."""
 
     views: Mapping[str, Tensor]
     gaps: Sequence[Tensor]
@@ -153,20 +168,21 @@ class _Target:
 class GradientCollector:
     """Moves each gradient into an array as soon as it is computed, until `close`.
 
-    So there is never a second copy of all gradients, and sums have the array's type, whatever type
-    the model computes in. Parameters that require no gradient get zeros.
+    So there is never a second copy of all gradients, and sums over micro-batches have the array's
+    type, whatever type the model computes in. Parameters that require no gradient get zeros.
     """
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
         self._layout = layout
         self._targets: dict[tuple[int, torch.dtype], _Target] = {}
-        """What was made of each array so far, by its address and type: it takes as long as a small
-        layer's forward pass, and each step begins with the same arrays."""
+        """The views of each array so far, by its address and type. They are kept, as making them
+        takes as long as a small layer's forward pass, and each step begins with one of few arrays.
+        """
         self._views: Mapping[str, Tensor] = {}
         self._collected: set[str] = set()
         self._handles = [
             parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-                lambda p, name=name: self._take(name, p)
+                lambda updated, name=name: self._take(name, updated)
             )
             for name, parameter in model.named_parameters()
             if parameter.requires_grad
@@ -208,7 +224,7 @@ class GradientCollector:
 def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
     """Make a model's parameters views of `compute_weights`; if `fp32_only`, of `weights`.
 
-    Their previous values are lost; they have those of the arrays.
+    The parameters' values are lost: from now on they are those of the arrays.
     """
     computing, fp32 = layout.views(arrays.compute_weights), layout.views(arrays.weights)
     parameters = dict(model.named_parameters())
@@ -218,4 +234,5 @@ def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
 
 
 def _round_up(count: int, multiple: int) -> int:
-    return -(-count // multiple) * multiple
+    """Return the smallest multiple of `multiple` that is at least `count`."""
+    return (count + multiple - 1) // multiple * multiple

@@ -1,4 +1,4 @@
-"""Put items back into order that were dealt in turn to several shares or ranks."""
+"""Put items back into order that were dealt in turn, as cards are, to several shares or ranks."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -12,5 +12,6 @@ def interleave(dealt: Sequence[Sequence[T]]) -> list[T]:
     >>> interleave([[0, 2, 4], [1, 3]])
     [0, 1, 2, 3, 4]
     """
-    number = len(dealt)
-    return [dealt[i % number][i // number] for i in range(sum(map(len, dealt)))]
+    num_sequences = len(dealt)
+    num_items = sum(len(items) for items in dealt)
+    return [dealt[i % num_sequences][i // num_sequences] for i in range(num_items)]

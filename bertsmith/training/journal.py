@@ -1,12 +1,12 @@
 """Read and write `journal.jsonl`: one JSON object per step or eval.
 
-Lines are buffered and reach the disk about once a second and at every checkpoint. A run that is
-resumed from a checkpoint first removes the lines after it, even half a line, so that the file reads
-as if the run had never stopped.
+Lines are buffered. They are written to the file about once a second, and are safe on the disk at
+every checkpoint. A run that is resumed from a checkpoint first removes the lines of later steps,
+even half a line, so that the file reads as if the run had never stopped.
 
-The last key of a line is a CRC-32 of the object without it, by which altered lines are recognized.
-Journals of earlier versions have no checksums; they are read without, and get them when their run
-is resumed.
+The last key of a line is a CRC-32 of the object without this key, by which altered lines are
+recognized. A journal of an earlier version has no checksums. It is read without them, and gets them
+when its run is resumed.
 """
 
 import json
@@ -24,6 +24,7 @@ from bertsmith.system.files import atomic_write
 FLUSH_SECONDS = 1.0
 
 ENTRY_CHECKSUM = "crc32"
+"""Key of the checksum in a line."""
 CHECKED_END = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
 """Pattern of the end of a line, from the checksum on."""
 
@@ -36,7 +37,7 @@ class Journal:
         self._flushed_at = time.monotonic()
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Append one object, which may reach the disk a second later."""
+        """Append one object, which may be written to the file a second later."""
         self._file.write(_to_line(entry))
         if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
             self._file.flush()
@@ -71,27 +72,33 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each complete line, with its checksum, and its entry, without."""
-    whole, end, rest = path.read_bytes().rpartition(b"\n")
-    lines = (whole + end).splitlines()
-    if CHECKED_END.search(rest) and not rest.endswith(b"}"):
-        lines.append(rest)  # a complete line whose end was altered
-    is_checked = any(map(CHECKED_END.search, lines))
+    """Yield each complete line, as it is written today with its checksum, and its entry without it.
+
+    Raises:
+        CheckpointError: a line is not a JSON object, or was altered; names the line.
+    """
+    complete, newline, unfinished = path.read_bytes().rpartition(b"\n")
+    lines = (complete + newline).splitlines()
+    if CHECKED_END.search(unfinished) and not unfinished.endswith(b"}"):
+        lines.append(unfinished)  # a complete line whose end was altered
+    has_checksums = any(map(CHECKED_END.search, lines))
     for number, line in enumerate(lines, start=1):
-        entry = _checked_entry(line) if is_checked else _parse(line)
+        entry = _checked_entry(line) if has_checksums else _parse(line)
         if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-            reason = "was altered after it was written" if is_checked else "not a line of a journal"
+            reason = "not a line of a journal"
+            if has_checksums:
+                reason = "was altered after it was written"
             raise CheckpointError(f"{path}:{number}: {reason}. Correct or remove that line.")
         yield _to_line(entry), entry
 
 
 def _checked_entry(line: bytes) -> Any:
     """Parse a line; None if its checksum is wrong or missing."""
-    end = CHECKED_END.search(line)
-    if end is None or end.end() != len(line):
+    checksum = CHECKED_END.search(line)
+    if checksum is None or checksum.end() != len(line):
         return None
-    text = line[: end.start()] + b"}"
-    return _parse(text) if f"{zlib.crc32(text):08x}".encode() == end[1] else None
+    text = line[: checksum.start()] + b"}"
+    return _parse(text) if f"{zlib.crc32(text):08x}".encode() == checksum[1] else None
 
 
 def _parse(text: bytes) -> Any:
@@ -118,5 +125,5 @@ def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
 
 
 def is_held_out(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry is of an eval rather than a step."""
+    """Return whether an entry is of an eval; entries of steps have a learning rate."""
     return "learning_rate" not in entry

@@ -17,7 +17,7 @@ from bertsmith.training.settings import OptimSettings
 
 @dataclass(frozen=True)
 class LayerwiseOptim(OptimSettings):
-    """Settings of the optimizer for a model of `num_layers` layers."""
+    """Settings of the optimizer with a learning rate for each layer of a model."""
 
     num_layers: int = field(default=0, metadata=FREE)  # follows from the model
     """Number of the model's layers."""
@@ -30,8 +30,9 @@ class LayerwiseOptim(OptimSettings):
     freeze_embeddings: bool = False
     """Whether the embeddings are frozen."""
     shared_parts: Mapping[str, int] = field(default_factory=dict)
-    """Modules that layers share: the prefix of their parameters' names, and the last of these
-    layers, whose rate they have."""
+    """Modules that several layers share, as in ALBERT: the beginning of their parameters' names,
+    such as "layers.0.attention" (which "layers.0.attention_norm" begins with, too), and the last
+    layer that uses them, counted from 0. They have the rate of that layer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +67,7 @@ class LayerwiseOptim(OptimSettings):
         return 0.0 if is_frozen else float(self.layer_decay ** (self.num_layers + 1 - depth))
 
     def _depth(self, name: str) -> int:
-        """Return 0 for embeddings, 1 to `num_layers` for layers, and one more for the top."""
+        """Return 0 for embeddings, 1 to `num_layers` for layers, one more for all above them."""
         if name.startswith("embeddings."):
             return 0
         for part, last in self.shared_parts.items():

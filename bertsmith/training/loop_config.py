@@ -1,4 +1,8 @@
-"""The resolved settings of a run on a corpus or on text pairs, as the training loop reads them."""
+"""The resolved settings of a run on a corpus or on text pairs, as the training loop reads them.
+
+Resolved settings have a value wherever the user left one open. Those of fine-tuning are in
+`finetuning/`.
+"""
 
 from dataclasses import dataclass, field
 
@@ -11,28 +15,33 @@ from bertsmith.training.settings import OptimSettings
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig:
-    """A `RunConfig` without a choice of the best weights.
+    """The base of configurations without a choice of the best weights; each is a `RunConfig`.
 
-    A resumed run must share all of it but for the fields that are `FREE`.
+    When a run is resumed, all fields must have the same values, except for those that are `FREE`.
     """
 
     steps: int | None
-    """Length of the run in steps; without it, it is in `minutes`."""
+    """Length of the run in steps; None if it is given in `minutes`."""
     minutes: float | None
     batch_size: int
+    """Rows of a step."""
     micro_batch_size: int = field(metadata=FREE)
-    """Rows computed at once. If a loss compares them, their number is in the objective's
-    identity."""
+    """Rows computed at once. It may change when a run is resumed, unless the loss compares these
+    rows: then it is in the objective's identity."""
     seed: int
     optim: OptimSettings
     precision: Precision
     evaluations: EvaluationPlan
     num_shares: int = field(metadata=FREE)
+    """Number of shares of a step; see `Machine.num_shares`."""
     eval_every: int | None = field(metadata=FREE)
+    """Interval of evaluations in steps; None for those of `evaluations`."""
     checkpoint_every: int | None = field(metadata=FREE)
+    """Interval of checkpoints in steps; None for one every ten minutes."""
     keep: int = field(metadata=FREE)
+    """Number of most recent checkpoints to keep; 0 writes none."""
     notes: tuple[str, ...] = field(default=(), metadata=FREE)
-    """Choices made by measuring, and warnings of a short run."""
+    """Notes for the user: choices made by measuring, and warnings of a short run."""
 
     @property
     def budget(self) -> Budget:
@@ -40,5 +49,5 @@ class LoopConfig:
 
     @property
     def best(self) -> BestSettings | None:
-        """None: the last weights are saved, not the best ones."""
+        """None, so that the last weights are saved and not the best ones."""
         return None

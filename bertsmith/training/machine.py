@@ -1,4 +1,8 @@
-"""The device, precision and processes that a run computes with."""
+"""The device, precision and processes that a run computes with.
+
+A *share* is the part of a step that one worker process computes. A *rank* is one of the machines or
+GPUs that train together.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -21,7 +25,7 @@ EXACT_SHARES = 12
 
 @dataclass(frozen=True)
 class Machine:
-    """Hardware of a run, and into how many shares a step is divided for it."""
+    """The hardware of a run, and the number of shares into which a step is divided for it."""
 
     device: torch.device
     precision: Precision
@@ -50,7 +54,7 @@ class Machine:
 
     @contextlib.contextmanager
     def as_one_process(self) -> Iterator[None]:
-        """Give torch the threads of one process, within the block."""
+        """Give torch, within the block, the threads that one of the run's processes has."""
         with own_threads(max(1, own_num_threads() // self.shares_here)):
             yield
 

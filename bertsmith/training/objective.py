@@ -1,7 +1,8 @@
 """The protocol of training objectives, which make batches and compute loss terms.
 
 The training loop knows only this protocol, not tasks. An objective knows its data and heads, but
-nothing of optimizers, checkpoints or displays.
+nothing of optimizers, checkpoints or displays. A step (one update of the weights) consists of
+micro-batches, each of them rows that are computed at once; their gradients are summed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,31 +37,35 @@ TERM_NAMES = {
 }
 """Display names of loss terms; a term that is not listed is displayed by its own name."""
 WITHOUT_ACCURACY = ("regress", "embed", "hidden")
-"""Terms whose share of right predictions is not an accuracy of the task."""
+"""Terms whose accuracy is not displayed: they predict numbers or vectors, not classes."""
 
 
 def list_terms(names: Iterable[str]) -> list[str]:
-    """List the loss terms among the keys of a journal's steps, each once."""
-    losses = (x for x in names if x.endswith("_loss") and not x.startswith("held_out_"))
+    """List the loss terms among the keys of journal entries, each once, without those of evals.
+
+    >>> list_terms(["step", "loss", "mlm_loss", "nsp_loss", "held_out_mlm_loss"])
+    ['mlm', 'nsp']
+    """
+    losses = (name for name in names if name.endswith("_loss") and not name.startswith("held_out_"))
     return list(dict.fromkeys(name.removesuffix("_loss") for name in losses))
 
 
 @dataclass
 class LossTerm:
-    """One loss term: scalars `sum` (fp32) and `correct` over `count` predictions.
-
-    `sum` is in nats if it is a cross entropy.
-    """
+    """One loss term of a batch, summed over its predictions."""
 
     sum: Tensor
+    """Summed loss, an fp32 scalar with its graph; in nats if it is a cross entropy."""
     correct: Tensor
+    """Number of right predictions, a scalar."""
     count: int
+    """Number of predictions."""
     weight: float = 1.0
     """Factor of the term in the total loss; the same in all batches of a run."""
 
 
 class TrainingBatch(Protocol):
-    """A micro-batch."""
+    """A micro-batch: rows of tokens with their targets."""
 
     @property
     def num_tokens(self) -> int:
@@ -87,7 +92,7 @@ class HeldOutData(Protocol[ModelT]):
     def combine(self, results: Sequence[Any]) -> dict[str, float]:
         """Compute eval metrics by journal name from the results of all parts, in their order.
 
-        They are empty without eval data.
+        Without eval data there are none.
         """
         ...
 
@@ -106,7 +111,7 @@ class Objective(Protocol[ModelT, BatchT]):
         ...
 
     def micro_batch(self, step: int, index: int) -> BatchT:
-        """Return one micro-batch of a step, on the CPU.
+        """Return micro-batch `index`, from 0, of step `step`, from 1, on the CPU.
 
         It is a function of (data, seed, step, index).
         """
@@ -142,7 +147,7 @@ class Objective(Protocol[ModelT, BatchT]):
         return ""
 
     def identity(self) -> Mapping[str, Any]:
-        """Return as plain JSON the facts about the data that a resumed run must share."""
+        """Return as plain JSON the facts about the data that a resumed run must have again."""
         ...
 
 

@@ -18,7 +18,7 @@ from bertsmith.training.update_rules.muon import Muon
 from bertsmith.training.update_rules.rule import UpdateRule, UpdateStep, rule_for
 
 UPDATE_BLOCK = 2**19
-"""Numbers updated at once on a CPU, so few that they stay in its cache from the sum of their
+"""Weights updated at once on a CPU, so few that they stay in its cache from the sum of their
 gradients to the bf16 copy; a whole number of chunks."""
 
 
@@ -27,6 +27,7 @@ def update_rules(settings: OptimSettings) -> tuple[UpdateRule, ...]:
     adamw = AdamW(settings.adam_beta1, settings.adam_beta2, settings.adam_epsilon)
     if settings.optimizer == "adamw":
         return (*settings.extra_rules(), adamw)
+    # The first three parameters are 3 or 2 matrices in one, each with singular values of its own.
     muon = (Muon("qkv.weight", 3), Muon("key_value.weight", 2), Muon("up_gate.weight", 2), Muon())
     return (*settings.extra_rules(), *muon, adamw)
 
@@ -39,9 +40,9 @@ def buffers_of(settings: OptimSettings) -> tuple[str, ...]:
 def schedule(progress: float, settings: OptimSettings) -> float:
     """Compute the factor of the learning rate, 0 to 1, after a share `progress` of the run.
 
-    Warm-up is linear from 0. The decay of "wsd" is 1 - sqrt (Hägele et al. 2024, arXiv 2405.18392),
-    that of "noam" the inverse square root of the steps, relative to those of warm-up (Vaswani et
-    al. 2017, section 5.3).
+    Warm-up is linear from 0. The schedule "wsd" (warm-up, stable, decay) ends with a decay of
+    1 - sqrt (Hägele et al. 2024, arXiv 2405.18392). "noam" falls with the inverse square root of
+    the steps, and is 1 at the end of warm-up (Vaswani et al. 2017, section 5.3).
 
     >>> settings = OptimSettings(warmup_fraction=0.2)
     >>> [schedule(progress, settings) for progress in (0.1, 0.2, 0.6, 1.0)]
@@ -55,17 +56,20 @@ def schedule(progress: float, settings: OptimSettings) -> float:
         return 1 - math.sqrt(max(0.0, decay_progress))
     if settings.schedule == "noam":
         return math.sqrt(settings.warmup_fraction / progress)
-    left = (1 - progress) / (1 - settings.warmup_fraction)
+    if settings.schedule == "constant":
+        return 1.0
+    remaining = (1 - progress) / (1 - settings.warmup_fraction)  # 1 after warm-up, 0 at the end
     if settings.schedule == "cosine":
-        return 0.5 * (1 - math.cos(math.pi * left))
-    return 1.0 if settings.schedule == "constant" else left
+        return 0.5 * (1 - math.cos(math.pi * remaining))
+    return remaining
 
 
 @dataclass(frozen=True)
 class UpdatePiece:
-    """A range of weights that one rule updates with one rate and weight decay.
+    """The weights from `first` to before `end`, which one rule updates with one rate and decay.
 
-    `rate` is a factor of the learning rate. `shape` is set if the range is a whole parameter.
+    `rate` is a factor of the learning rate, `decay` the weight decay. `shape` is set if the rule
+    updates whole parameters: the range is then one of them.
     """
 
     first: int
@@ -76,11 +80,14 @@ class UpdatePiece:
     shape: torch.Size | None = None
 
     def continues(self, before: "UpdatePiece") -> bool:
-        """Return whether it can be joined to the piece before it."""
+        """Return whether it can be joined to the piece before it.
+
+        It can if the two differ only in their range, and are not whole parameters.
+        """
         return replace(before, first=self.first, end=self.end) == self and self.shape is None
 
     def blocks(self, size: int) -> Iterator[slice]:
-        """Divide it into blocks of at most `size`; a whole parameter is one block."""
+        """Divide it into blocks of at most `size` weights; a whole parameter is one block."""
         return _blocks(self.first, self.end, size if self.shape is None else self.end - self.first)
 
 
@@ -89,8 +96,8 @@ def pieces_of(
 ) -> list[UpdatePiece]:
     """Divide the weights of part `part` of `num_parts` into pieces, each updated by one rule.
 
-    Parameters that a rule updates as a whole are distributed separately from the rest, since these
-    rules take far longer.
+    Parameters that a rule updates as a whole, as Muon does, are distributed separately from the
+    rest, since such an update takes far longer.
     """
     pieces: list[UpdatePiece] = []
     bounds = layout.divide(num_parts)[part]
@@ -105,7 +112,7 @@ def pieces_of(
             is_in_part = owners[slot] == part
             piece = UpdatePiece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
         else:
-            # With the padding after the parameter, so that neighbours can be joined.
+            # The piece includes the padding after the parameter, so that neighbours can be joined.
             first, end = max(slot.first, bounds[0]), min(next_start, bounds[1])
             piece = UpdatePiece(first, end, rule, rate, decay)
             is_in_part = first < end
@@ -118,9 +125,9 @@ def pieces_of(
 
 
 def parts_of_parameters(layout: Layout, num_parts: int, settings: OptimSettings) -> dict[Slot, int]:
-    """Return which of `num_parts` parts has each parameter that its rule updates as a whole.
+    """Return the part, from 0, of each parameter that its rule updates as a whole.
 
-    They are distributed in order, about equally many numbers to each part.
+    These parameters are distributed in order, so that each part has about as many weights.
     """
     rules = update_rules(settings)
     slots = [slot for slot in layout.slots if rule_for(slot.spec, rules).granularity == "parameter"]
@@ -128,13 +135,15 @@ def parts_of_parameters(layout: Layout, num_parts: int, settings: OptimSettings)
     parts = {}
     before = 0
     for slot in slots:
-        parts[slot] = (2 * before + slot.count) * num_parts // (2 * total)
+        # A parameter belongs to the part in which its middle lies; doubled, to stay in integers.
+        twice_the_middle = 2 * before + slot.count
+        parts[slot] = twice_the_middle * num_parts // (2 * total)
         before += slot.count
     return parts
 
 
 class RangeUpdater:
-    """Optimizer of part `part` of `num_parts` of the weights.
+    """Optimizer of part `part`, from 0, of `num_parts` of the weights.
 
     Parts may be updated by different processes: the result is the same, bit for bit.
     """
@@ -149,13 +158,14 @@ class RangeUpdater:
         self._block_size = UPDATE_BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
     def sum_gradients(self, gradients: Tensor) -> Tensor:
-        """Sum the gradients of all shares, `[num_shares, size]` in this range.
+        """Sum the gradients of all shares, `[num_shares, size]`, in this part's range.
 
         In fp32 the sum replaces the first row. In bf16 it would lose precision there, so the rows
         stay as they are and `update` sums them again.
 
         Returns:
-            The sum of the squares of each chunk of this range, fp32 `[chunks]`.
+            The sum of the squares of each chunk of the range, fp32 `[chunks]`. They are kept apart
+            so that their total is the same for any number of parts.
         """
         first, end = self._bounds
         norms = self.arrays.weights.new_empty((end - first) // CHUNK)
@@ -198,4 +208,4 @@ class RangeUpdater:
 
 
 def _blocks(first: int, end: int, size: int) -> Iterator[slice]:
-    return (slice(at, min(at + size, end)) for at in range(first, end, size))
+    return (slice(start, min(start + size, end)) for start in range(first, end, size))

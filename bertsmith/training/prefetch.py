@@ -1,7 +1,7 @@
 """Prepare batches ahead on a second thread.
 
-numpy releases the interpreter's lock while it works, so the next batches are ready when the model
-has finished the last one.
+numpy and torch release the interpreter's lock (GIL) during their operations, so the next batches
+are made while the model computes.
 """
 
 import queue
@@ -17,14 +17,16 @@ from bertsmith.system.threads import set_own_threads
 T = TypeVar("T")
 
 DEPTH = 4
+"""Largest number of steps whose batches wait in the queue."""
 POLL_SECONDS = 0.1
+"""Time after which the thread looks again whether it is to end, while the queue is full."""
 
 
 class Prefetcher(Generic[T]):
     """Iterator of `prepare(step)` for steps from `first`, until `close`.
 
-    A thread prepares at most `DEPTH` steps ahead. An error of `prepare` is raised in the loop, at
-    the step that it belongs to.
+    A thread prepares about `DEPTH` steps ahead. `next` raises an error of `prepare` in place of the
+    result of its step.
     """
 
     def __init__(self, prepare: Callable[[int], T], first: int) -> None:
@@ -49,7 +51,8 @@ class Prefetcher(Generic[T]):
         return result
 
     def _work(self) -> None:
-        set_own_threads(self._num_threads)  # as the thread that trains
+        # A new thread has neither the number of threads nor the choices of the one that trains.
+        set_own_threads(self._num_threads)
         with computing_as(self._choices):
             self._prepare_all()
 
@@ -59,7 +62,7 @@ class Prefetcher(Generic[T]):
             result: T | BaseException
             try:
                 result = self._prepare(step)
-            except BaseException as error:  # for the loop to raise
+            except BaseException as error:  # for `__next__` to raise
                 self._put(error)
                 return
             self._put(result)

@@ -1,4 +1,7 @@
-"""The recorder of a run's entries, in the journal, for TensorBoard and in a tracker."""
+"""The recorder of a run's entries: in the journal, for TensorBoard, and in a tracker if asked for.
+
+A tracker is a service that displays metrics, such as Weights & Biases.
+"""
 
 import importlib
 from collections.abc import Mapping
@@ -15,7 +18,16 @@ from bertsmith.training.trackers.tracker import Tracker
 
 
 class Recorder:
-    """Writes entries to the journal and to trackers, which it closes at the end of its context."""
+    """Writes entries to the journal and to trackers, which it closes at the end of its context.
+
+    Args:
+        folder: the folder of the run, with its run.json.
+        first_step: number of the first step that is to be recorded.
+        report_to: name of a tracker besides TensorBoard; None for no other.
+
+    Raises:
+        ConfigError: the tracker cannot begin; see `open_tracker`.
+    """
 
     def __init__(self, folder: RunFolder, first_step: int, report_to: str | None) -> None:
         with ExitStack() as stack:
@@ -41,8 +53,8 @@ class Recorder:
         return self
 
     def __exit__(self, *problem: Any) -> None:
-        # An error of closing must not hide the error that ended the run. After `sync`, no line of
-        # the journal can be lost here.
+        # A full disk while closing must not hide the error that ended the run. Whatever `sync` has
+        # written is safe.
         with suppress(OSError):
             self._stack.__exit__(*problem)
 

@@ -42,7 +42,7 @@ class BuiltRun:
     save: Callable[[Path], None]
     """Writes the model folder."""
     facts: Mapping[str, Any]
-    """Entries of `run.json`."""
+    """Entries of `run.json` besides those that every run has; see `Trainer.begin`."""
     checkpoint: Checkpoint | None
     """The checkpoint to resume from; None for a new run."""
 
@@ -101,7 +101,7 @@ class Run(ABC, Generic[Resolved, Result]):
         with ExitStack() as stack:
             if self.is_locked_while_resolved:
                 stack.enter_context(self.hold())
-            # A resumed run computes as it did before.
+            # A resumed run keeps the precision and the ways of computing that it began with.
             resumed = self.folder if self.resume else None
             machine = stack.enter_context(computing_on(self.compute, resumed))
             resolved = self.resolve(machine)
@@ -175,7 +175,7 @@ class Run(ABC, Generic[Resolved, Result]):
         )
 
     def write_beside_model(self) -> None:
-        """Write the model card, then the curves, with which a pre-training is complete."""
+        """Write the model card, then the curves: by them a folder shows a complete pre-training."""
         write_card(self.folder.path, self.folder.read_run())
         self.draw_curves()
 
@@ -184,11 +184,10 @@ class Run(ABC, Generic[Resolved, Result]):
         draw_curves(entries, self.folder.curves_path, self.folder.read_run())
 
     def state_before_result(self) -> str:
-        """Say how the run ends if the user asked to stop in its last step; empty to build the
-        result.
+        """Describe the state of a run that stops before its result is built; empty to build it.
 
-        A run with `measure` is one of several: a stop must end them all, although this one is
-        complete.
+        It is asked for only if the user wanted to stop during the last step. A run with `measure`
+        is one of several: a stop must end them all, although this one is complete.
         """
         return "" if self.measure is None else "trained, then stopped"
 

@@ -1,6 +1,7 @@
 """The resolved settings that the training loop reads, and their check when a run is resumed.
 
-Fields that do not change the result are marked `FREE`; all others must be the same.
+Fields marked `FREE`, such as the interval of checkpoints, may change then; all others must be as
+before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.settings import OptimSettings
 
 NO_LONGER_SHARED = ("num_parts",)
-"""Settings in run.json of earlier versions that may differ."""
+"""Settings that earlier versions stored in run.json, and that are no longer compared."""
 OTHER_EXAMPLES = f"the examples of {option('train')} have changed"
 OTHER_SHAPE = "the model has another shape"
 OTHER_PLAN = (
@@ -64,8 +65,8 @@ CHANGE_MESSAGES = {
         )
     },
 }  # fmt: skip
-"""Messages on settings that are not flags, or whose values do not say what to do. The message of a
-table is used for all of its entries."""
+"""Messages about settings that differ, where the name of a flag and its values would not say what
+to do. The key of a nested table, such as "evaluations", stands for all of its entries."""
 
 
 class RunConfig(Protocol):
@@ -111,12 +112,17 @@ class RunConfig(Protocol):
 
 
 def build_identity(config: RunConfig, objective: Mapping[str, Any]) -> dict[str, Any]:
-    """Return as plain JSON what a resumed run must share: `config`, and the objective's data."""
+    """Return as plain JSON what must not change when a run is resumed.
+
+    Args:
+        config: the resolved settings; fields that are `FREE` are left out.
+        objective: facts about the data, from `Objective.identity`.
+    """
     return drop_none({**same_fields(config), **objective})
 
 
 def same_fields(config: Any) -> dict[str, Any]:
-    """Return the fields that a resumed run must share, as plain JSON."""
+    """Return as plain JSON the fields of a dataclass that are not `FREE`, with nested ones."""
     values = {}
     for field in fields(config):
         if field.metadata.get("resume") == "free":
@@ -143,8 +149,13 @@ def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
 def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to continue a run under another configuration.
 
+    Args:
+        directory: the folder of the run.
+        before: the configuration in its run.json.
+        now: that of the command that resumes it.
+
     Raises:
-        ConfigError: lists every setting that differs, with both values.
+        ConfigError: settings or data differ; lists them, except for those that follow from others.
     """
     old = {name: value for name, value in flatten(before) if name not in NO_LONGER_SHARED}
     new = dict(flatten(now))
@@ -160,21 +171,22 @@ def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any
 
 
 def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Describe a setting of run.json that differs, by the flag that sets it.
+    """Describe a setting of run.json that differs, by its flag or its text in `CHANGE_MESSAGES`.
 
     >>> from bertsmith.errors import as_flags
     >>> as_flags(describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {}))
     '--weight-decay was 0.1, is now not set'
     """
-    parents = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
-    key = next((key for key in parents if key in CHANGE_MESSAGES), None)
+    # "a.b.c", then the tables "a.b" and "a" that it is in
+    keys = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
+    key = next((key for key in keys if key in CHANGE_MESSAGES), None)
     template = (
         f"{option(name)} was {{was}}, is now {{now}}" if key is None else CHANGE_MESSAGES[key]
     )
-    return template.format(was=_shown(before, name), now=_shown(now, name))
+    return template.format(was=_show_value(before, name), now=_show_value(now, name))
 
 
-def _shown(values: Mapping[str, Any], name: str) -> str:
+def _show_value(values: Mapping[str, Any], name: str) -> str:
     return repr(values[name]) if name in values else "not set"
 
 

@@ -10,6 +10,7 @@ from bertsmith.errors import CheckpointError, option
 NUMBER = (int, float)
 FACT_KINDS = {dict: "an object", list: "a list", int: "a whole number", NUMBER: "a number",
          str: "a text"}  # fmt: skip
+"""Names of types in messages."""
 FACTS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("settings", "config", "machine", "files", "series", "source", "summary",
                      "result", "comparison", "glue", "data", "distillation", "versions",
@@ -25,12 +26,13 @@ FACTS: Mapping[str, type | tuple[type, ...]] = {
     "result.notes": list,
     "kind": str,
 }  # fmt: skip
-"""Types of the facts in `run.json` that are read again, if they are there; outer ones first."""
+"""Types of those facts in `run.json` that are read again, if they are there. An object stands
+before its entries, so that it is checked first."""
 
 NEEDED_FACTS = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
-"""Facts that every run needs at its end, for the model card."""
+"""Facts that every run of a BERT needs at its end, for the model card."""
 NEEDED_FACTS_OF_SYSTEMS = ("settings", "config.model")
-"""Facts that a run of a system beside BERT needs, whose sizes have other names."""
+"""Facts that a run of another model, such as a GPT, needs. Its sizes have other names."""
 NEEDED_FACTS_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
 """Facts that a pre-training needs besides."""
 
@@ -52,6 +54,8 @@ class RunFacts(dict[str, Any]):
     def check_complete(self, kind: str) -> None:
         """Check that all facts are there that a run of this kind needs at its end.
 
+        `kind` is one of those of `name_kind` (system/run_state.py).
+
         Raises:
             CheckpointError: one is missing; names it.
         """
@@ -60,12 +64,12 @@ class RunFacts(dict[str, Any]):
             needed = NEEDED_FACTS_OF_SYSTEMS
         if kind == "pre-training":
             needed += NEEDED_FACTS_IN_PRETRAINING
-        if kind == "pre-training" and self["settings"].get("from"):
-            needed += ("source",)
+            if self["settings"].get("from"):
+                needed += ("source",)
         for name in needed:
             value: Any = self
             for key in name.split("."):
-                value = value[key]  # raises an error if it is missing
+                value = value[key]  # raises an error if it is missing; see `__missing__`
 
     def check(self) -> None:
         """Check that the facts have their types.
@@ -79,7 +83,7 @@ class RunFacts(dict[str, Any]):
                 if key not in value:
                     break
                 value = value[key]
-            else:
+            else:  # all keys are there
                 if not isinstance(value, kind):
                     problem = f"{name} is {json.dumps(value)[:60]}, and must be {FACT_KINDS[kind]}"
                     raise damaged_run(self.path, problem)

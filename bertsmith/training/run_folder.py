@@ -3,12 +3,12 @@
     OUT/                      the final model, a Hugging Face folder
     ├── run.json              settings, versions, machine, data; at the end also the summary
     ├── journal.jsonl         one object per step and per held-out evaluation
-    ├── events.out.tfevents…  the same for TensorBoard
-    ├── curves.svg            the same as a picture, at the end
+    ├── events.out.tfevents…  the content of the journal for TensorBoard
+    ├── curves.svg            the content of the journal as a picture, at the end
     ├── README.md             the model card
     ├── checkpoints/          step-00000500/ and so on, the last few
-    ├── runs/                 of a series, a folder like this for each run: seed-0/ and so on
-    ├── repeats.json          of a series, the mean of each score and its spread
+    ├── runs/                 in a series of runs, a folder like OUT for each: seed-0/ …
+    ├── repeats.json          in a series of runs, the mean of each score and its spread
     └── earlier-run/          the run that --overwrite replaces, until the new run is complete
 
 Existing files are changed only if the user asked to resume or to overwrite the run.
@@ -39,10 +39,11 @@ from bertsmith.training.run_machine import read_choices
 
 MODEL_FILES = tuple(
     f"{folder}{name}"
-    for folder in ("", "generator/")  # the companion that a model was trained with
+    for folder in ("", "generator/")  # an ELECTRA's generator has a model folder of its own
     # All files of tokenizers: if one of another kind were left, it would be read with the new one.
     for name in (*sorted(SUMMED_FILES), "model.safetensors", LINEAR_HEAD_FILE, SUMS_FILE)
 )
+"""Files of a model folder that bertsmith writes."""
 MODEL_SUBFOLDERS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
 """Folders inside a model folder."""
 CONFIG = "config"
@@ -92,8 +93,12 @@ class RunFolder:
     ) -> None:
         """Check that the run may begin or resume here; nothing is written.
 
-        `final_key` is the key that `run.json` has only once the run is complete; a pre-training
-        then has its curves, too. `kind` is pre-training, fine-tuning or series of runs.
+        Args:
+            resume: continue the run in the folder.
+            overwrite: replace the run in the folder.
+            final_key: the key that `run.json` has only once the run is complete. A complete
+                pre-training has its curves, too.
+            kind: "pre-training", "fine-tuning" or "series of runs".
 
         Raises:
             ConfigError: the folder has a run or other files, and neither `resume` nor `overwrite`
@@ -148,7 +153,7 @@ class RunFolder:
                 pass
 
     def locked(self) -> AbstractContextManager[None]:
-        """Lock the folder for the block, where folders can be locked; blocks may be nested.
+        """Lock the folder for the block, if the file system can; blocks may be nested.
 
         Raises:
             ConfigError: another process has locked it.
@@ -226,7 +231,7 @@ class RunFolder:
     def series_runs(self) -> list[Path]:
         """List the folders of a series' runs by its `run.json`; empty if there is no series.
 
-        If a process was killed while it put the series aside, that file has already been moved.
+        If a process was killed while it put the series aside, `run.json` has been moved already.
         """
         for folder in (self.path, self._aside_dir):
             try:
@@ -238,7 +243,7 @@ class RunFolder:
         return []
 
     def _put_aside(self) -> None:
-        """Move a run's files to `earlier_dir`, which is replaced only once all are moved.
+        """Move a run's files to `earlier_dir`, whose content is replaced only once all are moved.
 
         If a process is killed in between, the next one continues, and no file is lost.
         """
@@ -258,8 +263,9 @@ class RunFolder:
             with contextlib.suppress(OSError):  # it is missing, or has other files
                 directory.rmdir()
         if self.earlier_dir.exists() and not _is_complete(self._aside_dir):
-            # This run failed, so the one before it, which it was to replace, is kept instead. The
-            # model is removed first: alone it would look like a model that no run wrote.
+            # The run put aside now had failed, and `earlier_dir` still has the run that it was to
+            # replace. That one is kept. Of the failed run the model is removed first: alone it
+            # would look like a model that no run wrote.
             (self._aside_dir / "model.safetensors").unlink(missing_ok=True)
             shutil.rmtree(self._aside_dir)
         else:

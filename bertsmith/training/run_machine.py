@@ -1,7 +1,8 @@
-"""The machine of a run in its `run.json`, and what changes when it is resumed on another.
+"""The machine of a run in its `run.json`, and warnings if the run is resumed on another.
 
-A resumed run computes with the same choices as before. It continues on another processor, or with
-another division of its steps, with a warning, since sums are then rounded differently.
+A resumed run computes by the choices in its `run.json`, such as the precision and the path of
+attention. It may continue on another processor, or divide its steps otherwise. It then warns, since
+sums are rounded differently.
 """
 
 import dataclasses
@@ -28,16 +29,17 @@ from bertsmith.training.run_facts import RunFacts, damaged_run
 INSTRUCTIONS = "instructions"
 """Key in the machine's facts: the processor and its instructions, which affect rounding."""
 PROCESSES = "processes"
-"""Key in `run.json`: the number of shares of a step, one for each process but with `--exact`."""
+"""Key in `run.json`: the number of shares of a step, which is that of the processes except with
+`--exact`."""
 COMPUTE_CHOICES = "compute_choices"
 """Key in `run.json`: the choices by which a run computes on a CPU."""
-CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
+IS_ALLOWED_CHOICE: Mapping[str, Callable[[Any], bool]] = {
     "threads": lambda value: type(value) is int and value >= 1,
     "precision": lambda value: value in ("fp32", "bf16"),
     "float32_route": lambda value: value in ("highest", "medium"),
     "attention": lambda value: isinstance(value, dict) and has_all_uses(value),
 }
-"""Checks of the values of `compute_choices`, by name."""
+"""Tests of the values of `compute_choices`, by name."""
 
 
 def note_choices(device: torch.device, precision: Precision) -> dict[str, Any]:
@@ -105,9 +107,9 @@ def read_choices(run: RunFacts) -> ComputeChoices | None:
     for name in sorted(names ^ choices.keys()):
         problem = "missing" if name in names else "not known"
         raise damaged_run(run.path, f"'{COMPUTE_CHOICES}.{name}' is {problem}")
-    for name, is_allowed in CHOICE_VALUES.items():
-        if not is_allowed(value := choices[name]):
-            shown = json.dumps(value)[:60]
+    for name, is_allowed in IS_ALLOWED_CHOICE.items():
+        if not is_allowed(choices[name]):
+            shown = json.dumps(choices[name])[:60]
             raise damaged_run(
                 run.path, f"'{COMPUTE_CHOICES}.{name}' is {shown}, which is not allowed"
             )

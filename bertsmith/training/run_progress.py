@@ -8,7 +8,10 @@ from bertsmith.training.callback import Callback, Status
 
 
 class RunProgress(Callback):
-    """Moves `bar` by a run's progress; the whole run is `amount` of the bar's total."""
+    """Moves `bar` by the progress of one run; the whole run is `amount` of the bar's total.
+
+    It begins at the place that the bar has when this object is made.
+    """
 
     def __init__(self, bar: Bar, amount: float) -> None:
         self._bar = bar

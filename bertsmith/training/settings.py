@@ -81,7 +81,7 @@ class OptimSettings:
 
     optimizer: Advanced[Optimizer] = "adamw"
     """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest."""
-    learning_rate: float | None = None  # see pretraining/resolve.py
+    learning_rate: float | None = None  # LEARNING_RATES in pretraining/resolve.py
     """Peak learning rate: about the largest change of a weight in a step. By default it depends on
     the model's size."""
     weight_decay: Advanced[float] = 0.01

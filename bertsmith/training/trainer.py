@@ -1,10 +1,10 @@
 """The only training loop: a model and an objective go in, a trained model folder comes out.
 
-The loop knows no tasks, only loss terms. A step is a function of the weights, the seed and the
-step's number: the objective makes the batches of a step by its number, and dropout is seeded at
-every step. So a run that is resumed from a checkpoint gives the same result as one that was never
-stopped. (In a run in minutes the learning rate follows the clock, so the machine's speed affects
-the result.)
+The loop knows no tasks, only loss terms. A step is a function of the weights, the optimizer's
+state, the seed and the step's number: the objective makes the batches of a step by its number, and
+dropout is seeded at every step. So a run that is resumed from a checkpoint gives the same result as
+one that was never stopped. (In a run in minutes the learning rate follows the clock, so the
+machine's speed affects the result.)
 """
 
 import contextlib
@@ -66,6 +66,8 @@ from bertsmith.training.write_errors import advice_for_writing
 
 CHECKPOINT_SECONDS = 600.0
 """Time between two checkpoints if the user has set no interval in steps."""
+SHOWN_ROW_CHARACTERS = 300
+"""Most characters of the description of a step's rows in a message, about four lines."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,8 @@ class Trainer:
         self.workers = workers or self._new_workers(ranks, is_exact=is_exact)
         self.state = TrainingState(identity=build_identity(config, objective.identity()))
         attention = describe_attention(self.device, config.precision)
-        computing = describe_computing(
-            self.device, config.precision, -(-config.num_shares // num_ranks), attention
-        )
+        shares_per_rank = math.ceil(config.num_shares / num_ranks)
+        computing = describe_computing(self.device, config.precision, shares_per_rank, attention)
         self.computing = "\n".join([computing, *config.notes])
         hardware = describe_cores(self.device, config.precision, num_ranks)
         if ranks is not None:
@@ -150,21 +151,22 @@ class Trainer:
             hardware = f"{hardware}\ncomputing {computing}"
         self.shown_computing = "\n".join([hardware, *config.notes])
         self._clock_zero = 0.0
+        """Time of the clock at which the run would have begun if it had never been stopped."""
         self._checkpointed_at = 0.0
         self._checkpointed_step = 0
         self._last_step: dict[str, Any] = {}
         self._last_evaluation: dict[str, Any] = {}
         self.is_stop_requested = False
         """Whether the user asked to stop after the last step had begun, so the run is complete."""
-        self._is_ended = False
+        self._is_ended_by_callback = False
 
     def _new_workers(self, ranks: RankGroup | None, *, is_exact: bool) -> Workers:
         """Make the workers of this machine, or of all ranks that it has joined."""
         config = self.config
         num_ranks = 1 if ranks is None else ranks.num_ranks
         all_shares = EXACT_SHARES if is_exact else config.num_shares
-        num_shares = -(-all_shares // num_ranks)
-        plan = Plan(self.objective, config.optim, config.seed, num_shares, is_exact=is_exact)
+        shares_per_rank = math.ceil(all_shares / num_ranks)
+        plan = Plan(self.objective, config.optim, config.seed, shares_per_rank, is_exact=is_exact)
         dtype = DTYPES[config.precision]
         # With --exact, 12 shares are divided among a process for each core.
         num_processes = count_worker_processes(self.device) if is_exact else None
@@ -207,8 +209,10 @@ class Trainer:
                 if self.best is not None:
                     self.best.load_state_tensors(checkpoint.tensors, self.device)
                 self.budget.reserve = self.state.last_evaluation_seconds
-            # At step 0 the first evaluation is repeated, so its entry goes too.
-            entries = cut_journal(self.folder.journal_path, self.state.step or -1)
+            # A run that begins again at step 0 also repeats the evaluation before the first step,
+            # so no entry remains.
+            last_step = self.state.step if self.state.step > 0 else -1
+            entries = cut_journal(self.folder.journal_path, last_step)
             if self.state.step and not entries:
                 warn_once(
                     f"{self.folder.journal_path}: the entries of the steps up to "
@@ -303,13 +307,19 @@ class Trainer:
             progress = self.budget.progress(self.state.step, self._elapsed())
             if self._is_evaluation_due(before, progress):
                 self._evaluate()
-            if self._is_ended or (self.best is not None and self.best.is_exhausted):
+            is_patience_over = self.best is not None and self.best.is_exhausted
+            if self._is_ended_by_callback or is_patience_over:
                 return
             if self._is_checkpoint_due():
                 self._checkpoint()
 
     def _step(self, sizes: Sequence[BatchSize], began: float) -> dict[str, Any]:
-        """Compute losses and gradients, update weights; return the journal entry without times."""
+        """Compute losses and gradients, update weights; return the journal entry without times.
+
+        Args:
+            sizes: the sizes of the step's micro-batches, which the workers have prepared.
+            began: seconds of the run at which the step began.
+        """
         step = self.state.step + 1
         if change := self.objective.describe_change(step):
             for callback in self.callbacks:
@@ -346,8 +356,8 @@ class Trainer:
         _check_finite(self.state.step, figures)
         if figures:
             self._record({"step": self.state.step, **figures})
-            # `_record` has let `best` judge this evaluation; its `step` is now this step if it was
-            # the best.
+            # In `_record`, `best` has compared this evaluation with those before. `best.step` is
+            # now this step if this evaluation is the best one.
             if self.best is not None and self.best.step == self.state.step:
                 self.best.keep(self.model)
 
@@ -358,7 +368,10 @@ class Trainer:
         with self._writing():
             self._recorder.write(entry)
         answers = [callback.write(entry, status) for callback in self.callbacks]
-        self._is_ended |= any(isinstance(answer, bool | np.bool_) and answer for answer in answers)
+        # Only True ends the run. A method may return another value without meaning it.
+        self._is_ended_by_callback |= any(
+            isinstance(answer, bool | np.bool_) and answer for answer in answers
+        )
         self._remember(entry)
 
     def _remember(self, entry: dict[str, Any]) -> None:
@@ -398,6 +411,7 @@ class Trainer:
             ) from error
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
+        """Return whether to evaluate after a step in which the progress rose from `before`."""
         step, every = self.state.step, self.config.eval_every
         times = self.config.evaluations.times
         if every is None and self.budget.steps is not None:
@@ -405,8 +419,9 @@ class Trainer:
         if every is not None:
             return is_due(step - 1, step, every)
         assert self.budget.seconds is not None
-        spent = self.state.evaluation_seconds + 2 * self.budget.reserve
-        is_affordable = spent <= EVALUATION_LIMIT * self.budget.seconds
+        # This evaluation and the one at the end will each take about as long as the last one.
+        all_seconds = self.state.evaluation_seconds + 2 * self.budget.reserve
+        is_affordable = all_seconds <= EVALUATION_LIMIT * self.budget.seconds
         is_affordable |= not self.config.evaluations.is_limited
         return is_affordable and is_due(before, progress, 1 / times)
 
@@ -445,13 +460,15 @@ class Trainer:
         rows = self.objective.describe(step)
         path = self.folder.failure_path
         # As text, since JSON has no NaN or infinity.
-        shown = {name: f"{value:.6g}" for name, value in figures.items()}
-        write_json(path, {"step": step, **shown, "gradient_norm": f"{norm:.6g}", "rows": rows})
-        rows = rows if len(rows) <= 300 else rows[:300] + " …"
-        losses = ", ".join(f"{name} {shown[name]}" for name in shown if name.endswith("loss"))
+        as_text = {name: f"{value:.6g}" for name, value in figures.items()}
+        write_json(path, {"step": step, **as_text, "gradient_norm": f"{norm:.6g}", "rows": rows})
+        shown_rows = rows
+        if len(rows) > SHOWN_ROW_CHARACTERS:
+            shown_rows = f"{rows[:SHOWN_ROW_CHARACTERS]} …"
+        losses = ", ".join(f"{name} {text}" for name, text in as_text.items() if "loss" in name)
         return TrainingError(
             f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. "
-            f"Nothing was updated with them. Rows: {rows} (all in {path}). Try a lower "
+            f"Nothing was updated with them. Rows: {shown_rows} (all in {path}). Try a lower "
             f"learning rate or {option('precision', 'fp32')}, or look at these texts."
         )
 

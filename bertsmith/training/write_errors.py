@@ -1,4 +1,4 @@
-"""Errors of writing that say where a begun run is, and how to continue it."""
+"""Add to errors of writing where a begun run is, and how to continue it."""
 
 import contextlib
 import errno
@@ -10,6 +10,7 @@ from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""The disk or the quota is full, a file is too large, or the disk is broken."""
 
 
 @contextlib.contextmanager
@@ -34,7 +35,7 @@ def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
 
 
 def advice_for_writing(cause: object) -> str:
-    """Return what to do about the cause of a write error, before the same run continues."""
+    """Return advice that a user follows before the run continues, without a full stop."""
     is_full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
     return "Free some space" if is_full else "Solve that"
 

@@ -19,7 +19,7 @@ MAX_CHARACTERS = 500
 
 
 def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin a run with the name of the folder.
+    """Begin a run of MLflow with the name of the folder, and store the settings in `config`.
 
     Raises:
         ConfigError: the tracking store cannot be used.
@@ -37,30 +37,30 @@ def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
         experiment_id = (
             client.create_experiment(name) if experiment is None else experiment.experiment_id
         )
-        run = client.create_run(experiment_id, run_name=directory.resolve().name).info.run_id
+        run_id = client.create_run(experiment_id, run_name=directory.resolve().name).info.run_id
         for first in range(0, len(params), MAX_PARAMS):
-            client.log_batch(run, params=params[first : first + MAX_PARAMS])
+            client.log_batch(run_id, params=params[first : first + MAX_PARAMS])
     except (MlflowException, OSError) as error:
         raise ConfigError(
             f"{option('report_to', 'mlflow')}: {str(error).partition(chr(10))[0]} Set "
             "MLFLOW_TRACKING_URI to a store that works, such as http://localhost:5000 of 'mlflow "
             "server'."
         ) from error
-    return MlflowTracker(client, run)
+    return MlflowTracker(client, run_id)
 
 
 class MlflowTracker(Tracker):
-    """A run of MLflow. If the store fails later, metrics are lost, but the run continues."""
+    """A run of MLflow. If the store fails later, metrics are lost, but the training continues."""
 
-    def __init__(self, client: Any, run: str) -> None:
+    def __init__(self, client: Any, run_id: str) -> None:
         super().__init__()
-        self._client, self._run = client, run
+        self._client, self._run_id = client, run_id
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         from mlflow.entities import Metric
 
-        now = int(time.time() * 1000)
-        metrics = [Metric(name, value, now, step) for name, value in values.items()]
+        milliseconds = int(time.time() * 1000)
+        metrics = [Metric(name, value, milliseconds, step) for name, value in values.items()]
         self._send(self._client.log_batch, metrics=metrics)
 
     def close(self, *, failed: bool) -> None:
@@ -70,7 +70,7 @@ class MlflowTracker(Tracker):
         from mlflow.exceptions import MlflowException
 
         try:
-            send(self._run, **arguments)
+            send(self._run_id, **arguments)
         except (MlflowException, OSError) as error:
             warn_once(
                 f"mlflow: a metric was not stored ({str(error).partition(chr(10))[0]}). "

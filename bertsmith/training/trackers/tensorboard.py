@@ -13,10 +13,16 @@ from typing import Any
 from bertsmith.training.trackers.tracker import Tracker
 
 TENSORBOARD_FLUSH_SECONDS = 30.0
+"""Time after which TensorBoard sees new values; a value may wait in memory for so long."""
 
 
 class EventWriter(Tracker):
-    """Writes scalars with the journal's names; closes the file at the end of its context."""
+    """Writes scalars with the journal's names; closes the file at the end of its context.
+
+    Args:
+        directory: the folder of the run, in which the file of events is made.
+        first_step: number of the first step that is to be written.
+    """
 
     def __init__(self, directory: Path, first_step: int) -> None:
         super().__init__()

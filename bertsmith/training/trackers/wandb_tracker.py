@@ -14,7 +14,7 @@ from bertsmith.training.trackers.tracker import Tracker
 
 
 def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin a run with the name of the folder.
+    """Begin a run of wandb with the name of the folder, and store the settings in `config`.
 
     Raises:
         ConfigError: wandb fails, for example because its server cannot be reached.

@@ -19,8 +19,11 @@ from bertsmith.training.update_rules.rule import UpdateStep
 MOMENTUM = 0.95
 NEWTON_SCHULZ_STEPS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the polynomial, steepest at zero. Singular values above about 0.005 of the
-matrix's Frobenius norm become 0.7 to 1.2, not 1."""
+"""Coefficients a, b, c of the polynomial a·s + b·s³ + c·s⁵, which each step applies to the singular
+values s (Jordan 2024). They make it steep at zero, so that few steps are needed. Singular values
+above about 0.005 of the matrix's Frobenius norm become 0.7 to 1.2, not 1."""
+UPDATE_SIZE = 0.2
+"""Root mean square of AdamW's updates, as measured by Liu et al. 2025 (section 2.2)."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,8 @@ class Muon:
 
     suffix: str = ".weight"
     num_stacked: int = 1
-    buffers: ClassVar[tuple[str, ...]] = (
-        "exp_avg",
-    )  # shared with AdamW, so it needs no more memory
+    # The buffer is AdamW's, which has one for all weights, so Muon needs no more memory.
+    buffers: ClassVar[tuple[str, ...]] = ("exp_avg",)
     granularity: ClassVar[Literal["chunk", "parameter"]] = "parameter"
 
     def accepts(self, spec: ParameterSpec) -> bool:
@@ -48,20 +50,22 @@ class Muon:
     ) -> None:
         gradient.div_(change.divisor)
         momentum = buffers["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
-        ahead = gradient.lerp_(momentum, MOMENTUM)  # Nesterov
-        stack = ahead.view(self.num_stacked, -1, weights.shape[1])
-        size = 0.2 * math.sqrt(max(stack.shape[1:]))
+        nesterov = gradient.lerp_(momentum, MOMENTUM)
+        stack = nesterov.view(self.num_stacked, -1, weights.shape[1])
+        # A number of an orthogonal matrix has the root mean square 1 / sqrt(longer side).
+        scale = UPDATE_SIZE * math.sqrt(max(stack.shape[1:]))
         weights.mul_(1 - change.rate * change.weight_decay)
-        weights.sub_(orthogonalize(stack).reshape_as(weights), alpha=change.rate * size)
+        weights.sub_(orthogonalize(stack).reshape_as(weights), alpha=change.rate * scale)
 
 
 def orthogonalize(stack: Tensor) -> Tensor:
     """Bring the singular values of matrices `[n, rows, columns]` near 1 (Newton–Schulz)."""
     a, b, c = COEFFICIENTS
     is_high = stack.shape[1] > stack.shape[2]
-    x = stack.mT if is_high else stack
+    x = stack.mT if is_high else stack  # then `gram` has the size of the shorter side
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp_min(1e-7)
     for _ in range(NEWTON_SCHULZ_STEPS):
         gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # b·gram + c·gram²
+        x = torch.baddbmm(x, polynomial, x, beta=a)  # a·x + polynomial·x
     return x.mT if is_high else x

@@ -14,17 +14,16 @@ from bertsmith.model.trainable import ParameterSpec
 
 @dataclass(frozen=True)
 class UpdateStep:
-    """The numbers of one update; `step` counts from 1, `divisor` is an fp32 scalar.
-
-    `rate` is the learning rate of this parameter; `weight_decay` times the rate is the share by
-    which weights shrink.
-    """
+    """The numbers of one update of a parameter."""
 
     step: int
+    """Number of the step, from 1."""
     rate: float
+    """Learning rate of the parameter."""
     weight_decay: float
+    """Weight decay: times the rate, it is the share by which weights shrink."""
     divisor: Tensor
-    """Divisor of the gradient, for clipping."""
+    """Divisor of the gradient, for clipping; an fp32 scalar."""
 
 
 class UpdateRule(Protocol):
@@ -37,7 +36,7 @@ class UpdateRule(Protocol):
 
     @property
     def granularity(self) -> Literal["chunk", "parameter"]:
-        """Whether `step` gets flat pieces of any parameters, or one whole parameter."""
+        """The range that `step` updates: some chunks of any parameters, flat, or one parameter."""
         ...
 
     def accepts(self, spec: ParameterSpec) -> bool:

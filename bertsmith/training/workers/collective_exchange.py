@@ -42,14 +42,17 @@ class CollectiveExchange:
             self._gather_ranges(total)
 
     def _sum_in_order(self, gradients: Tensor) -> None:
-        """Sum this rank's range share by share, in the order in which shares get micro-batches."""
+        """Sum this rank's range share by share, in the order in which shares get micro-batches.
+
+        That order is the first share of each rank, then the second of each, and so on.
+        """
         received = torch.empty_like(gradients[0])
-        by_rank = received.view(self._plan.num_ranks, -1)
+        by_rank = received.view(self._plan.num_ranks, -1)  # this rank's range, from each rank
         total = gradients[0, self._own]
         for index, gradient in enumerate(gradients):
             dist.all_to_all_single(received, gradient, group=self._group)
             for rank in range(self._plan.num_ranks):
-                if index == rank == 0:
+                if index == 0 and rank == 0:
                     total.copy_(by_rank[0])
                 else:
                     total += by_rank[rank]
@@ -58,19 +61,18 @@ class CollectiveExchange:
         if not self._whole_parameters:
             self._gather_ranges(array)
             return
-        # Added as integers to zeros, so that every bit of the numbers is kept.
+        # Each rank sends the parameters that it has updated, and zeros for the others. They are
+        # added as integers, so that every bit of the numbers is kept.
         bits = torch.cat([array[span].view(torch.int32) for span, _ in self._whole_parameters])
-        ends = torch.tensor([span.stop - span.start for span, _ in self._whole_parameters]).cumsum(
-            0
-        )
-        pieces = bits.tensor_split(ends[:-1].tolist())
-        for piece, (_, rank) in zip(pieces, self._whole_parameters, strict=True):
+        sizes = [span.stop - span.start for span, _ in self._whole_parameters]
+        parameters = torch.split(bits, sizes)
+        for parameter, (_, rank) in zip(parameters, self._whole_parameters, strict=True):
             if rank != self._plan.rank:
-                piece.zero_()
+                parameter.zero_()
         dist.all_reduce(bits, group=self._group)
         self._gather_ranges(array)
-        for piece, (span, _) in zip(pieces, self._whole_parameters, strict=True):
-            array[span].copy_(piece.view(torch.float32))
+        for parameter, (span, _) in zip(parameters, self._whole_parameters, strict=True):
+            array[span].copy_(parameter.view(torch.float32))
 
     def _gather_ranges(self, array: Tensor) -> None:
         all_gather(array, array[self._own], group=self._group)

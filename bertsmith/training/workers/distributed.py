@@ -44,11 +44,12 @@ from bertsmith.training.workers.share import Plan
 BUILD = "build"
 BEGIN_RUN = "begin"
 END_RUN = "end of run"
+"""Names of the requests that rank 0 sends around those of a run, which are names of methods."""
 
 
 @dataclass(frozen=True)
 class RankRun:
-    """Description of a run, which rank 0 sends to the others."""
+    """The description of a run that rank 0 sends to the other ranks."""
 
     plan: Plan
     skeleton: TrainableModel
@@ -130,7 +131,7 @@ class DistributedWorkers:
 
     def reduce_gradients(self) -> float:
         # Summed in the order of ranges, so that the norm is the same for any number of ranks.
-        squares = [sums for of_rank in self._ask("square_sums") for sums in of_rank]
+        squares = [sums for sums_of_rank in self._ask("square_sums") for sums in sums_of_rank]
         return math.sqrt(sum(map(sum, squares)))
 
     def step_timing(self, step_seconds: float) -> dict[str, float]:
@@ -161,7 +162,7 @@ class DistributedWorkers:
         self.local.load_state_dict(tensors)
 
     def _ask(self, name: str, *arguments: object) -> list[Any]:
-        """Call a method of the local workers on every rank; return their answers, by rank."""
+        """Call a method of `LocalWorkers` on every rank; return their answers, by rank."""
         self.ranks.broadcast((name, *arguments))
         try:
             own = getattr(self.local, name)(*arguments)

@@ -1,4 +1,4 @@
-"""Exchange between ranks in a step: gradients before the update, weights after it."""
+"""Exchange between ranks (machines or GPUs): gradients before an update, weights after it."""
 
 from typing import Protocol
 
@@ -9,9 +9,10 @@ class Exchange(Protocol):
     """One rank's exchange of gradients and weights with the others."""
 
     def reduce(self, gradients: Tensor) -> None:
-        """Sum the gradients of all ranks, fp32 `[num_shares, size]`, into the first row.
+        """Sum the gradients of all ranks into the first row of this rank's.
 
-        The sum is complete in this rank's range, and for the parameters that it updates as a whole.
+        `gradients` are fp32 `[num_shares, size]`. The sum is complete only for the weights that
+        this rank updates: its range, and the parameters that its rules update as a whole.
         """
         ...
 
@@ -20,5 +21,5 @@ class Exchange(Protocol):
         ...
 
     def broadcast(self, array: Tensor) -> None:
-        """Copy an array from rank 0 to all others."""
+        """Copy an array of any shape from rank 0 to all other ranks."""
         ...

@@ -1,7 +1,9 @@
 """Ranks tell each other whether their command lines were accepted, before they join.
 
-Each rank tells rank 0, in the store by which they find each other. Rank 0 waits for all, or for the
-first line that was refused, and answers whether they can join. So a mistake on one rank ends all.
+Ranks find each other by a store: a table of keys and values that rank 0, or torchrun, serves in the
+network. In it each rank tells rank 0 whether its line was accepted. Rank 0 waits for all, or for
+the first line that was refused, and answers whether they can join. So a mistake on one rank ends
+all.
 """
 
 import atexit
@@ -25,19 +27,23 @@ JOIN_SECONDS = 600.0
 NOTICE_SECONDS = 30.0
 """Time after which a waiting rank says for what it waits."""
 TRY_SECONDS = 5.0
+"""Time limit of one attempt to connect to rank 0."""
 STAY_SECONDS = 30.0
 """Longest time that rank 0 stays after a refusal, to answer ranks that start a little later."""
 POLL_SECONDS = 0.1
 ACCEPTED = "accepted"
+"""State of a line, and answer of rank 0; any other text is the message of a refusal."""
 ANSWER = "answer"
+"""Key of rank 0's answer in the store. The key of a line's state is the number of its rank."""
 NUM_ANSWERED = "answered"
+"""Key of the number of ranks that have read the answer."""
 
 
 def open_store(launch: Launch) -> Any:
-    """Connect to the store of a launch, which rank 0 or torchrun holds.
+    """Connect to the store of a launch, which rank 0 or torchrun serves.
 
     Raises:
-        DistError or RuntimeError: nobody holds one at the address of the launch.
+        DistError or RuntimeError: nobody serves one at the address of the launch.
     """
     os.environ |= {
         "RANK": str(launch.rank),
@@ -45,7 +51,7 @@ def open_store(launch: Launch) -> Any:
         "MASTER_ADDR": launch.address,
         "MASTER_PORT": str(launch.port),
     }
-    # Without a number of ranks, so that rank 0 does not wait here until all have connected.
+    # -1 ranks means an unknown number, so that rank 0 does not wait here until all have connected.
     url = "env://?world_size=-1"
     limit = timedelta(seconds=JOIN_SECONDS)
     with _telling_wait(launch):
@@ -56,15 +62,17 @@ def open_store(launch: Launch) -> Any:
 
 
 def _await_server(launch: Launch) -> None:
-    """Wait until a program listens at the address of a launch, unless this rank is to do so.
+    """Wait until a program listens at the address of a launch.
 
     torch would wait, too, but Python handles no signal meanwhile, so Ctrl-C would end nothing.
+    Rank 0 waits for nobody, as it is the one that listens, nor does any rank of torchrun, whose
+    store is there already.
 
     Raises:
         DistError: nobody listens there within `JOIN_SECONDS`, or it is no address.
     """
-    is_torchruns = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    if launch.rank == 0 or is_torchruns:
+    has_torchruns_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if launch.rank == 0 or has_torchruns_store:
         return
     deadline = time.monotonic() + JOIN_SECONDS
     while True:
@@ -104,7 +112,7 @@ def check_lines(launch: Launch, store: Any) -> None:
     """Check that the lines of all ranks were accepted, as this rank's was.
 
     Raises:
-        ConfigError: the line of a rank was refused; names the rank, and says its message.
+        ConfigError: the line of a rank was refused; the message has the rank, and its own message.
         DistError or RuntimeError: a rank has not started, or rank 0 has ended.
     """
     store = prefixed("lines", store)
@@ -153,7 +161,7 @@ def _tell(launch: Launch, store: Any, state: str) -> str:
 
 
 def _first_refusal(launch: Launch, store: Any) -> str:
-    """Wait until a line was refused, or all were accepted."""
+    """Wait until a line was refused, and return its message; `ACCEPTED` if none was."""
     missing = set(range(1, launch.num_ranks))
     began = time.monotonic()
     is_told = False
@@ -181,7 +189,7 @@ def _answer(launch: Launch, store: Any, answer: str) -> None:
     """Answer all ranks. After a refusal this process ends only when they know, or time is up."""
     store.set(ANSWER, answer)
     if answer != ACCEPTED:
-        # At exit, as the error is then printed.
+        # It waits at its exit, when it has printed the error.
         atexit.register(_wait_for_others, store, launch.num_ranks - 1)
 
 

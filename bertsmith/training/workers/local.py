@@ -1,4 +1,4 @@
-"""The processes of a run: a step goes in, loss terms come out, the weights have been updated.
+"""The worker processes of a run on one machine, which compute its steps together.
 
 A small model's matrix products are too short to divide among cores: in each of the hundreds of
 operations of a step, all cores would wait for the slowest. Threads with a batch each wait for the
@@ -63,8 +63,9 @@ class LocalWorkers:
     Args:
         model: has the fp32 weights, which are updated; its parameters become views of the arrays.
         dtype: the type that the model computes in, fp32 or bf16.
+        plan: the division of steps into shares.
         num_processes: number of worker processes; by default one for each share.
-        held_out: the eval data, if the plan comes from another rank and so has none.
+        held_out: the eval data; by default that of the plan's objective.
 
     Raises:
         ConfigError: the shared memory exceeds the system's limit on file sizes (`ulimit -f`).
@@ -97,7 +98,7 @@ class LocalWorkers:
         if self._file is not None:
             memory = self._file.map()
         elif device.type == "cpu":
-            # mmap gives zero pages lazily; torch.zeros would touch every page, used or not.
+            # mmap makes pages of zeros when they are first used; torch.zeros would write them all.
             memory = torch.frombuffer(mmap.mmap(-1, num_bytes), dtype=torch.uint8)
         else:
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
@@ -135,12 +136,11 @@ class LocalWorkers:
             is_bf16 = self._storage.dtype == torch.bfloat16
             choices = current_choices("bf16" if is_bf16 else "fp32", attention_paths())
             setup = _WorkerSetup(self._file.path, self.layout, self._storage, choices)
-            skeleton = without_values(self.compute_model)
-            job = pickle.dumps((setup, self.plan, skeleton))
-            may_start = not multiprocessing.current_process().daemon
-            others = self._indices_by_process[1:] if may_start else []
+            job = pickle.dumps((setup, self.plan, without_values(self.compute_model)))
+            may_start_processes = not multiprocessing.current_process().daemon
+            indices_of_others = self._indices_by_process[1:] if may_start_processes else []
             try:
-                for number, indices in enumerate(others, start=1):
+                for number, indices in enumerate(indices_of_others, start=1):
                     self.processes.append(_WorkerProcess(number, indices, job))
             except BaseException as error:
                 self.__exit__(type(error), error, error.__traceback__)
@@ -187,7 +187,8 @@ class LocalWorkers:
     def square_sums(self) -> list[list[float]]:
         """Sum the gradients of this rank's ranges over all shares and ranks.
 
-        Return the sums of squares of each share's range.
+        Returns:
+            For each share, the sums of squares of the chunks of its range; on a GPU their total.
         """
         if self.exchange is not None:
             if not self.plan.is_exact:
@@ -230,23 +231,26 @@ class LocalWorkers:
 
     def evaluate_part(self) -> Any:
         """Evaluate this rank's part of the eval data, or all of it if sums are exact."""
-        share = (0, 1) if self.plan.is_exact else (self.plan.rank, self.plan.num_ranks)
+        part, num_parts = self.plan.rank, self.plan.num_ranks
+        if self.plan.is_exact:
+            part, num_parts = 0, 1
         held_out = self._held_out or self.plan.objective.evaluation
         with self.evaluating() as model, torch.inference_mode():
-            return held_out.evaluate_part(model, *share)
+            return held_out.evaluate_part(model, part, num_parts)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the optimizer's state, named `<buffer>/<parameter>`; views of the arrays.
+        """Return the optimizer's state, named `<buffer>/<parameter>`.
 
-        They are fp32, in the shapes of the parameters.
+        The tensors are views of the arrays: fp32, in the shapes of the parameters.
         """
         rules = update_rules(self.plan.optim)
-        buffer_names = {s.spec.name: rule_for(s.spec, rules).buffers for s in self.layout.slots}
+        specs = [slot.spec for slot in self.layout.slots]
+        buffers_by_parameter = {spec.name: rule_for(spec, rules).buffers for spec in specs}
         return {
             f"{buffer}/{name}": view
             for buffer, array in self.arrays.buffers.items()
             for name, view in self.layout.views(array).items()
-            if buffer in buffer_names[name]
+            if buffer in buffers_by_parameter[name]
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
@@ -334,7 +338,7 @@ class _WorkerSetup:
 
 
 class _WorkerProcess:
-    """Another worker process and the pipe to it, as the main process sees them.
+    """A worker process other than the main one, and the pipe to it, as the main process sees them.
 
     Args:
         number: counts the other processes from 1; it is part of the process's name.
@@ -353,8 +357,8 @@ class _WorkerProcess:
         with signals_held_back(), without_script():
             self.process.start()
         worker_end.close()
-        # A pipe buffers little, and the worker reads only after importing torch: a thread sends
-        # meanwhile.
+        # A pipe buffers little, and the worker reads only after it has imported torch, so a thread
+        # sends the job while this process goes on.
         self._sender = threading.Thread(target=self._send_job, args=(job,), daemon=True)
         self._sender.start()
 
@@ -373,7 +377,8 @@ class _WorkerProcess:
         """Wait for an answer, or for the end of the process."""
         ready = multiprocessing.connection.wait([self.connection, self.process.sentinel])
         if self.connection not in ready:
-            self.process.join(STOP_SECONDS)  # its pipes close shortly before is_alive() turns false
+            # The sentinel may be ready shortly before is_alive() turns false.
+            self.process.join(STOP_SECONDS)
 
     def send(self, message: object) -> None:
         try:
@@ -403,7 +408,7 @@ class _WorkerProcess:
 
     def stop(self, *, takes_part: bool) -> None:
         """End the process: close its pipe if it already takes part in the run, else kill it."""
-        if not takes_part:  # it may need seconds to start, and has no work to finish
+        if not takes_part:  # closing the pipe would end it only once it has started, in seconds
             self.process.kill()
         self._sender.join(STOP_SECONDS)
         self.connection.close()
@@ -414,8 +419,13 @@ class _WorkerProcess:
 
 
 def _work(indices: range, connection: Connection, modules: tuple[str, ...]) -> None:
-    """Answer requests until the pipe closes."""
-    for number in SIGNALS:
+    """Answer requests until the pipe closes: the main function of a worker process.
+
+    Args:
+        indices: the shares that the process computes.
+        modules: names of the user's modules to import, which may add families, tasks or losses.
+    """
+    for number in SIGNALS:  # Ctrl-C goes to all processes; the main one decides when to end
         signal.signal(number, signal.SIG_IGN)
     configure_process()
     with contextlib.suppress(EOFError, OSError):  # the pipe is closed

@@ -1,6 +1,6 @@
 """Protocol of the workers that compute a run's steps: this process, several, or several machines.
 
-Results are those of the whole step, from all processes.
+Methods return results of the whole step, from all processes and machines.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ class BatchSize:
 
 
 Figures = dict[str, tuple[float, float, float]]
-"""Summed loss, number correct and weight of each loss term."""
+"""Of a micro-batch, by loss term: the summed loss, the number of right predictions, the weight."""
 
 
 class Workers(AbstractContextManager["Workers"], Protocol):
@@ -36,9 +36,9 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def compute(self, step: int, counts: Mapping[str, int]) -> Sequence[Figures]:
-        """Compute gradients and return the losses of each micro-batch.
+        """Compute gradients and return the losses of each micro-batch, in order.
 
-        `counts` are the step's predictions by loss term.
+        `counts` are the step's numbers of predictions by loss term; see `total_counts`.
         """
         ...
 
@@ -97,7 +97,12 @@ def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
 def step_figures(counts: Mapping[str, int], figures: Sequence[Figures]) -> dict[str, float]:
     """Compute the loss of a step with its terms and accuracies, by journal name.
 
-    A term's loss is its sum over all micro-batches by its count; "loss" is their weighted sum.
+    A term's loss is its sum over all micro-batches, divided by its count. "loss" is the sum of all
+    terms' losses, each times its weight.
+
+    Args:
+        counts: the step's numbers of predictions by loss term.
+        figures: those of each micro-batch.
     """
     sums = {name: sum(batch_figures[name][0] for batch_figures in figures) for name in counts}
     correct = {name: sum(batch_figures[name][1] for batch_figures in figures) for name in counts}

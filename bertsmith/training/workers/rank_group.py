@@ -1,8 +1,9 @@
-"""The ranks of a launch as one of them sees them: rank 0 sends requests, and all answer.
+"""The ranks (machines or GPUs) of a launch, as one of them sees them.
 
-Messages are Python objects, sent by gloo. A rank waits for a message without a time limit, since a
-step or an evaluation may take any time. Instead each rank reports every second that it is alive
-(`rank_watch.py`). If one does not for `silence_seconds`, the others name it and end the run.
+Rank 0 sends requests, and all answer. Messages are Python objects, sent by gloo, a backend of
+torch.distributed. A rank waits for a message without a time limit, since a step or an evaluation
+may take any time. Instead each rank reports every second that it is alive (`rank_watch.py`). If one
+does not for `silence_seconds`, another names it, and the run ends.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from bertsmith.training.workers.rank_watch import Watch
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
 """Longest time that a rank may be silent, by device, unless the user sets another."""
 NO_LIMIT = timedelta(days=365)
+"""Time limit of a message: gloo needs one, and no run is so long."""
 
 LOST_RANK = (
     "A rank has ended, so the run ends here. Its own message may say why. Earlier checkpoints "
@@ -118,7 +120,9 @@ class RankGroup:
         return answers or []
 
     def scatter(self, items: Sequence[object] = ()) -> Any:
-        """Send one of rank 0's `items` to each rank; return this rank's.
+        """Send one of rank 0's `items`, as many as there are ranks, to each; return this rank's.
+
+        Other ranks call it without items.
 
         Raises:
             TrainingError: a rank has ended.
@@ -133,7 +137,7 @@ class RankGroup:
         """Send or receive in the block; if it fails, ranks no longer agree on the next message."""
         if self.is_broken:
             raise TrainingError(LOST_RANK)
-        self.is_broken = True
+        self.is_broken = True  # until the block has ended without an error, such as Ctrl-C
         self._watch.num_begun += 1
         try:
             yield
@@ -154,6 +158,7 @@ class RankGroup:
 
 
 _joined: list[RankGroup] = []
+"""The ranks that this process has joined; only the last entry is used."""
 
 
 def join_ranks(launch: Launch) -> RankGroup:

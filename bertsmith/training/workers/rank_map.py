@@ -1,4 +1,4 @@
-"""Parallel map over ranks: each computes one item at a time."""
+"""Parallel map over ranks (machines or GPUs): each computes one item at a time."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +18,7 @@ from bertsmith.training.workers.rank_group import RankGroup
 
 MAP = "map"
 NEXT_ITEMS = "next items"
+"""Names of the requests that rank 0 sends: a function, then items for it, one for each rank."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,11 +34,12 @@ def map_on_ranks(
 
     Args:
         function: can be pickled, like its items and results.
-        items: are read one per rank at a time.
+        items: are read only as they are needed, one for each rank at a time.
         precision: the number format that the function computes in, fp32 or bf16.
 
     Raises:
         TrainingError: a rank has ended.
+        BertsmithError: the function failed on a rank; the message names it.
     """
     iterator = iter(items)
     choices = current_choices(precision, attention_paths())
@@ -45,6 +47,7 @@ def map_on_ranks(
     while portion := list(islice(iterator, ranks.num_ranks)):
         ranks.broadcast((NEXT_ITEMS,))
         missing = ranks.num_ranks - len(portion)
+        # An item is sent in a tuple, since None says that there is none.
         ranks.scatter([*((item,) for item in portion), *[None] * missing])
         yield from _answers(ranks, function, portion)
 
@@ -62,16 +65,16 @@ def _answers(
 
 
 class MappedFunction:
-    """The function that rank 0 maps over items, on another rank."""
+    """The function that rank 0 maps over items, as another rank has it."""
 
     def __init__(self, ranks: RankGroup) -> None:
         self._ranks = ranks
         self._function: Callable[[Any], Any] | None = None
-        self._problem: BertsmithError | None = None
+        self._error: BertsmithError | None = None
 
     def load(self, pickled: bytes) -> None:
-        """Take over a function from rank 0; an error is told with the first item."""
-        self._function = self._problem = None
+        """Unpickle a function from rank 0; an error is sent as the answer to the first item."""
+        self._function = self._error = None
         choices: ComputeChoices
         if torch.cuda.is_available():
             torch.cuda.set_device(self._ranks.local_rank)
@@ -79,7 +82,7 @@ class MappedFunction:
             self._function, choices = pickle.loads(pickled)
             keep_computing_as(replace(choices, threads=usable_threads()))
         except Exception as error:
-            self._problem = sendable(error)
+            self._error = sendable(error)
 
     def compute_item(self) -> None:
         """Compute this rank's item of a portion, if there is one, and answer rank 0."""
@@ -89,5 +92,5 @@ class MappedFunction:
             try:
                 result = self._function(*item)
             except Exception as error:
-                self._problem = sendable(error)
-        self._ranks.gather((self._problem, result))
+                self._error = sendable(error)
+        self._ranks.gather((self._error, result))

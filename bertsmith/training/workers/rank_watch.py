@@ -1,16 +1,17 @@
-"""A thread of each rank that reports every second that the rank is alive, and where it is.
+"""A thread of each rank that reports every second that the rank is alive, and at which line it is.
 
 Rank 0 watches all others, and they watch rank 0. A rank that stops reporting is named with the
 stack that it reported last, and the run ends. A barrier with a time limit, such as torch's
 `monitored_barrier`, would not do: it waits for the main thread, which may compute a step for
-minutes, so a limit that spares slow steps would find a stopped process late. A main thread that
-does not get on is only named, since nothing tells it from one that takes long.
+minutes, so a limit that spares slow steps would find a stopped process late. A rank that reports
+but does not answer is only named, since a thread that hangs looks like one that takes long.
 
-Ranks report in a store, which rank 0 or its launcher holds. If that process is stopped, a call of
-the store waits for ever, and with it the thread that watches. A second thread ends the rank then.
+Ranks report in a store, a table in the network that rank 0 or its launcher serves. If that process
+is stopped, a call of the store waits for ever, and with it the thread that watches. A second thread
+then ends the rank.
 
-Both threads count their own turns of a second. A clock would go on while all ranks are suspended,
-and those that go on first would find the others silent.
+Both threads measure time by counting their own rounds of a second. A clock would go on while all
+ranks are suspended, and those that are resumed first would find the others silent.
 """
 
 import contextlib
@@ -27,9 +28,11 @@ import torch.distributed as dist
 from bertsmith.training.workers.rank_errors import print_on_rank
 
 BEAT_SECONDS = 1.0
+"""Time between two reports of a rank. Each report adds 1 to the rank's number of beats."""
 STORE_FACTOR = 2
-"""Longest silence of the store, in longest silences of a rank. So a silent rank is named first, and
-an error of the next message, for which the watch waits, can end the rank."""
+"""Longest silence of the store, in longest silences of a rank. It is longer, so that a silent rank
+is named first, and so that an error of the next message, for which the watch waits, can end the
+rank."""
 
 
 class Watch:
@@ -43,7 +46,7 @@ class Watch:
 
     def __init__(self, store: Any, rank: int, hosts: Sequence[str], silence_seconds: float) -> None:
         self.num_begun = 0
-        """Number of messages that this rank has begun to send or receive; all ranks have the same
+        """Number of messages that this rank has begun to send or receive. All ranks have the same
         messages in the same order, so a rank with a smaller number keeps the others waiting."""
         self._store = store
         self._rank = rank
@@ -51,6 +54,7 @@ class Watch:
         self._silence_seconds = silence_seconds
         self._watched: Sequence[int] = range(1, len(hosts)) if rank == 0 else [0]
         self._named_late: set[tuple[int, int]] = set()
+        """Late ranks that were named, each with its number of messages then."""
         self._num_rounds = 0
         """Number of times that the store has answered all calls of a round."""
         self._stopped = threading.Event()
@@ -83,6 +87,7 @@ class Watch:
                 )
 
     def _work(self) -> None:
+        """Report every second, and end this process if a watched rank does not report."""
         num_begun, waiting_seconds = 0, 0.0
         beats = dict.fromkeys(self._watched, 0)
         silent_seconds = dict.fromkeys(self._watched, 0.0)
@@ -112,26 +117,27 @@ class Watch:
                 if silent_seconds[rank] > self._silence_seconds:
                     self._end(
                         f"{self._name(rank)} has been silent for {self._silence_seconds:.0f} s",
-                        self._place_of(rank),
+                        self._last_stack(rank),
                     )
 
     def _report(self) -> None:
-        """Report this rank's place: messages begun, then its main thread's stack."""
+        """Report the number of messages begun and the main thread's stack, then add a beat."""
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         # Names of files that are not UTF-8 cannot be sent as they are.
         stack = describe_stack(frame).encode(errors="backslashreplace").decode()
-        self._store.set(_place_key(self._rank), f"{self.num_begun}\n{stack}")
+        self._store.set(_report_key(self._rank), f"{self.num_begun}\n{stack}")
         self._store.add(_beat_key(self._rank), 1)
 
     def _reported(self, rank: int) -> tuple[int, str]:
-        """Return the messages begun and the stack that a rank reported last."""
-        key = _place_key(rank)
+        """Return the number of messages begun and the stack that a rank reported last."""
+        key = _report_key(rank)
         if not self._store.check([key]):
             return 0, ""
         number, _, stack = self._store.get(key).decode().partition("\n")
         return int(number), stack
 
-    def _place_of(self, rank: int) -> str:
+    def _last_stack(self, rank: int) -> str:
+        """Return the stack that a rank reported last; empty if the store does not answer."""
         with contextlib.suppress(dist.DistError, RuntimeError):
             return self._reported(rank)[1]
         return ""
@@ -152,16 +158,17 @@ class Watch:
     def _name(self, rank: int) -> str:
         return f"rank {rank} on {self._hosts[rank]}"
 
-    def _end(self, reason: str, place: str = "") -> None:
+    def _end(self, reason: str, stack: str = "") -> None:
         """End this process, whose main thread may wait for ever, so that the launcher notices.
 
         Args:
-            place: the stack that the rank in question reported last.
+            reason: the beginning of a sentence.
+            stack: the stack that the rank in question reported last; empty if there is none.
         """
         try:
             print_on_rank(
                 f"{reason}, so the run ends here. Earlier checkpoints are as they were. "
-                + (f"That rank was last at:\n{place}\n" if place else "")
+                + (f"That rank was last at:\n{stack}\n" if stack else "")
                 + "This rank was waiting at:"
             )
             faulthandler.dump_traceback(file=sys.__stderr__ or 2)
@@ -183,5 +190,5 @@ def _beat_key(rank: int) -> str:
     return f"beat-{rank}"
 
 
-def _place_key(rank: int) -> str:
-    return f"place-{rank}"
+def _report_key(rank: int) -> str:
+    return f"report-{rank}"

@@ -1,8 +1,8 @@
-"""A share of a step: gradients of some micro-batches, updates of one range of the weights.
+"""A share of a step: the gradients of some micro-batches, and the update of one range of weights.
 
-A step's micro-batches are dealt to its shares in turn, and the gradients of each share are summed
-separately. So the order of sums depends only on the number of shares: one process that computes
-several shares gets the same weights as several processes.
+A step's micro-batches are dealt to its shares in turn, as cards are, and the gradients of each
+share are summed separately. So the order of sums depends only on the number of shares: one process
+that computes several shares gets the same weights as several processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ from bertsmith.training.workers.protocol import BatchSize, Figures
 class Plan:
     """The division of a run's steps into shares, as one rank (a machine, or a GPU) sees it.
 
-    Each of `num_ranks` ranks has `num_shares`. Micro-batches are dealt first to the first share of
-    each rank, then to the second, so that all ranks are busy even if there are few. Ranges of the
-    weights go to all shares of the first rank, then of the second, so that each rank's ranges are
+    Micro-batches are dealt first to the first share of each rank, then to the second of each, so
+    that all ranks are busy even if there are few micro-batches. Ranges of the weights go to all
+    shares of the first rank, then to those of the second, so that each rank's ranges are
     neighbours.
     """
 
@@ -37,7 +37,9 @@ class Plan:
     optim: OptimSettings
     seed: int
     num_shares: int
+    """Number of shares of each rank."""
     rank: int = 0
+    """The rank that sees the plan, from 0 to `num_ranks` - 1."""
     num_ranks: int = 1
     is_exact: bool = False
     """Whether sums have the same order, and so the same bytes, for any number of ranks."""
@@ -57,14 +59,16 @@ class Plan:
 
 
 class Share:
-    """Share `index` of the `plan.num_shares` of its rank, in every step of a run.
+    """Share `index`, from 0, of the `plan.num_shares` of its rank, in every step of a run.
 
-    Call `prepare`, `compute`, `sum_gradients` and `update` for each step. If `is_prefetching`,
-    another thread makes the next micro-batches, so steps must be computed one after another.
+    Call `prepare`, `compute`, `sum_gradients` and `update` for each step. On several ranks, their
+    exchange takes place before `sum_gradients`, between `sum_shares` and `keep_sum`. If
+    `is_prefetching`, another thread makes the micro-batches of the next steps, so steps must be
+    computed one after another.
 
     Args:
         model: its parameters are views of `arrays.compute_weights`.
-        collector: the model's; all shares that a process computes use it in turn.
+        collector: that of the model; all shares that a process computes use it in turn.
     """
 
     def __init__(
@@ -122,13 +126,17 @@ class Share:
             seed = micro_batch_seed(plan.seed, step, micro_batch)
             with dropout_seed(seed, device, step_key=(plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
-            parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
-            torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
-            all_terms.append({n: replace(term, sum=term.sum.detach()) for n, term in terms.items()})
+            losses = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
+            torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]
+            # Detached, so that the micro-batch's activations are freed now.
+            all_terms.append(
+                {name: replace(term, sum=term.sum.detach()) for name, term in terms.items()}
+            )
         self._collector.end()
         return all_terms
 
     def close(self) -> None:
+        """End the thread that makes micro-batches ahead, if there is one."""
         if self._prefetcher is not None:
             self._prefetcher.close()
 
@@ -142,7 +150,10 @@ class Share:
         return _PreparedStep(num_micro_batches, batches, sizes)
 
     def sum_shares(self) -> None:
-        """Sum the gradients of this rank's shares into the first row, in this share's range."""
+        """Sum the gradients of this rank's shares into the first row, in a part of the columns.
+
+        Each share of a rank sums another part: together they sum all weights before the exchange.
+        """
         total = self._gradients[0, self._summed]
         for gradient in self._gradients[1:]:
             total += gradient[self._summed]
@@ -162,18 +173,24 @@ class Share:
 
 @dataclass(frozen=True)
 class _PreparedStep:
-    """The micro-batches of one share, of the `num_micro_batches` of a step."""
+    """The micro-batches of one share in a step, with their sizes."""
 
     num_micro_batches: int
+    """Number of micro-batches of the whole step."""
     batches: Sequence[Any]
     sizes: list[BatchSize]
 
 
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
-    """Convert loss terms to numbers, in one read, since each read waits for the GPU."""
+    """Convert the loss terms of micro-batches to numbers.
+
+    All are read from the device at once, since each read waits for the GPU.
+    """
     flat_terms = [term for batch_terms in terms for term in batch_terms.values()]
-    numbers = [x.float() for term in flat_terms for x in (term.sum, term.correct)]
-    pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])
+    if not flat_terms:
+        return [{} for _ in terms]
+    scalars = [scalar.float() for term in flat_terms for scalar in (term.sum, term.correct)]
+    pairs = iter(torch.stack(scalars).view(-1, 2).tolist())  # a sum and a number correct each
     return [
         {name: (*next(pairs), term.weight) for name, term in batch_terms.items()}
         for batch_terms in terms
