@@ -21,7 +21,7 @@ def sendable(error: Exception) -> BertsmithError:
     if not isinstance(error, BertsmithError):
         return TrainingError(f"{type(error).__name__}: {error}")
     kind: type[Any] = type(error)
-    while "__init__" in vars(kind):
+    while "__init__" in kind.__dict__:
         kind = kind.__bases__[0]
     sent: BertsmithError = kind(error.message)
     return sent
