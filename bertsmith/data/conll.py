@@ -173,15 +173,16 @@ class ColumnParser:
         check_rows(self.source_name, rows, list(zip(*cells, strict=True)), word_index)
         if self.columns.word_column is None:
             self._check_word_numbers(head)
-        held: list[LineBlock] = []
+        # The latest block that has words, and the blocks of comments after it.
+        waiting: list[LineBlock] = []
         for block in itertools.chain(head, blocks):
-            if held and not all(self._is_comment(line) for _, line in block.rows):
-                yield from held
-                held = []
-            held.append(block)
-        if held:
-            self._num_comments += sum(len(block.rows) for block in held[1:])
-            yield held[0]
+            if waiting and not all(self._is_comment(line) for _, line in block.rows):
+                yield from waiting
+                waiting = []
+            waiting.append(block)
+        if waiting:
+            self._num_comments += sum(len(block.rows) for block in waiting[1:])
+            yield waiting[0]
 
     def _check_word_numbers(self, blocks: Sequence[LineBlock]) -> None:
         """Check that the first column holds words, by the sentences whose rows are all whole."""
@@ -207,13 +208,14 @@ class ColumnParser:
         rows = list(itertools.dropwhile(lambda row: self._is_comment(row[1]), block.rows))
         comments = block.rows[: len(block.rows) - len(rows)]
         self._num_comments += len(comments)
-        if not self.labelled:  # a file of predictions repeats all lines, so that words keep theirs
+        if not self.labelled:
+            # A file of predictions repeats all lines, so that each word keeps its line's number.
             self._before += [*block.before, *(line for _, line in comments)]
         if not rows:
             return None
-        cells = [(row, self._cells(row, line)) for row, line in rows]
+        cells = [(row, self._split_row(row, line)) for row, line in rows]
         word_index = self._column_index("word", self.columns.word_column, 0)
-        words = [self._cell(row, "word", row_cells[word_index]) for row, row_cells in cells]
+        words = [self._check_cell(row, "word", row_cells[word_index]) for row, row_cells in cells]
         labels: list[str] = []
         if self.labelled:
             last = self._layout.width - 1
@@ -225,7 +227,7 @@ class ColumnParser:
                     f"by tabs or spaces; choose them with {option('word_column')} and "
                     f"{option('label_column')}."
                 )
-            labels = [self._label(row, row_cells[label_index]) for row, row_cells in cells]
+            labels = [self._check_label(row, row_cells[label_index]) for row, row_cells in cells]
         remarks: list[Remark] = ["comments"] * self._num_comments
         if block.before and block.before[-1]:
             remarks.append("joined_documents")
@@ -251,7 +253,12 @@ class ColumnParser:
         index = column_number(self.columns.label_column or "", self._layout.width)
         return self._layout.width - 1 if index is None else index
 
-    def _cells(self, row: int, line: str) -> list[str]:
+    def _split_row(self, row: int, line: str) -> list[str]:
+        """Split a row into cells.
+
+        Raises:
+            InputError: the row has other columns than the rest of the file.
+        """
         layout = self._layout
         if (cells := layout.cells(line)) is not None:
             return cells
@@ -275,23 +282,30 @@ class ColumnParser:
         if index is None:
             raise InputError(
                 f"{self.source_name}:{self._layout.row}: no column '{chosen}' for the {role}. The "
-                f"row has {self._layout.width}; give --{role}-column a number from 1 to "
+                f"row has {self._layout.width}; give {option(f'{role}_column')} a number from 1 to "
                 f"{self._layout.width}."
             )
         return index
 
-    def _label(self, row: int, cell: str) -> str:
-        label = self._cell(row, "label", cell)
+    def _check_label(self, row: int, cell: str) -> str:
+        """Return a label without blanks at its ends.
+
+        Raises:
+            InputError: the label is empty, or holds a space other than that of a type such as
+                `B-Job Title`.
+        """
+        label = self._check_cell(row, "label", cell)
         first, *others = label.split(" ")
-        is_type = PREFIXED.fullmatch(first) and not any(map(is_label, others))  # B-Job Title
-        if others and not is_type:
+        has_spaced_type = PREFIXED.fullmatch(first) and not any(map(is_label, others))
+        if others and not has_spaced_type:
             raise InputError(
                 f"{self.source_name}:{row}: the label '{label}' holds a space: tabs and spaces "
                 "seem to be mixed. Use one of the two between columns."
             )
         return label
 
-    def _cell(self, row: int, role: str, cell: str) -> str:
+    def _check_cell(self, row: int, role: str, cell: str) -> str:
+        """Return the cell of a word or label; refuse an empty one."""
         if not cell.strip(" "):
             raise InputError(
                 f"{self.source_name}:{row}: the {role} is empty. Fix the row, or pass "

@@ -32,8 +32,8 @@ class ConlluParser:
     def __init__(self, source_name: str, columns: TagColumns, labelled: bool) -> None:
         self.source_name = source_name
         self.labelled = labelled
-        self._word_index = self._find("word", columns.word_column or "form")
-        self._label_index = self._find("label", columns.label_column or "upos")
+        self._word_index = self._find_column("word", columns.word_column or "form")
+        self._label_index = self._find_column("label", columns.label_column or "upos")
 
     def parse(self, block: LineBlock) -> TaggedSentence | None:
         """Parse a block; None if it has no words.
@@ -42,26 +42,26 @@ class ConlluParser:
             InputError: a row that is not CoNLL-U, or a word without a label.
         """
         lines = [(row, line) for row, line in block.rows if not line.startswith("#")]
-        rows = [(row, self._cells(row, line)) for row, line in lines]
+        rows = [(row, self._split_row(row, line)) for row, line in lines]
         words = [(row, cells) for row, cells in rows if cells[0].isdecimal()]
         if not words:
             return None
-        labels = [self._label(row, cells) for row, cells in words] if self.labelled else []
+        labels = [self._check_label(row, cells) for row, cells in words] if self.labelled else []
         forms = tuple(cells[self._word_index] for _, cells in words)
         text_and_offsets: tuple[str, tuple[Offsets, ...]] | None = locate_forms(
             [cells for _, cells in rows]
         )
         if self._word_index != CONLLU_FIELDS.index("form"):
             text_and_offsets = None  # lemmas are not in the text
-        marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
-        numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
-        remarks = tuple(marks[n[2]] for n in numbers if n is not None and n[2])
-        template = "" if self.labelled else self._template(block)
+        remark_of_mark: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
+        ids = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
+        remarks = tuple(remark_of_mark[id_[2]] for id_ in ids if id_ is not None and id_[2])
+        template = "" if self.labelled else self._make_template(block)
         return TaggedSentence(
             forms, tuple(labels), words[0][0], text_and_offsets, remarks=remarks, template=template
         )
 
-    def _template(self, block: LineBlock) -> str:
+    def _make_template(self, block: LineBlock) -> str:
         """Return the lines of a block, with a NUL in place of the label of each word."""
         lines = []
         for _, line in block.rows:
@@ -71,7 +71,12 @@ class ConlluParser:
             lines.append("\t".join(cells) + "\n")
         return "".join(lines)
 
-    def _cells(self, row: int, line: str) -> list[str]:
+    def _split_row(self, row: int, line: str) -> list[str]:
+        """Split a row into its ten cells.
+
+        Raises:
+            InputError: the row has other columns, or its number or word is wrong.
+        """
         cells = line.split("\t")
         if len(cells) != len(CONLLU_FIELDS):
             raise InputError(
@@ -96,7 +101,8 @@ class ConlluParser:
             raise InputError(f"{self.source_name}:{row}: the word is empty. Fix the row.")
         return cells
 
-    def _label(self, row: int, cells: Sequence[str]) -> str:
+    def _check_label(self, row: int, cells: Sequence[str]) -> str:
+        """Return the label of a row's word; refuse an empty one."""
         label = cells[self._label_index]
         name = CONLLU_FIELDS[self._label_index]
         if not label or (label == "_" and name not in MAY_BE_EMPTY):
@@ -106,15 +112,16 @@ class ConlluParser:
             )
         return label
 
-    def _find(self, role: str, chosen: str) -> int:
+    def _find_column(self, role: str, chosen: str) -> int:
+        """Return the index of the column that the user chose for words or labels."""
         if chosen.lower() in CONLLU_FIELDS:
             return CONLLU_FIELDS.index(chosen.lower())
         index = column_number(chosen, len(CONLLU_FIELDS))
         if index is None:
             raise InputError(
                 f"{self.source_name}: CoNLL-U has no column '{chosen}' for the {role}. Its "
-                f"columns: {', '.join(CONLLU_FIELDS)}. Give --{role}-column one of them, or its "
-                "number."
+                f"columns: {', '.join(CONLLU_FIELDS)}. Give {option(f'{role}_column')} one of "
+                "them, or its number."
             )
         return index
 
@@ -122,20 +129,20 @@ class ConlluParser:
 def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Offsets, ...]]:
     """Rebuild a sentence's text from CoNLL-U rows, and locate its words.
 
-    Spaces follow `SpaceAfter=No`. The parts of a multi-word token have their own offsets if they
-    spell the token (`do` + `n't`), else all of them have the token's offsets (French `de` + `le` in
-    `du`).
+    A space follows each word, unless the last column of the word has `SpaceAfter=No`. The parts of
+    a multi-word token have their own offsets if they spell the token (`do` + `n't`), else all of
+    them have the token's offsets (French `de` + `le` in `du`).
     """
     text = ""
     offsets: list[Offsets] = []
     pending: list[str] = []  # parts of the multi-word token that was read last
     token_offsets = (0, 0)
-    num_parts = 0
+    num_parts = 0  # parts of this token that are still to come
     for cells in rows:
-        first, kind, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
-        if kind == ".":
+        first, mark, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
+        if mark == ".":
             continue
-        if kind is None and num_parts:
+        if mark is None and num_parts:
             pending.append(cells[1])
             num_parts -= 1
             if not num_parts:
@@ -145,17 +152,18 @@ def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Offsets, ...
         start = len(text)
         text += cells[1]
         token_offsets = (start, len(text))
-        if kind == "-":
+        if mark == "-":
             num_parts = int(last) - int(first) + 1
         else:
             offsets.append(token_offsets)
         if "SpaceAfter=No" not in cells[9].split("|"):
             text += " "
-    offsets += [token_offsets] * len(pending)  # the file ends within a multi-word token
+    offsets += [token_offsets] * len(pending)  # the sentence ends within a multi-word token
     return text.removesuffix(" "), tuple(offsets)
 
 
 def _part_offsets(parts: Sequence[str], text: str, token: Offsets) -> list[Offsets]:
+    """Return the offsets of the parts of a multi-word token, whose own offsets are `token`."""
     start, end = token
     if "".join(parts).lower() != text[start:end].lower():
         return [token] * len(parts)

@@ -44,6 +44,7 @@ class UnitRecord:
     """Content of a completion marker, which is all that the planning process reads of a unit."""
 
     plan: str
+    """Digest of the plan of the build; see `BuildPlan.digest`."""
     index: int
     num_bytes: int
     documents: int
@@ -60,6 +61,7 @@ class UnitEncoder:
     Args:
         folder: holds the units and a copy of the tokenizer.
         plan: digest of the plan of the units.
+        text_column, errors: as in `CorpusSettings`.
     """
 
     folder: Path
@@ -127,6 +129,7 @@ _local = threading.local()
 
 
 def _encoder_of(folder: Path, plan: str) -> Encoder:
+    """Return this thread's encoder; the tokenizer is loaded once for a folder and plan."""
     if getattr(_local, "key", None) != (folder, plan):
         tokenizer = load_tokenizer(folder / TOKENIZER_DIR)
         _local.encoder = Encoder(tokenizer, DocumentReader())
@@ -147,10 +150,11 @@ def read_record(directory: Path, plan: str) -> UnitRecord | None:
     try:
         fields = json.loads(read_small_file(directory / MARKER_NAME))
         record = UnitRecord(**fields)
+        SourceReport.from_json(record.report)  # raises an error for counts that are damaged
         is_whole = record.plan == plan and all(
             (directory / name).stat().st_size == size for name, (size, _) in record.files.items()
         )
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return record if is_whole else None
 
@@ -169,22 +173,22 @@ def iter_encoded(directory: Path, record: UnitRecord) -> Iterator[EncodedPart]:
             )
     arrays = {name: np.load(_path(directory, name), mmap_mode="r") for name in ("ids", *_DTYPES)}
     report = SourceReport.from_json(record.report)
-    sentence = token = 0
+    first_sentence = first_token = 0
     for start in range(0, max(1, record.documents), DOCUMENTS_AT_ONCE):
-        documents = np.asarray(arrays["documents"][start : start + DOCUMENTS_AT_ONCE])
-        end = sentence + int(documents.sum())
-        sentences = np.asarray(arrays["sentences"][sentence:end])
-        token_end = token + int(sentences.sum())
+        document_lengths = np.asarray(arrays["documents"][start : start + DOCUMENTS_AT_ONCE])
+        sentence_end = first_sentence + int(document_lengths.sum())
+        sentence_lengths = np.asarray(arrays["sentences"][first_sentence:sentence_end])
+        token_end = first_token + int(sentence_lengths.sum())
         yield EncodedPart(
-            ids=np.asarray(arrays["ids"][token:token_end]),
-            sentence_lengths=sentences,
-            document_lengths=documents,
+            ids=np.asarray(arrays["ids"][first_token:token_end]),
+            sentence_lengths=sentence_lengths,
+            document_lengths=document_lengths,
             characters=np.asarray(arrays["characters"][start : start + DOCUMENTS_AT_ONCE]),
             text_hashes=np.asarray(arrays["hashes"][start : start + DOCUMENTS_AT_ONCE]),
             report=report,
         )
-        report = SourceReport()
-        sentence, token = end, token_end
+        report = SourceReport()  # the counts of the unit went with the first documents
+        first_sentence, first_token = sentence_end, token_end
 
 
 def _path(folder: Path, name: str) -> Path:

@@ -18,6 +18,7 @@ DOCUMENT_ENDS: Mapping[Format, re.Pattern[bytes]] = {
 """Patterns that always end a document, by format; files of other formats are not divided."""
 
 _SEARCHED_BYTES = 1 << 14, 1 << 18, 1 << 22
+"""Bytes in which the end of a document is looked for, few at first: most documents are short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ def _divide(source: Source, size: int, file: IO[bytes], target_bytes: int) -> It
 
 
 def _find_end(file: IO[bytes], near: int, document_end: re.Pattern[bytes]) -> int | None:
+    """Find where a document ends at byte `near` or later; None if none ends for megabytes."""
     for num_bytes in _SEARCHED_BYTES:
         file.seek(near)
         if match := document_end.search(file.read(num_bytes)):
@@ -82,7 +84,8 @@ def open_partition(
     """Open a partition's decompressed bytes, as `open_path` does.
 
     Raises:
-        InputError: also later, while reading: the file is damaged or cut short.
+        InputError: the file is damaged, or ends before the partition does; also raised later, while
+            reading.
     """
     source, start, end = partition.source, partition.start, partition.end
     with open_path(source.path, source.compression, on_read) as stream:
@@ -91,5 +94,21 @@ def open_partition(
         if end is None:
             yield stream
         else:
-            whole = stream.raw.read(end - start) or b""  # no more, unlike the buffered stream
-            yield io.BufferedReader(io.BytesIO(whole))
+            content = _read_range(source, stream.raw.read, end - start)
+            yield io.BufferedReader(io.BytesIO(content))
+
+
+def _read_range(source: Source, read: Callable[[int], bytes | None], num_bytes: int) -> bytes:
+    """Read the next `num_bytes` of a file; `read` must take no more, as buffered streams do."""
+    blocks: list[bytes] = []
+    num_missing = num_bytes
+    # A read may return fewer bytes than were asked for, and returns none at the end of the file.
+    while num_missing and (block := read(num_missing)):
+        blocks.append(block)
+        num_missing -= len(block)
+    if num_missing:
+        raise InputError(
+            f"{source.path}: became shorter while it was read ({num_missing:,} bytes are missing). "
+            "Try again when no other program writes to the file."
+        )
+    return b"".join(blocks)

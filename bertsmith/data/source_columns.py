@@ -12,6 +12,12 @@ from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import InputError
 
 MAX_INTEGER = 1 << 63
+"""Whole numbers from `-MAX_INTEGER` to below `MAX_INTEGER` fit into 64 bits."""
+MAX_FLOAT_INTEGER = 1 << 53
+"""Whole numbers up to this one are exact as float64; pyarrow refuses larger ones in such a column.
+"""
+_LONG_INTEGER = "long integer"
+"""Kind of a whole number beyond `MAX_FLOAT_INTEGER`."""
 
 
 def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any]:
@@ -26,22 +32,22 @@ def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any
         InputError: objects from standard input, which can be read only once; or a file that cannot
             be read.
     """
-    kind, source = reader.file_format, reader.source
-    if kind == "parquet":
+    file_format, source = reader.file_format, reader.source
+    if file_format == "parquet":
         assert isinstance(source, Path)
         return {field.name: field.type for field in parquet_schema(source)}
-    if kind in ("jsonl", "json"):
+    if file_format in ("jsonl", "json"):
         if source == STANDARD_INPUT:
             raise InputError(
                 "standard input: it can be read only once, and the columns of all rows must be "
                 "known before the first is written. Write the input to a file."
             )
-        return _types_of(row for _, row in read_objects(source, kind))
+        return _types_of(row for _, row in read_objects(source, file_format))
     names = unique_names(first.columns)
-    if kind != "xlsx":
+    if file_format != "xlsx":
         return dict.fromkeys(names, str)
     assert isinstance(source, Path)
-    rows = read_rows(source, kind)
+    rows = read_rows(source, file_format)
     if reader.has_header:
         next(rows)
     types = _types_of(dict(zip(names, cells, strict=False)) for _, cells in rows)
@@ -67,30 +73,36 @@ def type_of_column(values: Iterable[Any]) -> Any:
     >>> type_of_column([1, None, 2.5]), type_of_column(["a", 1])
     (<class 'float'>, typing.Any)
     """
-    return _common({_kind_of(value) for value in values if value is not None})
+    return _common_type({_kind_of(value) for value in values if value is not None})
 
 
 def _types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the type of each key's values; of several types, and of nested values, Any."""
+    """Return the type of each key's values; Any for values of several types or nested values."""
     kinds: dict[str, set[Any]] = {}
     for row in rows:
         for name, value in row.items():
             kinds_of_column = kinds.setdefault(name, set())
             if value is not None:
                 kinds_of_column.add(_kind_of(value))
-    return {name: _common(kinds_of_column) for name, kinds_of_column in kinds.items()}
+    return {name: _common_type(kinds_of_column) for name, kinds_of_column in kinds.items()}
 
 
 def _kind_of(value: Any) -> Any:
+    """Return str, int, float or bool, `_LONG_INTEGER`, or Any for values of other types."""
     kind = str if isinstance(value, str) else type(value)
     if kind is int and not -MAX_INTEGER <= value < MAX_INTEGER:
         return Any
+    if kind is int and abs(value) > MAX_FLOAT_INTEGER:
+        return _LONG_INTEGER
     return kind if kind in (str, int, float, bool) else Any
 
 
-def _common(kinds: set[Any]) -> Any:
-    if kinds == {int, float}:
-        return float
+def _common_type(kinds: set[Any]) -> Any:
+    """Return the type of a column that holds values of these kinds."""
     if not kinds:
         return str
+    if kinds <= {int, _LONG_INTEGER}:
+        return int
+    if kinds == {int, float}:
+        return float
     return next(iter(kinds)) if len(kinds) == 1 else Any

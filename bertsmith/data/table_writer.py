@@ -39,7 +39,7 @@ class TableWriter(ABC):
     """
 
     change = ""
-    """End of `note`'s sentence: the characters that the format cannot hold, and their stand-in."""
+    """End of `note`'s sentence: what the format cannot hold, and what replaces it."""
     num_changed = 0
 
     @abstractmethod
@@ -116,9 +116,11 @@ class TsvTable(TableWriter):
         self._file = file
         self._delimiter = delimiter
         other = "" if delimiter == "\t" else f" nor for the delimiter '{delimiter}'"
+        self._replacement = "_" if delimiter == " " else " "
+        replacements = "underscores" if delimiter == " " else "spaces"
         self.change = (
             f"a .tsv file has no room for tabs and line breaks in a cell{other}, so they became "
-            "spaces"
+            f"{replacements}"
         )
         self.write(columns)
 
@@ -128,7 +130,8 @@ class TsvTable(TableWriter):
 
     def _cell(self, value: Any) -> str:
         text = as_cell(value)
-        changed = _LINE_BREAKING.sub(" ", text).replace(self._delimiter, " ")
+        changed = _LINE_BREAKING.sub(self._replacement, text)
+        changed = changed.replace(self._delimiter, self._replacement)
         self.num_changed += changed != text
         return changed
 
@@ -248,29 +251,31 @@ def as_cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else cell_text(value)
 
 
-def with_map_entries(values: Sequence[Any], kind: Any) -> Sequence[Any]:
-    """Return values of pyarrow's type `kind` with the entries of maps as tuples, as it takes them.
+def with_map_entries(values: Sequence[Any], column_type: Any) -> Sequence[Any]:
+    """Return the values of a column with the entries of maps as tuples, as pyarrow takes them.
 
-    `read_parquet` gives each entry as a list of a key and a value.
+    `read_parquet` gives each entry as a list of a key and a value. `column_type` is pyarrow's.
     """
     types = importlib.import_module("pyarrow.types")
 
-    def convert(value: Any, kind: Any) -> Any:
-        if value is None or not types.is_nested(kind):
+    def convert(value: Any, value_type: Any) -> Any:
+        if value is None or not types.is_nested(value_type):
             return value
-        if types.is_map(kind):
-            return [(key, convert(item, kind.item_type)) for key, item in value]
-        if types.is_struct(kind):
-            return {field.name: convert(value[field.name], field.type) for field in kind}
-        return [convert(item, kind.value_type) for item in value]
+        if types.is_map(value_type):
+            return [(key, convert(item, value_type.item_type)) for key, item in value]
+        if types.is_struct(value_type):
+            return {field.name: convert(value[field.name], field.type) for field in value_type}
+        return [convert(item, value_type.value_type) for item in value]
 
-    return [convert(value, kind) for value in values] if types.is_nested(kind) else values
+    if not types.is_nested(column_type):
+        return values
+    return [convert(value, column_type) for value in values]
 
 
-def arrow_type(kind: Any) -> Any:
-    """Return pyarrow's type for a column's type."""
+def arrow_type(column_type: Any) -> Any:
+    """Return pyarrow's type for a column's type as `table_writer` takes it."""
     arrow = importlib.import_module("pyarrow")
-    if isinstance(kind, arrow.DataType):
-        return kind
+    if isinstance(column_type, arrow.DataType):
+        return column_type
     arrow_types = {int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
-    return arrow_types.get(kind, arrow.string())
+    return arrow_types.get(column_type, arrow.string())

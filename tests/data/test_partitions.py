@@ -52,6 +52,15 @@ def test_a_document_without_end_is_one_partition(tmp_path, monkeypatch):
     assert [(part.start, part.end) for part in parts] == [(0, 12), (12, 24), (24, None)]
 
 
+def test_a_file_that_becomes_shorter_is_not_read_in_part(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("one text\n\n" * 9)
+    parts = list(plan_partitions(find_sources([path])[0], 30))
+    path.write_text("one text\n\n" * 8)
+    with refuses(InputError, "a.txt", "10 bytes are missing"):
+        read(parts)
+
+
 @pytest.mark.parametrize("ending, bad", [("txt", b"b\xffd"), ("jsonl", b"{")])
 def test_an_error_names_the_line_of_the_file(tmp_path, ending, bad):
     path = tmp_path / f"a.{ending}"

@@ -94,6 +94,18 @@ def test_what_is_complete_is_kept(build, out, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("damage", [
+    {"files": []}, {"files": None}, {"files": {"ids.npy": 3}}, {"report": {}}, {"report": None},
+])  # fmt: skip
+def test_a_part_with_a_damaged_marker_is_encoded_again(build, out, damage):
+    build("1/1")
+    marker = out / "unmerged" / "00001" / "unit.json"
+    record = json.loads(marker.read_text())
+    marker.write_text(json.dumps({**record, **damage}))
+    build("1/1")
+    assert json.loads(marker.read_text()) == record
+
+
 def test_jobs_that_begin_at_once(build, texts, tokenizer, out, tmp_path):
     shards = [f"{number}/6" for number in range(1, 7)]
     with ThreadPoolExecutor(6) as jobs:

@@ -267,6 +267,20 @@ def test_a_parquet_file_keeps_values_of_all_types(tmp_path):
     assert written.equals(parquet.read_table(tmp_path / "a.parquet"))
 
 
+@pytest.mark.parametrize(("numbers", "written"), [
+    ([2**53 + 1, 7], [2**53 + 1, 7]), ([2**53, 0.5], [2.0**53, 0.5]),
+    ([2**53 + 1, 0.5], [str(2**53 + 1), "0.5"]),
+])  # fmt: skip
+def test_long_numbers_are_written_exactly(tmp_path, numbers, written):
+    rows = [{"text": "a", "number": number} for number in numbers]
+    reader = ExampleReader(write_table(tmp_path / "a.jsonl", rows), labelled=False)
+    (_, first), (_, second) = reader.with_rows()
+    with table_writer(tmp_path / "b.parquet", source_columns(reader, first)) as writer:
+        writer.write(first.values)
+        writer.write(second.values)
+    assert parquet.read_table(tmp_path / "b.parquet")["number"].to_pylist() == written
+
+
 @pytest.mark.parametrize("column", [
     pa.array([0, 10**8], pa.date32()),
     pa.array([0, 10**12], pa.timestamp("s")),
@@ -290,6 +304,14 @@ def test_excel_gets_what_it_has_no_numbers_or_dates_for_as_texts(tmp_path):
     *texts, day = list(openpyxl.load_workbook(tmp_path / "a.xlsx").active.values)[1]
     assert texts == ["inf", "1899-12-31", "2020-01-01T00:00:00+00:00"]
     assert day == datetime(1900, 3, 1)
+
+
+def test_texts_with_spaces_stay_in_their_columns_between_spaces(tmp_path):
+    with table_writer(tmp_path / "a.tsv", {"text": str, "label": str}, " ") as writer:
+        writer.write(["two words", "a"])
+    reader = ExampleReader(tmp_path / "a.tsv", Columns(delimiter=" "))
+    assert [(example.text, example.label) for example in reader] == [("two_words", "a")]
+    assert "underscores" in (writer.note() or "")
 
 
 @pytest.mark.parametrize(("delimiter", "text", "is_named"), [

@@ -291,6 +291,14 @@ def test_what_is_refused_with_its_place(tmp_path, monkeypatch, source, columns, 
         assert (len(list(reader)), reader.num_skipped) == (1, 1)
 
 
+@pytest.mark.parametrize("name, content", [("a.conll", NEWS), ("a.conllu", tree(*TREE))])
+def test_an_error_names_the_argument_in_python_and_the_flag_of_a_command(tmp_path, name, content):
+    with pytest.raises(InputError) as caught:
+        read(write(tmp_path, content, name), label_column="99")
+    assert "give label_column " in str(caught.value).lower()
+    assert "give --label-column " in as_flags(caught.value.message).lower()
+
+
 def test_columns_are_chosen_by_number_in_files_of_any_name(tmp_path):
     for name, compress in (("eng.train.gz", gzip.compress), ("train.bio", bytes)):
         path = write(tmp_path, compress(NEWS.encode()), name)
