@@ -27,8 +27,9 @@ class BuildPlan:
 
     version: str
     tokenizer: str
-    """Fingerprint."""
+    """Fingerprint of the tokenizer."""
     settings: dict[str, Any]
+    """The fields of `CorpusSettings`."""
     texts: list[str]
     """Files, folders and patterns as named on the command line."""
     files: list[tuple[str, int]]
@@ -36,7 +37,9 @@ class BuildPlan:
     left_aside: dict[str, int]
     """Number of files that are not read, by reason."""
     units: int
+    """Number of work units, which messages call parts."""
     shards: int
+    """Number of jobs that encode the units (`--shard`)."""
 
     @property
     def digest(self) -> str:
@@ -103,7 +106,8 @@ class BuildPlan:
                 f"{self.tokenizer[:12]}"
             )
         if other.shards != self.shards:
-            return f"it has {_shards(other.shards)}, and this build has {_shards(self.shards)}"
+            old_shards, new_shards = _count_shards(other.shards), _count_shards(self.shards)
+            return f"it has {old_shards}, and this build has {new_shards}"
         for name, value in self.settings.items():
             if other.settings.get(name) != value:
                 old_value = other.settings.get(name)
@@ -140,7 +144,7 @@ def make_plan(
     )
 
 
-def _shards(number: int) -> str:
+def _count_shards(number: int) -> str:
     return "one shard" if number == 1 else f"{number:,} shards"
 
 

@@ -61,9 +61,10 @@ class ColumnSpec:
     def find(
         self, column_names: Sequence[str], *, by_number: bool, used: Collection[int] = ()
     ) -> list[int] | None:
-        """Return its indices in `column_names`; None if there are none.
+        """Return the indices of the spec's columns in `column_names`; None if there are none.
 
-        Columns in `used` belong to other specs; they are used only if the user chose them.
+        Columns in `used` belong to other specs; they are used only if the user chose them. With
+        `by_number`, `column_names` is a first row that names no columns.
         """
         if self.chosen is not None:
             return find_chosen_columns(self.chosen, column_names, self.is_many, by_number=by_number)
@@ -163,7 +164,11 @@ def lowered(names: Iterable[str]) -> list[str]:
 def find_chosen_columns(
     chosen: str, column_names: Sequence[str], is_many: bool, *, by_number: bool
 ) -> list[int] | None:
-    """Find the columns that the user chose by name or number; None if one is missing."""
+    """Find the columns that the user chose by name or number; None if one is missing.
+
+    If `is_many`, `chosen` may list several, separated by commas, or be a range such as `3-6`. With
+    `by_number`, `column_names` is a first row that names no columns.
+    """
     names = [] if by_number else column_names
     index = find_column(chosen, names, len(column_names))
     if index is not None or not is_many:
@@ -171,17 +176,21 @@ def find_chosen_columns(
     if limits := _RANGE.fullmatch(chosen):
         first, last = whole_number(limits[1]), whole_number(limits[2])
         if first is None or last is None or last - first >= len(column_names):
-            return None  # before listing so many
-        parts = [str(number) for number in range(first, last + 1)]
+            return None  # before a list of up to a billion numbers is made
+        choices = [str(number) for number in range(first, last + 1)]
     else:
-        parts = [part.strip() for part in chosen.split(",")]
-    indices = [find_column(part, names, len(column_names)) for part in parts]
+        choices = [choice.strip() for choice in chosen.split(",")]
+    indices = [find_column(choice, names, len(column_names)) for choice in choices]
     present = [index for index in indices if index is not None]
-    return present if present and len(present) == len(parts) else None
+    return present if present and len(present) == len(choices) else None
 
 
 def find_column(name: str, column_names: Sequence[str], width: int) -> int | None:
-    """Find the index of the column with this name, or else with this number (from 1)."""
+    """Find the index of the column with this name, or else with this number, from 1 to `width`.
+
+    Blanks at the ends of a name, and then its case, are ignored only if no name is equal to the
+    letter. A name that several columns have is not found.
+    """
     for simplify in (str, str.strip, lambda value: value.strip().lower()):
         simple_name = simplify(name)
         matches = [i for i, column in enumerate(column_names) if simplify(column) == simple_name]
@@ -195,9 +204,10 @@ def is_repeated(name: str, column_names: Sequence[str]) -> bool:
 
 
 def natural_key(name: str) -> tuple[str, int, str]:
-    """Return a sort key: `choice`, `choice9`, `choice10`, for numbers of any length."""
+    """Return a key that sorts names by the number at their end: `choice`, `choice9`, `choice10`."""
     stem = name.rstrip("0123456789")
     number = name[len(stem) :].lstrip("0")
+    # The length comes first, so numbers are compared by value, though they stay texts.
     return stem, len(number) if name != stem else -1, number
 
 

@@ -13,7 +13,7 @@ TagFormat = Literal["auto", "conll", "conllu", "jsonl", "json", "parquet", "text
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a table by role, and the treatment of incomplete rows."""
+    """Columns of texts or pairs and of labels, and the treatment of incomplete rows."""
 
     text_column: str | None = None
     """Text column: its name, or its number counted from 1. Default: the first of the usual names
@@ -40,7 +40,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class RelatedColumns:
-    """Columns of a table by role, and the treatment of incomplete rows."""
+    """Columns of texts that are compared with each other, and the treatment of incomplete rows."""
 
     text_column: str | None = None
     """Anchor column: its name, or its number counted from 1. Default: the first of the usual names
@@ -71,7 +71,7 @@ class RelatedColumns:
 
 @dataclass(frozen=True)
 class ChoiceColumns:
-    """Columns of a table by role, and the treatment of incomplete rows."""
+    """Columns of prompts, choices and labels, and the treatment of incomplete rows."""
 
     text_column: str | None = None
     """Prompt column: its name, or its number counted from 1. Default: the first of the usual names
@@ -142,7 +142,7 @@ class QuestionColumns:
 
 @dataclass(frozen=True)
 class TranslationColumns:
-    """Columns of a table by role, and the treatment of incomplete rows."""
+    """Columns of sources and targets, and the treatment of incomplete rows."""
 
     source_column: str | None = None
     """Column of the texts that are read: its name, or its number counted from 1. Default: the first

@@ -26,7 +26,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 TOKENIZER_DIR = "tokenizer"
 COUNTING_BLOCK = 1 << 22
-"""Tokens that are counted at once."""
+"""Tokens that are counted at once; `np.bincount` copies them to int64, here 32 MiB."""
 
 
 class Corpus:
@@ -37,22 +37,23 @@ class Corpus:
     """
 
     def __init__(self, directory: Path, split: Split, manifest: Manifest) -> None:
-        part = manifest.splits[split]
+        counts = manifest.splits[split]
+        shards = counts.shards
         self.directory = directory
         self.split = split
         self.manifest = manifest
-        self.num_documents = part.documents
-        self.num_sentences = part.sentences
-        self.num_tokens = part.tokens
+        self.num_documents = counts.documents
+        self.num_sentences = counts.sentences
+        self.num_tokens = counts.tokens
         self.vocab_size = manifest.tokenizer.vocab_size
         self.tokenizer_fingerprint = manifest.tokenizer.fingerprint
-        self._ids = [_load(directory, shard.token_ids, shard.tokens) for shard in part.shards]
-        self._shard_starts = np.cumsum([0, *(shard.tokens for shard in part.shards)])
+        self._ids = [_load(directory, shard.token_ids, shard.tokens) for shard in shards]
+        self._shard_starts = np.cumsum([0, *(shard.tokens for shard in shards)])
         self.sentence_starts = _join_starts(
-            _load(directory, shard.sentence_starts, shard.sentences + 1) for shard in part.shards
+            _load(directory, shard.sentence_starts, shard.sentences + 1) for shard in shards
         )
         self.document_starts = _join_starts(
-            _load(directory, shard.document_starts, shard.documents + 1) for shard in part.shards
+            _load(directory, shard.document_starts, shard.documents + 1) for shard in shards
         )
 
     @classmethod
@@ -75,7 +76,8 @@ class Corpus:
     def token_ids(self, start: int, end: int) -> np.ndarray:
         """Return the ids of tokens `start` to `end`, which must be in one document.
 
-        The result, uint16 or uint32 `[end - start]`, is a read-only view of the file.
+        A document is in one shard, so the tokens are in one file. The result, uint16 or uint32
+        `[end - start]`, is a read-only view of the file.
         """
         shard = int(np.searchsorted(self._shard_starts, start, side="right")) - 1
         first = self._shard_starts[shard]
@@ -107,10 +109,11 @@ class Corpus:
         """The length of the split's documents in UTF-8.
 
         A character has one byte, and up to three that continue it. The manifest counts the
-        characters of the texts, and the tokens tell the bytes that continue them. So the number is
-        exact if the tokens hold all characters that are not ASCII. One that the tokenizer does not
-        know, or puts an ASCII letter for (as e for é), counts as one byte. In 100 MB of English
-        Wikipedia, without upper case and accents, the number is 0.1 % too small.
+        characters of the texts, and the continuing bytes are counted in the tokens. So the number
+        is exact if the tokens hold all characters that are not ASCII. A character that the
+        tokenizer does not know, or that it replaces by an ASCII letter (é by e), counts as one
+        byte. In 100 MB of English Wikipedia, without upper case and accents, the number is 0.1 %
+        too small.
         """
         characters = self.manifest.splits[self.split].characters
         return characters + int(self.count_tokens() @ continuation_bytes(self.tokenizer()))
@@ -144,6 +147,7 @@ def _reopen(directory: Path, split: Split) -> Corpus:
 
 
 def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
+    """Map the `count` values of a .npy file into memory."""
     path = directory / file.name
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -159,7 +163,7 @@ def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
 
 
 def _join_starts(shards: Iterator[np.ndarray]) -> np.ndarray:
-    """Join the bounds of all shards to bounds over the whole split."""
+    """Join the starts in each shard, which count from its own beginning, to starts in the split."""
     joined = [np.zeros(1, np.int64)]
     for starts in shards:
         joined.append(starts[1:].astype(np.int64) + joined[-1][-1])

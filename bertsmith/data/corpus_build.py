@@ -213,10 +213,11 @@ def _assign_splits(
             is_kept = np.ones(len(documents), bool)
             if settings.deduplicate:
                 is_kept = seen.add(part.text_hashes)
-                report.skipped += Counter(duplicate_documents=int((~is_kept).sum()))  # if any
+                # += leaves out a count of 0.
+                report.skipped += Counter(duplicate_documents=int((~is_kept).sum()))
             if choice.needs_no_waiting:
                 is_held_out = choice.are_held_out(part.text_hashes)
-                yield from _same_split(documents, is_kept, is_held_out)
+                yield from _divide_by_split(documents, is_kept, is_held_out)
                 continue
             for index in np.flatnonzero(is_kept).tolist():
                 document = documents.slice(index, index + 1)
@@ -224,12 +225,12 @@ def _assign_splits(
     yield from choice.finish()
 
 
-def _same_split(
+def _divide_by_split(
     documents: EncodedDocuments, is_kept: np.ndarray, is_held_out: np.ndarray
 ) -> Iterator[tuple[EncodedDocuments, Split]]:
-    """Yield the kept documents as ranges, each as long as possible, with their split."""
-    kinds = np.where(is_kept, is_held_out, 2)  # 0: training, 1: held out, 2: left out
-    starts = np.flatnonzero(np.diff(kinds, prepend=-1)).tolist()
+    """Yield the kept documents as ranges of one split, each as long as possible."""
+    fates = np.where(is_kept, is_held_out, 2)  # 0: training, 1: held out, 2: left out
+    starts = np.flatnonzero(np.diff(fates, prepend=-1)).tolist()
     for start, end in itertools.pairwise([*starts, len(documents)]):
         if is_kept[start]:
             yield documents.slice(start, end), "held_out" if is_held_out[start] else "train"
@@ -238,40 +239,41 @@ def _same_split(
 def _make_blocks(
     assigned: Iterable[tuple[EncodedDocuments, Split]], unk_id: int, report: SourceReport
 ) -> Iterator[tuple[Split, DocumentBlock]]:
-    """Gather documents of the same split until they are worth writing."""
+    """Gather documents of one split to blocks of `BLOCK_CHARS` characters or a little more."""
     gathered: dict[Split, list[EncodedDocuments]] = {split: [] for split in SPLITS}
-    sizes = dict.fromkeys(SPLITS, 0)
+    num_gathered = dict.fromkeys(SPLITS, 0)  # characters
     for documents, split in assigned:
-        sums = sizes[split] + np.cumsum(documents.characters)
+        # Characters up to the end of each document, counted from the start of the open block.
+        ends = num_gathered[split] + np.cumsum(documents.characters)
         start = 0
         while start < len(documents):
+            block_start = int(ends[start - 1]) if start else 0
             # The block ends with the first document that makes it large enough.
-            written = int(sums[start - 1]) if start else 0
-            end = int(np.searchsorted(sums, written + BLOCK_CHARS)) + 1
+            end = int(np.searchsorted(ends, block_start + BLOCK_CHARS)) + 1
             gathered[split].append(documents.slice(start, min(end, len(documents))))
             if end > len(documents):
-                sizes[split] = int(sums[-1]) - written
+                num_gathered[split] = int(ends[-1]) - block_start
                 break
             yield split, _make_block(gathered.pop(split), unk_id, report)
             gathered[split] = []
-            sizes[split] = 0
+            num_gathered[split] = 0
             start = end
-    for split, documents_left in gathered.items():
-        yield split, _make_block(documents_left, unk_id, report)
+    for split, ranges_left in gathered.items():
+        yield split, _make_block(ranges_left, unk_id, report)
 
 
-def _make_block(
-    documents: list[EncodedDocuments], unk_id: int, report: SourceReport
-) -> DocumentBlock:
-    lengths = _join((each.document_lengths for each in documents), np.dtype(np.int32))
+def _make_block(ranges: list[EncodedDocuments], unk_id: int, report: SourceReport) -> DocumentBlock:
+    """Join ranges of documents to a block; leave out documents without tokens, and count them."""
+    lengths = _join((documents.document_lengths for documents in ranges), np.dtype(np.int32))
     has_tokens = lengths > 0
     if not has_tokens.all():
         report.skipped["documents_without_tokens"] += int((~has_tokens).sum())
-    characters = _join((each.characters for each in documents), np.dtype(np.int64))
-    ids = _join((each.ids for each in documents), np.dtype(np.uint16))
+    characters = _join((documents.characters for documents in ranges), np.dtype(np.int64))
+    ids = _join((documents.ids for documents in ranges), np.dtype(np.uint16))
+    sentence_lengths = (documents.sentence_lengths for documents in ranges)
     return DocumentBlock(
         ids=ids,
-        sentence_lengths=_join((each.sentence_lengths for each in documents), np.dtype(np.int32)),
+        sentence_lengths=_join(sentence_lengths, np.dtype(np.int32)),
         document_lengths=lengths[has_tokens],
         unknown_tokens=int(np.count_nonzero(ids == unk_id)),
         characters=int(characters[has_tokens].sum()),

@@ -16,9 +16,10 @@ LINES_AHEAD = 100
 def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
     """Return whether to skip the blanks before quotes, because the quotes enclose cells.
 
-    The first rows show that if they have one number of cells only where the blanks are skipped; or
-    if they have in both cases, and each cell that begins with a blank and a quote ends in a quote.
-    False for standard input, which can be read only once, and for a file that cannot be read.
+    The quotes enclose cells in two cases. Either the first rows have equal numbers of cells only if
+    the blanks are skipped; or the rows have equal numbers with the blanks, too, and each cell that
+    begins with a blank and a quote ends in a quote. False for standard input, which can be read
+    only once, and for a file that cannot be read.
     """
     if path == STANDARD_INPUT:
         return False

@@ -52,6 +52,8 @@ def open_path(
 
 
 class _CountingReader(io.RawIOBase):
+    """The bytes of a file as they are on disk, counted while they are read."""
+
     def __init__(self, path: SourcePath, on_read: Callable[[int], None]) -> None:
         self._file: Any = path.open("rb", buffering=0)
         self._on_read = on_read
@@ -114,7 +116,11 @@ class _StreamReader(io.RawIOBase):
         return count
 
     def _decompress(self, chunk: bytes) -> Iterator[bytes]:
-        while chunk and (chunk := chunk if self._stream else self._begin(chunk)):
+        while chunk:
+            if self._stream is None:
+                chunk = self._begin(chunk)
+                if not chunk:  # it was padding
+                    return
             yield self._stream.decompress(chunk)
             chunk = self._stream.unused_data
             if self._stream.eof:
@@ -144,6 +150,8 @@ class _WideWindowError(Exception):
 
 
 class _ZstdReader(_StreamReader):
+    """Reader of .zst frames, one after another."""
+
     def _begin(self, chunk: bytes) -> bytes:
         import zstandard
 

@@ -13,10 +13,10 @@ _TAB_NAMES = ("tab", "\\t")
 
 
 def delimiter_of(kind: str, chosen: str | None) -> str:
-    """Return the separator of a csv or tsv file's columns.
+    """Return the separator of a csv or tsv file's columns; `kind` is the file's format.
 
     Raises:
-        ConfigError: not one character, or one that occurs in every table.
+        ConfigError: not one character, or a quote, a line end or a NUL.
     """
     if chosen is None:
         return DEFAULT_DELIMITERS[kind]
@@ -29,7 +29,10 @@ def delimiter_of(kind: str, chosen: str | None) -> str:
 
 
 def delimiter_in(path: Path, kind: str, expected: str | None) -> str | None:
-    """Return an expected separator if the first line of a csv or tsv file holds it."""
+    """Return an expected separator if the first line of a csv or tsv file holds it, else None.
+
+    `kind` is the file's format.
+    """
     if expected is None or kind not in DEFAULT_DELIMITERS:
         return None
     if path == STANDARD_INPUT:  # which can be read only once

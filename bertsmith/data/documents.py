@@ -60,14 +60,15 @@ class Document:
 class DocumentReader:
     """Reader of partitions, in any process.
 
-    Rows of jsonl, csv, tsv and parquet are documents by their `text_column`; a tab-separated file
-    has no quoting. With `errors="skip"`, a line or row that cannot be read is counted and left out;
-    a file that is missing, binary or damaged is an error all the same.
+    In jsonl, csv, tsv and parquet files, the `text_column` of each row is a document; a
+    tab-separated file has no quoting. With `errors="skip"`, a line or row that cannot be read is
+    counted and left out; a file that is missing, binary or damaged is an error all the same.
     """
 
     text_column: str = "text"
     errors: Errors = "strict"
     column_option: str = "text_column"
+    """Name of the option by which the user chooses the text column, for messages."""
 
     def read(self, partition: Partition, report: SourceReport) -> Iterator[Document]:
         """Stream the documents of a partition; invisible ones are skipped and counted.
@@ -132,7 +133,7 @@ def iter_documents(
     column_option: str = "text_column",
     report: SourceReport | None = None,
 ) -> Iterator[Document]:
-    """Stream the documents of texts; those of files sorted by path (see `DocumentReader`).
+    """Stream the documents of texts; files are read in the order of their paths.
 
     Files of `texts` that `held_out` names, too, under any path, are left out and counted; so are
     documents without a visible character. Messages name `column_option` as the option that chooses
@@ -171,9 +172,9 @@ def _to_documents(text: str, report: SourceReport) -> Iterator[str]:
         is_blank = not text.strip(_ASCII_SPACE)
         report.skipped["empty_documents" if is_blank else "control_only_documents"] += 1
         return
-    for earlier_parts, part in enumerate(_cut_long(text)):
+    for index, part in enumerate(_cut_long(text)):
         report.documents += 1
-        if earlier_parts == 1:
+        if index == 1:  # a second part: the text was divided
             report.cut["long_documents"] += 1
         yield part
 
@@ -186,6 +187,7 @@ def _is_visible(character: str) -> bool:
 
 
 def _cut_long(text: str) -> Iterator[str]:
+    """Divide a text into parts of at most `MAX_DOCUMENT_CHARS` characters."""
     start = 0
     while len(text) - start > MAX_DOCUMENT_CHARS:
         end = find_cut(text, start + MAX_DOCUMENT_CHARS, TEXT_STOPS)
@@ -195,10 +197,11 @@ def _cut_long(text: str) -> Iterator[str]:
 
 
 def _iter_txt(lines: Lines) -> Iterator[str]:
+    """Yield the documents between blank lines; one that is too long in parts."""
     cut = lines.reading.report.cut
     document: list[str] = []
     size = 0
-    is_cut = False
+    is_cut = False  # whether `document` is a later part of a long one, which is counted already
     for line in lines.in_parts():
         is_blank = not line.strip(_ASCII_SPACE)
         if document and (is_blank or size + len(line) > MAX_DOCUMENT_CHARS):

@@ -80,16 +80,17 @@ class EncodedExamples:
         return self._sums(self.rows.num_cut)
 
     def _sums(self, values: Sequence[int]) -> list[int]:
+        """Sum a value of each row over the rows of each example."""
         ends = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
         return np.diff(ends[self.starts]).tolist()
 
     @property
     def num_windows(self) -> list[int]:
         """Number of rows in each part of an example."""
-        return (np.diff(self.starts) // self._parts).tolist()
+        return (np.diff(self.starts) // self._part_counts).tolist()
 
     @property
-    def _parts(self) -> NDArray[np.int64]:
+    def _part_counts(self) -> NDArray[np.int64]:
         return np.ones(len(self), dtype=np.int64) if self.num_parts is None else self.num_parts
 
     @property
@@ -141,12 +142,12 @@ class EncodedExamples:
         if self.lengths[example] <= max_tokens:
             return list(rows)
         longest = max(self.rows.lengths[row] for row in rows)
-        parts = int(self._parts[example])
-        size = len(rows) // parts
-        count = max(1, min(size, max_tokens // (longest * parts)))
-        kept = np.arange(count) * size // count
-        firsts = rows.start + size * np.arange(parts)
-        return (firsts[:, None] + kept).flatten().tolist()
+        num_parts = int(self._part_counts[example])
+        num_windows = len(rows) // num_parts
+        num_kept = max(1, min(num_windows, max_tokens // (longest * num_parts)))
+        kept = np.arange(num_kept) * num_windows // num_kept
+        first_rows = rows.start + num_windows * np.arange(num_parts)  # of each part
+        return (first_rows[:, None] + kept).flatten().tolist()
 
     def select(self, examples: Sequence[int]) -> "EncodedExamples":
         """Return the examples at these indices, in the order of the indices."""
@@ -160,7 +161,7 @@ class EncodedExamples:
                 for row in rows
             ),
             starts=np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
-            example_targets={name: v[chosen] for name, v in self.example_targets.items()},
+            example_targets={name: values[chosen] for name, values in self.example_targets.items()},
             row_targets={name: values[rows] for name, values in self.row_targets.items()},
             token_targets=self._token_targets_of(rows),
             alignment=[self.alignment[row] for row in rows] if self.alignment else (),
@@ -170,11 +171,13 @@ class EncodedExamples:
     def by_row(self) -> "EncodedExamples":
         """Return a copy in which each row is an example, with the targets of its example."""
         counts = np.diff(self.starts)
-        spread = {name: np.repeat(v, counts, axis=0) for name, v in self.example_targets.items()}
+        repeated_targets = {
+            name: np.repeat(values, counts, axis=0) for name, values in self.example_targets.items()
+        }
         return replace(
             self,
             starts=np.arange(len(self.rows) + 1, dtype=np.int64),
-            example_targets={**spread, **self.row_targets},
+            example_targets={**repeated_targets, **self.row_targets},
             row_targets={},
             num_parts=None,
         )
@@ -200,7 +203,7 @@ class EncodedExamples:
     def digest(self) -> str:
         """Compute the SHA-256 of targets and of all token ids.
 
-        If examples have several rows, it is also that of the number of rows of each.
+        If examples have several rows, the numbers of their rows are hashed, too.
         """
         digest = hashlib.sha256()
         for targets in (self.example_targets, self.row_targets):

@@ -119,9 +119,9 @@ def encode_texts(
     max_length: int,
     truncation_side: TruncationSide = "right",
 ) -> EncodedTexts:
-    """Encode texts, alone or in pairs, cut to `max_length` tokens, the longer text first.
+    """Encode texts, alone or in pairs, cut to `max_length` tokens with special tokens.
 
-    `max_length` includes special tokens.
+    Of a pair, the longer text is cut first.
     """
 
     def encode(text: str, pair: str | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
@@ -194,15 +194,15 @@ def check_no_pair(value: object, name: str) -> None:
 
 def name_type(value: object) -> str:
     """Name the type of a wrong value; for a number with its value, for a list with item types."""
-    kind = type(value).__name__
+    name = type(value).__name__
     if isinstance(value, Number):
-        return f"{kind} {value}"
+        return f"{name} {value}"
     if isinstance(value, tuple | list):
-        names = [type(item).__name__ for item in value[:3]]
+        item_types = [type(item).__name__ for item in value[:3]]
         if len(value) > 3:
-            names.append("...")
-        return f"{kind} of {', '.join(names) or 'nothing'}"
-    return kind
+            item_types.append("...")
+        return f"{name} of {', '.join(item_types) or 'nothing'}"
+    return name
 
 
 def check_string(name: str, value: object) -> None:
@@ -239,9 +239,9 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     """Return the requested maximum length, or else the model's maximum.
 
     Raises:
-        ConfigError: the requested length exceeds the model's positions, or is that of the special
-            tokens of a pair or less, so that a row would hold no other token.
-        CheckpointError: the tokenizer's limit is too small in this way.
+        ConfigError: the requested length exceeds the model's positions, or leaves no room for a
+            token beside the special tokens of a pair.
+        CheckpointError: the tokenizer's limit leaves no room for such a token.
     """
     if requested is None:
         length = tokenizer.model_max_length

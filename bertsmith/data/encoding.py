@@ -1,7 +1,8 @@
-"""Encode documents to clean token ids, in any process.
+"""Encode documents to token ids, in any process, for a corpus.
 
 Workers get a partition of a file, or documents of files that only one process can read, and return
-arrays. The division does not change the result.
+arrays. How the documents are divided does not change their ids. The ids hold no special tokens
+except that of unknown words: a text that says "[MASK]" means the word.
 """
 
 import itertools
@@ -63,10 +64,14 @@ class EncodedDocuments:
 
     part: EncodedPart
     sentence_starts: np.ndarray
-    """The start of each document of the part, and the end of the last, `[documents + 1]`."""
+    """Index of each document's first sentence in the part, and the end of the last, `[documents +
+    1]`."""
     token_starts: np.ndarray
+    """Index of each document's first token in the part, and the end of the last, `[documents + 1]`.
+    """
     start: int
     end: int
+    """The range holds the documents `start` to `end`, exclusive, of the part."""
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -94,20 +99,20 @@ class EncodedDocuments:
 
 
 class Encoder:
-    """Encoder of documents to clean ids."""
+    """Encoder of documents to ids that hold no special tokens except that of unknown words."""
 
     def __init__(self, tokenizer: Tokenizer, reader: DocumentReader) -> None:
         self._tokenizer = tokenizer
         self._reader = reader
         self.id_dtype = id_dtype(tokenizer.vocab_size)
         tokens = map(tokenizer.id_to_token, sorted(tokenizer.special_ids))
-        # A text that says "[MASK]" means the word, so it is written such that no id of a
-        # special token comes of it. In BERT's vocabularies nothing else changes: punctuation is a
-        # token of its own with or without a space.
+        # A space behind the first character keeps the tokenizer from reading a special token in
+        # a text. In BERT's vocabularies nothing else changes: punctuation is a token of its own
+        # with or without a space.
         self._literals = [(token, f"{token[0]} {token[1:]}") for token in tokens]
         self._is_special = np.zeros(tokenizer.vocab_size, dtype=bool)
         self._is_special[[*tokenizer.special_ids]] = True
-        self._is_special[tokenizer.unk_id] = False  # of words, too
+        self._is_special[tokenizer.unk_id] = False  # it also stands for unknown words
 
     def encode_part(self, part: Partition | TextBatch) -> EncodedPart:
         """Encode a part; the texts of a partition are read first."""
@@ -164,7 +169,7 @@ class Encoder:
         return self._tokenizer.encode_batch_ids(sentences)
 
     def _split_special_tokens(self, sentence: str) -> str:
-        """Put a space into all that is read as a special token."""
+        """Put a space into each place of a sentence that is read as a special token."""
         encoding = self._tokenizer.encode(sentence)
         for id_, (start, end) in reversed([*zip(encoding.ids, encoding.offsets, strict=True)]):
             if self._is_special[id_] and start < end:  # not a [CLS] or [SEP] around the sentence

@@ -39,7 +39,8 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("comment", None),
     ("comment_text", None),
     ("document", None),
-    # Below the single texts: a question about a passage may stand beside the text that is meant.
+    # After the single texts: a table may have a question and its passage beside a column `text`,
+    # and then `text` is meant.
     ("question", "passage"),
     ("question", None),
 )
@@ -67,7 +68,7 @@ FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false"
 class Example:
     """A text or pair of texts, and its label.
 
-    `row` is its row in the file, or its line, from 1; in JSON it is `line`.
+    `row` is the number of its row or line in the file, from 1; `to_json` names it `line`.
     """
 
     text: str
@@ -101,9 +102,9 @@ class ExampleReader(RecordReader[Example]):
             the user named its column, as it is not clear which text is meant. If None, it is read.
         trained: the columns that the model was trained on.
         needs_text: whether a row must have a text; if only labels are compared, it need not.
-        compared_labels: the labels that a Parquet file's must equal, such as those of the model.
-            If they are numbers, classes that `datasets` numbered stay numbers, otherwise their
-            names are read. None: they always stay numbers.
+        compared_labels: labels with which those of a Parquet file are compared, such as the
+            model's. If `compared_labels` are numbers, classes that `datasets` numbered stay
+            numbers, otherwise the names of the classes are read. None: all classes stay numbers.
     """
 
     def __init__(
@@ -135,8 +136,8 @@ class ExampleReader(RecordReader[Example]):
         super().__init__(
             source,
             self.columns,
-            self._specs,
-            self._example,
+            self._build_specs,
+            self._build_example,
             lines_lack=lacking,
             trained=self.trained,
         )
@@ -154,7 +155,7 @@ class ExampleReader(RecordReader[Example]):
             comes_again = any(example.label == first.label for example in others)
             check_header(self, first, len(examples), comes_again=comes_again)
         if self._stripped:
-            label, row = next(iter(self._stripped.items()))  # only the first
+            label, row = next(iter(self._stripped.items()))  # one warning for all such labels
             warn_once(
                 f"{self.locate_row(row)}: the label '{label}' is read as '{label.strip()}': white "
                 "space at the ends of a file's labels does not count."
@@ -170,8 +171,8 @@ class ExampleReader(RecordReader[Example]):
         stay = classes_stay_numbers(names, columns, self.compared_labels, label_column)
         return {} if stay else names
 
-    def _example(self, row: int, record: Record) -> Example:
-        # `record` has a tuple of texts for each spec, and `names` the columns' names likewise.
+    def _build_example(self, row: int, record: Record) -> Example:
+        # `record` has a tuple of texts for each spec; `names` has a tuple of its columns' names.
         (text,) = record.get("text") or ("",)
         (pair,) = record.get("second text") or (None,)
         columns = self.columns
@@ -196,10 +197,11 @@ class ExampleReader(RecordReader[Example]):
                 f"{option('header', 'yes')}; if it is a row like the others, "
                 f"{option('header', 'no')} {option('text_column', 'N')}."
             )
-        # Where each text has one label, `read` checks that label; here there is none, or a set.
+        # Where each text has one label, `read` judges the first row by its label. Without labels,
+        # or with a set of labels for each text, the text alone is judged.
         if row == 1 and text.lower() in USUAL_NAMES and (self.is_multi_label or not self.labelled):
             self._refuse_header(text)
-        label = self._label(row, record["label"]) if self.labelled else None
+        label = self._read_label(row, record["label"]) if self.labelled else None
         return Example(text, pair, label, row)
 
     def _read_label_set(self, labels: list[str]) -> list[str]:
@@ -214,7 +216,8 @@ class ExampleReader(RecordReader[Example]):
                 f"{option('header', 'no')}."
             )
 
-    def _label(self, row: int, cells: tuple[str, ...]) -> str:
+    def _read_label(self, row: int, cells: tuple[str, ...]) -> str:
+        """Read a label from its column, or a set of labels from a column of 1 and 0 for each."""
         names = self.names["label"]
         if len(names) == 1:
             label = "".join(cells)
@@ -229,7 +232,7 @@ class ExampleReader(RecordReader[Example]):
             "; allowed are 1 and 0, or true and false. Fix the row, or choose other columns with "
             f"{option('label_column')}{header}."
         )
-        # Empty cells are missing from `cells`, so it is not known which ones they are.
+        # `cells` lacks the empty ones, so it is not known which of the columns are empty.
         if len(cells) < len(names):
             raise IncompleteRowError(f"{self.locate_row(row)}: a column of labels is empty{advice}")
         flags = {name: text.strip().lower() for name, text in zip(names, cells, strict=True)}
@@ -246,20 +249,21 @@ class ExampleReader(RecordReader[Example]):
         return stripped
 
     def _check_label_set(self, row: int, label: str) -> None:
-        """Refuse several labels that are written in a wrong way."""
-        parts = label.split(LIST_SEPARATOR)[:-1]
+        """Refuse a list of flags such as `[1, 0, 0]`, and a list that is written as one text."""
+        labels = label.split(LIST_SEPARATOR)[:-1]
         problem = ""
-        if len(set(parts)) < len(parts) and FLAGS.keys() >= set(parts):
+        if len(set(labels)) < len(labels) and FLAGS.keys() >= set(labels):
             problem = "several flags, 1 and 0; give the names of the labels that the text has"
         elif self.is_multi_label and label.startswith(("['", '["')):
             problem = "a list written as text; write labels as in sport,news, or use a .jsonl file"
         if problem:
             raise InputError(f"{self.locate_row(row)}: the label is {problem}.")
 
-    def _specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
+    def _build_specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
         columns = self.columns
         usual_text, usual_pair = self._usual_names(column_names)
-        # Rows that `predict` left out for an empty text have no prediction.
+        # With `skip_incomplete`, `predict` skipped rows with an empty text, so these have no
+        # prediction to compare with. They must be skipped here, too.
         may_lack_text = not self.needs_text and not columns.skip_incomplete
         return [
             ColumnSpec(
@@ -296,7 +300,8 @@ class ExampleReader(RecordReader[Example]):
         trained = lowered(self.trained.names.get("text", ()))
         reads_trained_column = bool(trained) and set(trained) <= set(column_names)
         if not self.is_file and self.pairs is False and pair is not None:
-            # Rows from a program: a second text with a usual name is meant to be read.
+            # A program that gives a second text expects that the model reads it. So the text must
+            # not be ignored: `_build_example` refuses it.
             reads_trained_column = reads_trained_column and [text] != trained
         if text is None or self.columns.text_column is not None or reads_trained_column:
             return (), ()
@@ -322,7 +327,8 @@ def check_header(
 ) -> None:
     """Refuse a first row whose label does not come again, as it probably names the columns.
 
-    A number is taken for a label in any case, and so is every label of fewer than ten examples.
+    A number is taken for a label in any case. So is every label of fewer than ten examples, since
+    in a small file many labels occur only once.
 
     Raises:
         InputError: asks what the row is.

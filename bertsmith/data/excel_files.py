@@ -15,7 +15,7 @@ from bertsmith.errors import ConfigError, InputError, warn_once
 from bertsmith.system.progress import progress_bar
 
 MAX_UNPACKED = 1 << 32
-"""Largest unpacked size of a workbook in bytes: its texts are held in memory."""
+"""Largest unpacked size of a workbook in bytes; openpyxl holds its texts in memory."""
 ERROR_VALUES = {
     "#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#CALC!", "#SPILL!",
 }  # fmt: skip

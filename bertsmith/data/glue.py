@@ -57,6 +57,7 @@ class GlueTask:
 
 
 def pairs_of(first: str, second: str, label: str) -> Columns:
+    """Return the columns of a task of pairs: the names of both texts and of the label."""
     # QQP has rows that lack a cell, which the benchmark's own readers leave out.
     return Columns(first, second, label, header="yes", skip_incomplete=True)
 
@@ -124,12 +125,13 @@ class GlueTaskFiles:
     def test_files(self) -> list[tuple[Path, str]]:
         """List the files with rows to predict that exist."""
         paths: dict[str, Path] = {}
-        own = (f"{self.task.name}/test.tsv", self.task.name)
-        for file, name in self.task.tests or (own,):
-            folder, _, rest = file.partition("/")
+        usual = (f"{self.task.name}/test.tsv", self.task.name)
+        for file, name in self.task.tests or (usual,):
+            folder, _, file_name = file.partition("/")
+            # The task's own folder may have another spelling, such as sst2.
             directory = self.folder if folder == self.task.name else self.root / folder
-            if (directory / rest).is_file():
-                paths.setdefault(name, directory / rest)
+            if (directory / file_name).is_file():
+                paths.setdefault(name, directory / file_name)
         return [(path, name) for name, path in paths.items()]
 
 

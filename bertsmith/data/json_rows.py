@@ -67,6 +67,8 @@ JSON = json.JSONDecoder(
     parse_constant=lambda name: None if name == "NaN" else float(name),
     object_pairs_hook=unique_keys,
 )
+"""Decoder of rows: NaN is read as null, since pandas writes missing values so, and an object with
+equal keys is refused."""
 
 
 def without_half_characters(value: Any, source: str) -> Any:
@@ -122,6 +124,7 @@ def plain_number(value: Any) -> Any:
     if not value.is_finite():
         return None if value.is_nan() else float(value)
     exponent = value.as_tuple().exponent
+    # As an int, 1E+1000000 would have a million digits.
     return int(value) if isinstance(exponent, int) and 0 <= exponent < 30 else float(value)
 
 

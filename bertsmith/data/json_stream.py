@@ -26,8 +26,8 @@ NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
 MAX_VALUE = 1 << 26
 """Maximum characters of a value: after an unclosed quote, all of a large file would be one."""
 MAX_TOKEN_CHARACTERS = 16
-"""Number of characters: an error this near the end of the text read so far may only be a word,
-number or escape that is cut in two."""
+"""Number of characters before the end of the text read so far. An error this near the end may only
+mean that a word, number or escape is cut in two; the longest, an escaped emoji, has 12."""
 
 
 def iter_elements(path: Path, key: str) -> Iterator[Any]:
@@ -161,6 +161,7 @@ class _Reader:
                 return
 
     def elements(self) -> Iterator[Any]:
+        """Yield the elements of a list."""
         self.take("[")
         if self.peek() == "]":
             self.at += 1
@@ -187,9 +188,9 @@ class _Reader:
                 raise self.error(json_fault(error), self.at) from None
             # A number may continue in the part that is not read yet.
             if NOT_NUMERIC.search(self.text, end) or not self.read():
-                return self.taken(value, end)
+                return self.take_value(value, end)
 
-    def taken(self, value: Any, end: int) -> Any:
+    def take_value(self, value: Any, end: int) -> Any:
         """Move `at` to `end` and return the value, without half surrogate pairs."""
         start = self.at
         self.at = end
@@ -210,15 +211,16 @@ class _Reader:
                 f"column {column:,}, and each must fit into memory. Divide it, or close its quote "
                 "if that is open."
             )
-        parts = [next(self.chunks, "")]
-        if not parts[0]:
+        new_chunks = [next(self.chunks, "")]
+        if not new_chunks[0]:
             return False
         self.line, self.column = self.line_and_column(self.at)
-        num_missing = len(self.text) - self.at - len(parts[0])
+        # The text doubles each time, so that a long value is not parsed anew for each chunk.
+        num_missing = len(self.text) - self.at - len(new_chunks[0])
         while num_missing > 0 and (chunk := next(self.chunks, "")):
-            parts.append(chunk)
+            new_chunks.append(chunk)
             num_missing -= len(chunk)
-        self.text = "".join([self.text[self.at :], *parts])
+        self.text = "".join([self.text[self.at :], *new_chunks])
         self.at = 0
         return True
 
@@ -229,6 +231,7 @@ class _Reader:
         return self.line + self.text.count("\n", 0, position), column
 
     def error(self, problem: str, position: int) -> InputError:
+        """Build the error for text that is not JSON; `position` is an index in `text`."""
         line, column = self.line_and_column(position)
         is_cut = position >= len(self.text) or problem.startswith("Unterminated string")
         end = " The file ends too early: copy it again." if is_cut else " Fix the file."

@@ -21,6 +21,8 @@ from bertsmith.errors import InputError, option
 Scheme = Literal["IOB1", "IOB2", "BIOES", "BMES", "BILOU", "plain"]
 
 Role = Literal["O", "B", "I", "E", "S"]
+"""Position of a word: outside of spans (O), or the first (B), an inner (I), the last (E) or the
+only (S) word of a span. In IOB1 and IOB2 no letter says that a word is the last or the only one."""
 
 LETTERS: dict[Scheme, str] = {
     "IOB1": "BI",
@@ -29,15 +31,18 @@ LETTERS: dict[Scheme, str] = {
     "BMES": "BMES",
     "BILOU": "BILU",
 }
-"""Letters of each scheme for the first, inner, last and only word of a span."""
+"""Letters of each scheme for the first, inner, last and only word of a span; IOB1 and IOB2 have
+only the first two."""
 
 ROLES: dict[str, Role] = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+"""The role that each letter of the schemes stands for."""
 PREFIXED = re.compile(r"([BIESMLU])-(.+)", re.DOTALL)
+"""Pattern of labels such as `B-PER`, whose groups are the letter and the type."""
 OUTSIDE = "O"
 
 
 class Part(NamedTuple):
-    """Role of a word, such as the first of a span, and the span's type."""
+    """A parsed label: the role of a word, and the type of its span; `O` has the type ""."""
 
     role: Role
     type: str
@@ -109,6 +114,7 @@ def _check_not_near(labels: Counter[str]) -> None:
 
 
 def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
+    """Detect the scheme as `detect_scheme` does, but let labels that nearly follow one be plain."""
     labels: Counter[str] = Counter()
     # Only spans with no span of the same type directly before them tell IOB1 and IOB2 apart.
     first_roles: Counter[Role] = Counter()
@@ -157,7 +163,7 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
 
 
 def _letters(labels: Counter[str]) -> set[str] | None:
-    """Collect the letters of all labels; None if the labels are plain.
+    """Collect the letters of all labels, none if all are `O`; None if the labels are plain.
 
     Raises:
         InputError: some labels mark spans and others do not.

@@ -21,11 +21,12 @@ from bertsmith.data.text_files import IN_MEMORY, locate_row
 from bertsmith.errors import ExamplesError, InputError, option
 
 MAX_FRACTIONS = 20
-"""Maximum number of different labels with a decimal point; more of them are scores, not classes."""
+"""Maximum number of different labels with a decimal point; more of them are scores, not classes. In
+a file of more rows than this, the labels must not all be different, either."""
 NUMBER_TEXT = re.compile(r"[+-]?\d+(\.\d+)?")
 INTEGER = re.compile(r"[+-]?\d+")
 TRUTH = {"true": Decimal(1), "false": Decimal(0)}
-"""The numbers that mean the same as these labels, in upper or lower case."""
+"""The numbers that truth values stand for, in upper or lower case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
 """Largest number of fp32; a model reads larger ones as infinite."""
 
@@ -66,52 +67,56 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
             or some beside names; or one value has two spellings, such as `1` and `1.0`, `true` and
             `True`, or `1` and `true` (among names, only if one label is a truth value).
     """
-    rows = {example.label: example.row for example in reversed(examples) if example.label}
+    # From the last example to the first, so that each label keeps its first row.
+    first_rows = {example.label: example.row for example in reversed(examples) if example.label}
     fractions = [
-        name for name in rows if NUMBER_TEXT.fullmatch(name) and not INTEGER.fullmatch(name)
+        name for name in first_rows if NUMBER_TEXT.fullmatch(name) and not INTEGER.fullmatch(name)
     ]
-    words = [name for name in rows if not NUMBER_TEXT.fullmatch(name)]
+    words = [name for name in first_rows if not NUMBER_TEXT.fullmatch(name)]
     if fractions and words:
+        location = locate_row(path, first_rows[fractions[0]])
         raise InputError(
-            f"{locate_row(path, rows[fractions[0]])}: the label '{fractions[0]}' is a fractional "
-            f"number among names ({list_names(words)}). Fix the row, or choose the column with "
+            f"{location}: the label '{fractions[0]}' is a fractional number among names "
+            f"({list_names(words)}). Fix the row, or choose the column with "
             f"{option('label_column')}."
         )
-    if len(fractions) > MAX_FRACTIONS or len(rows) == len(examples) > MAX_FRACTIONS:
+    if len(fractions) > MAX_FRACTIONS or len(first_rows) == len(examples) > MAX_FRACTIONS:
         raise InputError(
-            f"{path}: {len(rows):,} different labels in {len(examples):,} rows, such as "
-            f"{list_names(list(rows)[-3:])}. Choose a column of classes with "
+            f"{path}: {len(first_rows):,} different labels in {len(examples):,} rows, such as "
+            f"{list_names(list(first_rows)[-3:])}. Choose a column of classes with "
             f"{option('label_column')}."
         )
-    _check_spellings(rows, path)
-    return sorted_names(rows)
+    _check_spellings(first_rows, path)
+    return sorted_names(first_rows)
 
 
-def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
-    """Raise InputError if a value has two spellings; `rows` has the first row of each label.
+def _check_spellings(first_rows: Mapping[str, int], path: Path) -> None:
+    """Raise InputError if a value has two spellings; `first_rows` has the first row of each label.
 
     If some labels are names, numbers may be names, too, such as `1` and `1.0` beside `none`. Then
     spellings are checked only if a label is a truth value.
     """
-    values = {name: value for name in rows if (value := _value(name)) is not None}
-    if len(values) < len(rows) and not any(name.lower() in TRUTH for name in rows):
+    values = {name: value for name in first_rows if (value := _numeric_value(name)) is not None}
+    if len(values) < len(first_rows) and not any(name.lower() in TRUTH for name in first_rows):
         return
     seen: dict[Decimal, str] = {}
-    for name in sorted(values, key=lambda name: rows[name]):
+    for name in sorted(values, key=lambda name: first_rows[name]):
         other = seen.setdefault(values[name], name)
         if other != name:
             raise InputError(
-                f"{locate_row(path, rows[name])}: the label '{name}' is {_same_as(name, other)} in "
-                f"row {rows[other]}. Write each class in one way."
+                f"{locate_row(path, first_rows[name])}: the label '{name}' is "
+                f"{_describe_equality(name, other)} in row {first_rows[other]}. Write each class "
+                "in one way."
             )
 
 
-def _value(name: str) -> Decimal | None:
+def _numeric_value(name: str) -> Decimal | None:
     """Convert a number or truth value to a Decimal; None for other names."""
     return Decimal(name) if NUMBER_TEXT.fullmatch(name) else TRUTH.get(name.lower())
 
 
-def _same_as(name: str, other: str) -> str:
+def _describe_equality(name: str, other: str) -> str:
+    """Describe a label that has the value of another label, for messages."""
     if NUMBER_TEXT.fullmatch(name) and NUMBER_TEXT.fullmatch(other):
         return f"the same number as '{other}'"
     return f"the same as '{other}'"
@@ -137,16 +142,16 @@ def check_predicted_names(
     seen = {
         value: (name, f"row {row} of {gold}")
         for name, row in rows.items()
-        if (value := _value(name)) is not None
+        if (value := _numeric_value(name)) is not None
     }
     for name, prediction in first_predictions.items():
-        if name in rows or (value := _value(name)) is None:
+        if name in rows or (value := _numeric_value(name)) is None:
             continue
         other, location = seen.setdefault(value, (name, f"prediction {prediction:,}"))
         if other != name:
             raise InputError(
-                f"{predictions}: prediction {prediction:,} is '{name}', {_same_as(name, other)} "
-                f"in {location}. Write each class in one way."
+                f"{predictions}: prediction {prediction:,} is '{name}', "
+                f"{_describe_equality(name, other)} in {location}. Write each class in one way."
             )
 
 
@@ -180,13 +185,13 @@ def class_numbers(
 def _numbers_of(names: Sequence[str], path: Path) -> dict[str | None, int]:
     """Return the index of each name.
 
-    Labels from a file come without blanks at their ends, so the stripped form of a name has its
-    index, too, unless two names have the same stripped form.
+    Labels from a file come without blanks at their ends, so the stripped form of a name has the
+    index of the name, too, unless two names have the same stripped form.
     """
-    stripped = Counter(name.strip() for name in names)
+    num_names = Counter(name.strip() for name in names)  # by stripped form
     numbers: dict[str | None, int] = {}
     if path != IN_MEMORY:
-        numbers = {name.strip(): i for i, name in enumerate(names) if stripped[name.strip()] == 1}
+        numbers = {name.strip(): i for i, name in enumerate(names) if num_names[name.strip()] == 1}
     return numbers | {name: i for i, name in enumerate(names)}
 
 
@@ -239,9 +244,10 @@ def label_flags(
 def _unknown_label(
     label: str | None, example: Example, names: Sequence[str], path: Path
 ) -> ExamplesError:
-    value = _value(label or "")
-    same = next((name for name in names if value is not None and _value(name) == value), None)
-    hint = "" if same is None else f" It is {_same_as(label or '', same)}."
+    value = _numeric_value(label or "")
+    equal_names = (name for name in names if value is not None and _numeric_value(name) == value)
+    equal_name = next(equal_names, None)
+    hint = "" if equal_name is None else f" It is {_describe_equality(label or '', equal_name)}."
     # Row 1 is an example only where the table was read without a header.
     if example.row == 1 and {".csv", ".tsv", ".xlsx"} & set(path.suffixes):
         hint += f" If the row names the columns, pass {option('header', 'yes')}."

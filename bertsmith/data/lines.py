@@ -19,9 +19,11 @@ _ACCENTED_LETTER = re.compile(
 )
 """A single byte beyond ASCII beside a letter, as of 'é' in 'café'."""
 TEXT_STOPS = ("\n", "。", "！", "？", ". ", " ", "，")
+"""Ends of lines, sentences and words behind which a long text is divided; earlier ones are better.
+"""
 _LINE_STOPS = tuple(stop.encode() for stop in TEXT_STOPS)
-_CUT_WINDOW = 1 << 16
-_HEAD_BYTES = 1 << 13
+_CUT_WINDOW = 1 << 16  # characters or bytes before a limit in which a stop is looked for
+_HEAD_BYTES = 1 << 13  # bytes that show the kind or the encoding of a file
 _BLOCK_BYTES = 1 << 20
 _UTF8_BOM = b"\xef\xbb\xbf"
 _MAGIC = (
@@ -37,6 +39,7 @@ _MAGIC = (
     (b"\xff\xfe", "UTF-16 text; convert it (iconv -f UTF-16 -t UTF-8)"),
     (b"\xfe\xff", "UTF-16 text; convert it (iconv -f UTF-16 -t UTF-8)"),
 )
+"""First bytes of files that are not UTF-8 text, with a name of their kind and advice."""
 
 
 class Lines:
@@ -58,7 +61,8 @@ class Lines:
     @cached_property
     def _lines_before(self) -> int:
         start = self.reading.start
-        # fsspec's memory has one position for all who read a file.
+        # Without lines to count, the file must not be opened a second time: in fsspec's memory://
+        # all readers of a file share one position.
         return count_lines(self.reading.source.path, start) if start else 0
 
     def _check_start(self) -> None:
@@ -86,17 +90,17 @@ class Lines:
     def in_parts(self) -> Iterator[str]:
         """Yield lines of at most `MAX_LINE_BYTES`, longer ones in parts."""
         rest = b""
-        within = False
+        continues_line = False
         while raw := rest + self._stream.readline(MAX_LINE_BYTES - len(rest)):
-            if not within:
+            if not continues_line:
                 self._num_lines += 1
-            cut = len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n")
-            if cut and not within:
+            is_cut = len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n")
+            if is_cut and not continues_line:
                 self.reading.report.cut["long_lines"] += 1
-            end = find_cut(raw, _character_end(raw), _LINE_STOPS) if cut else len(raw)
+            end = find_cut(raw, _character_end(raw), _LINE_STOPS) if is_cut else len(raw)
             rest = raw[end:]
             raw = raw[:end]
-            within = cut
+            continues_line = is_cut
             if (text := self._decode(raw)) is not None:
                 yield text
 
@@ -107,6 +111,7 @@ class Lines:
         self.reading.reject(reason, location, problem, advice)
 
     def _refuse_long_row(self, raw: bytes) -> None:
+        """Reject a row whose first bytes are `raw`, and read on to its end."""
         self.reject(
             "long_rows",
             f"the line is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into memory",
@@ -118,6 +123,7 @@ class Lines:
         self._advance(raw)
 
     def _decode(self, raw: bytes) -> str | None:
+        """Decode a line or a part of one; None if it was rejected."""
         offset = self._offset
         self._advance(raw)
         if (nul := raw.find(b"\0")) >= 0:
@@ -131,6 +137,7 @@ class Lines:
             return None
 
     def _refuse(self, reason: str, offset: int, problem: str, advice: str) -> None:
+        """Reject the last line for a byte at `offset` of the file."""
         after = " after decompression" if self.reading.source.compression else ""
         self.reject(reason, f"{problem} at byte {offset:,}{after}", advice)
 
@@ -163,8 +170,8 @@ def check_is_text(source_name: str, head: bytes) -> None:
     Raises:
         InputError: it is not; says what it looks like.
     """
-    if kind := next((kind for magic, kind in _MAGIC if head.startswith(magic)), None):
-        raise InputError(f"{source_name}: not UTF-8 text but {kind}.")
+    if actual := next((actual for magic, actual in _MAGIC if head.startswith(magic)), None):
+        raise InputError(f"{source_name}: not UTF-8 text but {actual}.")
     if (nul := head.find(b"\0")) >= 0:
         raise InputError(
             f"{source_name}: not text, found a NUL byte at byte {nul:,}. Give UTF-8 text; "
@@ -197,6 +204,7 @@ def find_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
 def _character_end(raw: bytes) -> int:
     """Find the last position near the end that divides no UTF-8 character."""
     end = len(raw)
+    # Bytes 10xxxxxx continue a character, at most three of them; 11xxxxxx begins one of several.
     while end > len(raw) - 4 and raw[end - 1] & 0xC0 == 0x80:
         end -= 1
     return end - 1 if raw[end - 1] >= 0xC0 else end

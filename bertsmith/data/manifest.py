@@ -38,7 +38,7 @@ class ShardFile:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part of a split; its bounds count from its own first token and sentence."""
+    """Part of a split; the starts in its files count from its own first token and sentence."""
 
     documents: int
     sentences: int
@@ -49,16 +49,16 @@ class Shard:
 
     @property
     def files(self) -> tuple[ShardFile, ShardFile, ShardFile]:
-        """Files of token ids, sentence bounds and document bounds."""
+        """Files of token ids, sentence starts and document starts."""
         return self.token_ids, self.sentence_starts, self.document_starts
 
 
 @dataclass(frozen=True, slots=True)
 class SplitManifest:
-    """Counts of one split and its shards, in order.
+    """Counts of one split, and its shards, in order.
 
-    `sentence_lengths[i]` counts the sentences of `2**i` to `2**(i + 1) - 1` tokens;
-    `document_lengths` likewise.
+    `sentence_lengths[i]` counts the sentences of `2**i` to `2**(i + 1) - 1` tokens, and
+    `document_lengths[i]` the documents of as many tokens.
     """
 
     documents: int
@@ -73,9 +73,11 @@ class SplitManifest:
 
 @dataclass(frozen=True, slots=True)
 class SourcesManifest:
-    """Counts of the input: `skipped` gave no text, by reason; `cut` was divided, not lost.
+    """Counts of the input.
 
-    `html_tags` were left in the text.
+    `skipped` counts by reason the files, rows and documents that gave no text, and `cut` the long
+    documents and lines that were divided, of which nothing is lost. `html_tags` counts the tags
+    that were left in the text.
     """
 
     files: int
@@ -111,7 +113,7 @@ class Manifest:
         write_json(directory / MANIFEST_NAME, head | asdict(self))
 
     def summary(self) -> dict[str, Any]:
-        """Return the manifest with unknown rates, and shard counts instead of files."""
+        """Return the manifest with the share of unknown tokens, and counts of shards for shards."""
         summary = asdict(self)
         for split in summary["splits"].values():
             split["shards"] = len(split["shards"])
@@ -159,11 +161,12 @@ class Manifest:
 def _check_names(path: Path, name: str, split: SplitManifest) -> None:
     """Raise CorpusError if a shard's file has another name than corpus build gives it.
 
-    It could lie elsewhere, or be read twice: as two shards, or in training and in evaluation.
+    A file of another name could lie outside the folder, or be read twice: as two shards, or in
+    training and in evaluation.
     """
     for number, shard in enumerate(split.shards):
-        for file, kind in zip(shard.files, ("ids", "sentences", "documents"), strict=True):
-            allowed = f"{name}-{number:05d}.{kind}.npy"
+        for file, content in zip(shard.files, ("ids", "sentences", "documents"), strict=True):
+            allowed = f"{name}-{number:05d}.{content}.npy"
             if file.name != allowed:
                 raise CorpusError(
                     f"{path}: splits.{name}.shards has the file {file.name!r}; allowed in its "

@@ -16,12 +16,13 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError, option
 
-TEXTS = (
+PROMPT_COLUMNS = (
     "prompt", "sent1", "startphrase", "context", "ctx", "article", "passage", "premise", "stem",
     "text", "sentence", "question", "question_stem", "goal",
 )  # fmt: skip
-"""Names of texts come before those of questions about them; see `STARTS`."""
-STARTS = ("sent2", "question")
+"""Usual names of the prompt. Names of texts come before those of questions: where a table has a
+text and a question about it, the text is the prompt, and the question begins each choice."""
+START_COLUMNS = ("sent2", "question")
 CHOICE_COLUMNS = (
     "choices",
     "choice",
@@ -37,9 +38,9 @@ RIGHT_CHOICE_COLUMNS = ("label", "gold", "answer_key", "answerkey", "correct", "
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExample:
-    """Prompt, two or more choices, and the index of the right one.
+    """Prompt, two or more choices, and the index of the right choice, from 0.
 
-    `row` is its line in the file.
+    `row` is the number of the example's row or line in the file, from 1.
     """
 
     text: str
@@ -62,7 +63,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         source: as for `RecordReader`.
         labelled: whether to look for the right choice.
         trained: the columns that the model was trained on.
-        needs_prompt: whether a row must have one; where only labels are compared, it need not.
+        needs_prompt: whether a row must have a prompt; if only labels are compared, it need not.
     """
 
     def __init__(
@@ -77,16 +78,16 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         self.needs_prompt = needs_prompt
         self.columns = columns or ChoiceColumns()
         self.labelled = labelled
-        specs = self._specs()
+        specs = self._build_specs()
         super().__init__(
             with_class_numbers(source),
             self.columns,
             lambda column_names: specs,
-            self._example,
+            self._build_example,
             trained=trained,
         )
 
-    def _example(self, row: int, record: Record) -> ChoiceExample:
+    def _build_example(self, row: int, record: Record) -> ChoiceExample:
         start = "".join(record.get("beginning of the choices", ())).strip()
         choices = tuple(f"{start} {text}" if start else text for text in record["choices"])
         if len(choices) < 2:
@@ -96,7 +97,9 @@ class ChoiceReader(RecordReader[ChoiceExample]):
                 "Give two or more, in columns of their own or as a list; "
                 f"{option('choice_columns')} says where.",
             )
-        label = self._label(row, record["label"][0], len(choices)) if self.labelled else None
+        label = None
+        if self.labelled:
+            label = self._parse_label(row, record["label"][0], len(choices))
         if label is not None and choices.count(choices[label]) > 1:
             raise self.incomplete(
                 row,
@@ -108,7 +111,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         (prompt,) = record.get("prompt") or ("",)
         return ChoiceExample(prompt, choices, label, row)
 
-    def _label(self, row: int, text: str, num_choices: int) -> int:
+    def _parse_label(self, row: int, text: str, num_choices: int) -> int:
         """Parse a label to the index of the right choice, from 0."""
         first = self.columns.first_label
         name = text.strip()
@@ -130,20 +133,22 @@ class ChoiceReader(RecordReader[ChoiceExample]):
             f"{first + num_choices - 1}, or A to {last_letter}. Fix the row{counting}."
         )
 
-    def _specs(self) -> list[ColumnSpec]:
+    def _build_specs(self) -> list[ColumnSpec]:
         columns = self.columns
-        # Rows that `predict` left out for an empty prompt have no prediction.
+        # With `skip_incomplete`, `predict` skipped rows with an empty prompt, so these have no
+        # prediction to compare with. They must be skipped here, too.
         may_lack_prompt = not self.needs_prompt and not columns.skip_incomplete
         prompt = ColumnSpec(
-            "prompt", "text_column", columns.text_column, TEXTS,
+            "prompt", "text_column", columns.text_column, PROMPT_COLUMNS,
             is_optional=not self.needs_prompt, may_be_empty=may_lack_prompt,
             may_lack_key=may_lack_prompt,
         )  # fmt: skip
         start = ColumnSpec(
-            "beginning of the choices", "start_column", columns.start_column, STARTS,
+            "beginning of the choices", "start_column", columns.start_column, START_COLUMNS,
             is_optional=True, may_be_empty=True, may_lack_key=True,
         )  # fmt: skip
-        # Before the choices: `answer` beside `answer1` and `answer2` says which is right.
+        # This spec takes its column before that of the choices: `answer` beside `answer1` and
+        # `answer2` says which of the two is right.
         label = ColumnSpec(
             "label", "label_column", columns.label_column, RIGHT_CHOICE_COLUMNS,
             scalars=(int, float), is_read=self.labelled,

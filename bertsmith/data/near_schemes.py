@@ -27,6 +27,7 @@ FORMS = [
     re.compile(form, re.DOTALL | re.IGNORECASE)
     for form in (LETTER_BEFORE, LETTER_BEHIND, IN_BRACKETS, BEHIND_IN_BRACKETS)
 ]
+"""Forms of labels that mark spans: `B_PER`, `PER-B`, `B(PER)` and `PER(B)`."""
 LETTER_GLUED = re.compile(r"(?P<letter>[BIESMLU])(?P<type>[A-Z]\w*)")
 CHANCY_FORMS = [
     LETTER_GLUED,
@@ -34,6 +35,7 @@ CHANCY_FORMS = [
 ]
 """Forms that plain labels may have by chance, such as `BAD` or `in stock`."""
 LETTERS_ALONE = ({"b", "i"}, {"b", "i", "e", "s"}, {"b", "m", "e", "s"})
+"""Letters of schemes, in lower case, that may stand without a type."""
 OUTSIDE_NAMES = {"o", "0", "_", "other", "none", "null", "out", "outside"}
 """Usual labels, in lower case, of words outside of spans."""
 FILLERS = {"[cls]", "[sep]", "[pad]", "cls", "sep", "pad", "<s>", "</s>", "<pad>", "x", "-100"}
@@ -49,6 +51,8 @@ class NearLabel(NamedTuple):
 
 
 class _Reading(NamedTuple):
+    """A label as one of the forms reads it: a letter of a scheme, and a type, empty without one."""
+
     letter: str
     type: str
 
@@ -67,7 +71,8 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
     if not named:
         return None
     for readings, is_chancy in _readings(list(map(_usual, named))):
-        if not (_share_types(readings) or (outside and not is_chancy and _begin(readings))):
+        has_long_span = _some_type_continues(readings)
+        if not (has_long_span or (outside and not is_chancy and _has_b_or_i(readings))):
             continue
         proper = [f"{letter}-{type_}" if type_ else letter for letter, type_ in readings]
         pairs = [*zip(named, proper, strict=True), *((label, "O") for label in outside)]
@@ -106,7 +111,7 @@ def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
             yield readings, is_glued or form in CHANCY_FORMS
 
 
-def _share_types(readings: Collection[_Reading]) -> bool:
+def _some_type_continues(readings: Collection[_Reading]) -> bool:
     """Return whether a type has both the letter B and a letter for later words.
 
     With a type, the letter E does not count, because of labels such as `Vitamin-B` and `Vitamin-E`.
@@ -117,6 +122,5 @@ def _share_types(readings: Collection[_Reading]) -> bool:
     )
 
 
-def _begin(readings: Collection[_Reading]) -> bool:
-    """Return whether some letter is B or I."""
+def _has_b_or_i(readings: Collection[_Reading]) -> bool:
     return any(letter in "BI" for letter, _ in readings)

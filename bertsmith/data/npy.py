@@ -9,7 +9,7 @@ import numpy as np
 
 
 class NpyWriter:
-    """Writer of an array `[rows, ...]` whose first axis grows; `finish` corrects its header."""
+    """Writer of an array `[rows, *row_shape]` that grows; `finish` corrects the number of rows."""
 
     def __init__(
         self, file: IO[bytes], dtype: np.dtype[Any], row_shape: tuple[int, ...] = ()
@@ -30,7 +30,7 @@ class NpyWriter:
         self._write_header()
 
     def _write_header(self) -> None:
-        # numpy pads the header for longer numbers of rows, so its size stays.
+        # numpy leaves room in the header for any number of rows, so its size stays.
         descr = np.lib.format.dtype_to_descr(self.dtype)
         fields = {"descr": descr, "fortran_order": False, "shape": self.shape}
         np.lib.format.write_array_header_1_0(self.file, fields)

@@ -45,7 +45,7 @@ def with_class_names(
         InputError: a number is not that of a class.
     """
     named = {
-        column: _named(row[column], names, f"{location}: '{column}'")
+        column: _name_classes_of(row[column], names, f"{location}: '{column}'")
         for column, names in names_of.items()
         if column in row
     }
@@ -64,24 +64,25 @@ def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]
         features = json.loads(metadata.get(METADATA_KEY, b"null"))["info"]["features"].items()
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}
-    names = {column: _names(feature) for column, feature in features}
+    names = {column: _class_names_in(feature) for column, feature in features}
     return {column: classes for column, classes in names.items() if classes}
 
 
-def _names(feature: Any) -> list[str]:
-    if isinstance(feature, list) and len(feature) == 1:  # how early versions write a sequence
-        return _names(feature[0])
+def _class_names_in(feature: Any) -> list[str]:
+    """Return the names of the classes that a feature describes; empty if it describes none."""
+    if isinstance(feature, list) and len(feature) == 1:  # a sequence, in early versions
+        return _class_names_in(feature[0])
     if not isinstance(feature, Mapping):
         return []
     if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
         return list(map(str, feature["names"]))
-    return _names(feature.get("feature"))
+    return _class_names_in(feature.get("feature"))
 
 
-def _named(value: Any, names: Sequence[str], location: str) -> Any:
-    """Return the name of a class, or those of a list; None for -1; all but numbers stays."""
+def _name_classes_of(value: Any, names: Sequence[str], location: str) -> Any:
+    """Replace the number of a class by its name, also in lists, and -1 by None; all else stays."""
     if isinstance(value, list):
-        return [_named(number, names, location) for number in value]
+        return [_name_classes_of(number, names, location) for number in value]
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if value == MISSING_CLASS:

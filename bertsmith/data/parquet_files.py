@@ -10,12 +10,13 @@ from typing import IO, Any
 
 from bertsmith.data.decompression import open_path
 from bertsmith.data.json_rows import as_json
-from bertsmith.data.sources import compression_of
+from bertsmith.data.sources import SourcePath, compression_of
 from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.write_error import write_error
 
 BATCH_BYTES = 1 << 22
+"""Bytes of rows that are decoded at once, by the sizes that the file's metadata give."""
 
 
 def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -104,7 +105,7 @@ def unpack(stream: io.BufferedReader | IO[bytes], plain: IO[bytes]) -> None:
 
 
 def batches(path: Path, table: Any, columns: list[str] | None = None) -> Iterator[Any]:
-    """Yield record batches of a few megabytes.
+    """Yield record batches of a few megabytes, with all columns or the named ones.
 
     Raises:
         InputError: a part of the file is damaged.
@@ -131,7 +132,7 @@ def rows_at_once(metadata: Any) -> int:
     return max(1, min(4096, fitting))
 
 
-def damaged_table(path: Path, error: Exception) -> Exception:
+def damaged_table(path: SourcePath, error: Exception) -> Exception:
     """Build the error for bytes that pyarrow cannot read; the system's own stay as they are."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
@@ -150,12 +151,13 @@ def _values(location: str, column: Any, num_before: int) -> list[Any]:
     """
     import pyarrow
 
-    kind = column.type
-    if pyarrow.types.is_timestamp(kind) and kind.unit == "ns":  # Python's end at microseconds
-        column = column.cast(pyarrow.timestamp("us", kind.tz), safe=False)
+    column_type = column.type
+    if pyarrow.types.is_timestamp(column_type) and column_type.unit == "ns":
+        # Python's timestamps have no nanoseconds.
+        column = column.cast(pyarrow.timestamp("us", column_type.tz), safe=False)
     try:
         return column.to_pylist()
-    except (ValueError, OverflowError):  # pyarrow's own errors of values are ValueErrors
+    except (ValueError, OverflowError):  # pyarrow's own errors about values are ValueErrors
         faults = map(_conversion_fault, column)
         index, fault = next((i, fault) for i, fault in enumerate(faults) if fault)
         raise InputError(f"{location}, row {num_before + 1 + index:,}: {fault}") from None

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
-from bertsmith.data.parquet_files import rows_at_once, unpack
+from bertsmith.data.parquet_files import damaged_table, rows_at_once, unpack
 from bertsmith.data.reading import Reading
 from bertsmith.errors import InputError, option
 
@@ -32,16 +32,10 @@ def _iter_parquet_rows(reading: Reading, file: IO[bytes]) -> Iterator[str]:
         for column in _iter_columns(reading, file):
             for value in column:
                 number += 1
-                if (text := _text(reading, number, value)) is not None:
+                if (text := _decode_text(reading, number, value)) is not None:
                     yield text
     except (pyarrow.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's, not of the bytes
-        problem = str(error).splitlines()[0]
-        raise InputError(
-            f"{reading.source.path}: damaged, or not a Parquet table ({problem}). "
-            "Copy or download the file again."
-        ) from error
+        raise damaged_table(reading.source.path, error) from error
 
 
 def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | None]]:
@@ -58,28 +52,30 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
         )
     if names.count(name) > 1:
         raise InputError(f"{reading.source.path}: {reading.describe_repeated_column()}")
-    kind = table.schema_arrow.field(name).type
-    if not _is_text(kind):
+    column_type = table.schema_arrow.field(name).type
+    if not _is_text(column_type):
         raise InputError(
-            f"{reading.source.path}: column {name!r} holds {kind}, not strings. "
+            f"{reading.source.path}: column {name!r} holds {column_type}, not strings. "
             f"Choose another with {option(reading.column_option)}."
         )
-    rows = rows_at_once(table.metadata)
-    for batch in table.iter_batches(rows, columns=[name], use_threads=False):
+    num_rows = rows_at_once(table.metadata)
+    for batch in table.iter_batches(num_rows, columns=[name], use_threads=False):
+        # Undecoded, so that one text that is not UTF-8 does not fail the whole batch.
         yield batch.column(0).cast("large_string").cast("large_binary").to_pylist()
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(column_type: Any) -> bool:
+    """Return whether a column of this type holds strings, or only null."""
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    kinds = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
-    return any(is_kind(kind) for is_kind in kinds)
+    if types.is_dictionary(column_type):
+        column_type = column_type.value_type
+    checks = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
+    return any(is_of_type(column_type) for is_of_type in checks)
 
 
-def _text(reading: Reading, number: int, value: bytes | None) -> str | None:
-    """Decode a row's text; null is an empty document."""
+def _decode_text(reading: Reading, number: int, value: bytes | None) -> str | None:
+    """Decode a row's text; null becomes an empty text, and None stands for a rejected one."""
     if value is None:
         return ""
     reading.report.bytes += len(value)

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -39,7 +38,8 @@ def read_answers(path: Path) -> dict[str, str]:
     Raises:
         InputError: the file cannot be read, or an answer is not text.
     """
-    return {id_: _checked(path, id_, value, str) for id_, value in _by_id(path, "answer").items()}
+    answers = _read_by_id(path, "answer")
+    return {id_: _check_value(path, id_, value, str) for id_, value in answers.items()}
 
 
 def read_no_answer_probs(path: Path) -> dict[str, float]:
@@ -48,20 +48,20 @@ def read_no_answer_probs(path: Path) -> dict[str, float]:
     Raises:
         InputError: the file cannot be read, or a score is not a finite number.
     """
-    scores = _by_id(path, "no_answer_score")
-    return {id_: float(_checked(path, id_, value, float)) for id_, value in scores.items()}
+    scores = _read_by_id(path, "no_answer_score")
+    return {id_: float(_check_value(path, id_, value, float)) for id_, value in scores.items()}
 
 
-def _by_id(path: Path, key: str) -> dict[str, Any]:
-    """Read the values of an object, or of `key` in rows, by id."""
+def _read_by_id(path: Path, key: str) -> dict[str, Any]:
+    """Read values by question id: from one object, or from `key` of rows that have an id each."""
     file_format = question_format(path)
     if file_format != "squad":
         return _without_doubles(path, _values_of_rows(path, key, file_format))
     return _without_doubles(path, iter_members(path, "from each question's id to its answer"))
 
 
-def _values_of_rows(path: Path, key: str, kind: ObjectFormat) -> Iterator[tuple[str, Any]]:
-    for row, record in read_objects(path, kind):
+def _values_of_rows(path: Path, key: str, file_format: ObjectFormat) -> Iterator[tuple[str, Any]]:
+    for row, record in read_objects(path, file_format):
         location = locate_row(path, row)
         id_ = get_value(record, "id", object, location)
         yield str(id_), get_value(record, key, object, location)
@@ -76,14 +76,17 @@ def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, 
     return values
 
 
-def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
-    if kind is str and isinstance(value, str):
+def _check_value(path: Path, id_: str, value: Any, expected_type: type) -> Any:
+    """Return a value that is a string, or with the type float a finite number; refuse others."""
+    if expected_type is str and isinstance(value, str):
         return value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is float and is_number and _is_finite(value):
+    if expected_type is float and is_number and _is_finite(value):
         return value
     actual = str(value) if is_number else json_type(value)
-    expected = "a string (empty where there is no answer)" if kind is str else "a finite number"
+    expected = "a finite number"
+    if expected_type is str:
+        expected = "a string (empty where there is no answer)"
     raise InputError(f"{path}: '{id_}' is {actual}; {expected} is expected. Fix it.")
 
 
@@ -97,14 +100,14 @@ def _is_finite(number: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PredictedLabel:
-    """Prediction of a row.
+    """Predicted label of a row.
 
     Attributes:
-        label: one label, a number, or several labels (see `label_set`).
-        ordinal: its number in the file of predictions, from 1.
-        row: the line in the gold file if the prediction has it, else 0.
-        text: the text that it is for, if the prediction has it, else empty.
-        ids: its ids by the names of their columns; see `row_ids`.
+        label: one label, a number, or several labels as one text (see `split_labels`).
+        ordinal: number of the prediction in its file, from 1.
+        row: the line of the gold file that the prediction names; 0 if it names none.
+        text: the text that the prediction names; empty if it names none.
+        ids: ids of the prediction by the names of their columns; see `row_ids`.
     """
 
     label: str
@@ -126,9 +129,10 @@ def read_labels(
 
     Args:
         path: `.txt`, `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`.
-        columns: columns that may hold predictions, first match wins: in all lines the same.
+        columns: columns that may hold predictions. The first of them that the file has is read; it
+            must be the same one in all lines.
         several: whether a line may have any number of labels: several as one text (see
-            `label_set`) or as a JSON list, or none.
+            `split_labels`) or as a JSON list, or none.
         delimiter: separator of columns, of a table that has it in its first row.
         text_column: the column or key with the text that a prediction is for.
 
@@ -137,8 +141,8 @@ def read_labels(
     """
     read_list = (lambda labels: as_label_set(map(str.strip, labels))) if several else None
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
-    # Where there may be several labels, a line with nothing in it says that there is none.
-    cells = _cells(path, columns, delimiter, text_column, keep_blank=several)
+    # If a line may have several labels, an empty line means that the row has none.
+    cells = _iter_cells(path, columns, delimiter, text_column, keep_blank=several)
     for ordinal, cell in enumerate(cells, start=1):
         location = locate_row(path, cell.row)
         (label,) = spec.texts(location, cell.column, cell.value)
@@ -149,10 +153,7 @@ def read_labels(
 
 
 class _Cell(NamedTuple):
-    """Cell of line `row` in the prediction column.
-
-    `gold_row` is 0 and `text` empty if unknown.
-    """
+    """A prediction as line `row` of its file has it; the last fields are as in `PredictedLabel`."""
 
     row: int
     column: str
@@ -162,7 +163,7 @@ class _Cell(NamedTuple):
     ids: Mapping[str, str] = MappingProxyType({})
 
 
-def _cells(
+def _iter_cells(
     path: Path,
     columns: Sequence[str],
     delimiter: str | None,
@@ -171,35 +172,37 @@ def _cells(
     keep_blank: bool,
 ) -> Iterator[_Cell]:
     """Yield the prediction of each row."""
-    kind = table_format(path)
-    if kind == "txt":
+    file_format = table_format(path)
+    if file_format == "txt":
         lines = read_txt(path, keep_empty_end=keep_blank)
         return (_Cell(row, "the line", line) for row, line in lines)
-    if holds_objects(kind):
-        return _cells_of_objects(path, kind, columns, text_column)
-    separator = delimiter_in(path, kind, delimiter)
-    rows = read_rows(path, kind, delimiter=separator, keep_blank=keep_blank)
+    if holds_objects(file_format):
+        return _cells_of_objects(path, file_format, columns, text_column)
+    separator = delimiter_in(path, file_format, delimiter)
+    rows = read_rows(path, file_format, delimiter=separator, keep_blank=keep_blank)
     texts = ((row, [cell_text(cell) for cell in cells]) for row, cells in rows)
-    return _cells_of_table(path, kind, texts, columns, text_column)
+    return _cells_of_table(path, file_format, texts, columns, text_column)
 
 
 def _cells_of_table(
     path: Path,
-    kind: RowFormat,
+    file_format: RowFormat,
     rows: Iterator[tuple[int, list[str]]],
     columns: Sequence[str],
     text_column: str | None,
 ) -> Iterator[_Cell]:
-    first_row, header = next(filter(itemgetter(1), rows), (0, []))
-    index = header.index(_column(path, first_row, header, columns, is_header=True))
+    # The first row that is not blank is the header.
+    first_row, header = next(((row, cells) for row, cells in rows if cells), (0, []))
+    index = header.index(_prediction_column(path, first_row, header, columns, is_header=True))
     text_index = header.index(text_column) if text_column in header else None
     for row, cells in rows:
         if not cells and len(header) > 1:
             continue
+        # In a table of one column, a blank row is an empty cell.
         if len(cells or [""]) != len(header):
             raise InputError(
                 f"{locate_row(path, row)}: columns: found {len(cells)}, where row {first_row} has "
-                f"{len(header)}. {RAGGED[kind]}"
+                f"{len(header)}. {RAGGED[file_format]}"
             )
         text = "" if text_index is None or not cells else cells[text_index]
         ids = row_ids(header, cells) if cells else {}
@@ -207,14 +210,14 @@ def _cells_of_table(
 
 
 def _cells_of_objects(
-    path: Path, kind: ObjectFormat, columns: Sequence[str], text_column: str | None
+    path: Path, file_format: ObjectFormat, columns: Sequence[str], text_column: str | None
 ) -> Iterator[_Cell]:
-    seen_keys: dict[str, None] = {}  # every key met so far, in order
+    seen_keys: dict[str, None] = {}  # the keys of all rows so far, in order
     name = ""
-    for row, record in read_objects(path, kind):
+    for row, record in read_objects(path, file_format):
         if not record.keys() <= seen_keys.keys():
             seen_keys |= dict.fromkeys(record)
-            column = _column(path, row, list(seen_keys), columns)
+            column = _prediction_column(path, row, list(seen_keys), columns)
             if name and column != name:
                 raise InputError(
                     f"{locate_row(path, row)}: has '{column}', which the lines before lack: there, "
@@ -238,7 +241,7 @@ def _cells_of_objects(
         )
 
 
-def _column(
+def _prediction_column(
     path: Path,
     row: int,
     column_names: Sequence[str],
@@ -246,7 +249,7 @@ def _column(
     *,
     is_header: bool = False,
 ) -> str:
-    """Find the column of predictions; `is_header` is whether `row` was read as a header."""
+    """Find the name of the column of predictions; `is_header` says that `row` names the columns."""
     numbered = [name for name in column_names if NUMBERED_COLUMN.fullmatch(name)]
     if len(numbered) > 1:
         raise InputError(

@@ -70,10 +70,10 @@ def encode_questions(
 ) -> EncodedExamples:
     """Encode each question as windows, rows of at most `max_length` tokens.
 
-    `alignment` has the `ContextWindow` of each row. Neighbouring questions with one context have it
-    tokenized once. `rows.num_cut`, at the first row of a question, counts the tokens that are in no
-    row: those of a question beyond half of a row or what its context leaves free, and those of
-    contexts that are cut.
+    `alignment` has the `ContextWindow` of each row. The context of neighbouring questions that
+    share one is tokenized once. `rows.num_cut`, at the first row of a question, counts the tokens
+    that are in no row: those of a question beyond half of a row or what its context leaves free,
+    and those of contexts that are cut.
 
     Raises:
         ConfigError: windows would share more than half of a row.
@@ -104,8 +104,11 @@ def offsets_of(encoded: EncodedExamples, question: int) -> NDArray[np.int32]:
 
 
 def locate_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], NDArray[np.int32]]:
-    """Encode a text into token ids and their character offsets, `[tokens, 2]`."""
-    encoding = tokenizer.encode(text)
+    """Encode a text into token ids and their character offsets, int32 `[tokens, 2]`.
+
+    Special tokens are left out.
+    """
+    encoding = tokenizer.encode(text)  # with a special token at each end
     offsets = np.array(encoding.offsets[1:-1], dtype=np.int32).reshape(-1, 2)
     return encoding.ids[1:-1], offsets
 
@@ -126,12 +129,12 @@ def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> Wi
         if span is None:
             num_unreachable += 1
             continue
-        whole = [i for i, window in enumerate(windows) if window.holds(span)]
-        for i in whole:
-            shift = windows[i].first_in_row - windows[i].first_in_context
-            positions[first + i] = np.array(span) + shift
-        num_cut += sum(window.touches(span) for window in windows) - len(whole)
-        num_unreachable += not whole
+        holding = [index for index, window in enumerate(windows) if window.holds(span)]
+        for index in holding:
+            shift = windows[index].first_in_row - windows[index].first_in_context
+            positions[first + index] = np.array(span) + shift
+        num_cut += sum(window.touches(span) for window in windows) - len(holding)
+        num_unreachable += not holding
     return WindowLabels(positions[:, 0], positions[:, 1], num_cut, num_unreachable)
 
 
@@ -141,7 +144,8 @@ def answer_lengths(
     """Yield the number of tokens of each question's answer, of those that have one.
 
     An answer that begins or ends within a word has a few tokens more or fewer when it is tokenized
-    alone, so passages are tokenized for answers of nearly `exact_from` tokens or more.
+    alone. So if an answer has half of `exact_from` tokens or more, its passage is tokenized, and
+    the number is exact.
     """
     for question in questions:
         texts = (answer.text for answer in question.answers if answer.start is not None)

@@ -67,14 +67,13 @@ class SourceReport:
     cut: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "SourceReport") -> None:
-        """Add the counts of another process."""
+        """Add the counts of another process, except `bytes_on_disk`, which is known beforehand."""
         for name in ("files", "documents", "bytes", "bytes_read", "html_tags", "skipped", "cut"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts as plain values."""
-        names = [each.name for each in fields(self)]
-        counts = {name: getattr(self, name) for name in names}
+        counts = {each.name: getattr(self, each.name) for each in fields(self)}
         return counts | {"skipped": dict(self.skipped), "cut": dict(self.cut)}
 
     @classmethod

@@ -36,7 +36,8 @@ from bertsmith.data.training_columns import NUMBERED, TrainingColumns
 from bertsmith.errors import InputError, option
 
 Record = dict[str, tuple[str, ...]]
-"""Texts of one row by spec: one, none if the column is optional, or several."""
+"""Texts of one row, by the names of specs. A spec has one text, none if its column is optional, or
+several."""
 
 FOR_EXCEL = "sep="
 """Beginning of a first line that tells Excel the separator of columns."""
@@ -98,12 +99,14 @@ class RecordReader(Reader[ExampleT]):
         parse: builds an example from a row's number and texts. Empty texts at the end of a list
             are dropped; if the list may be empty, all empty texts are.
         lines_lack: names, for messages, what lines of text lack; empty if a line is the text of the
-            first column.
+            first spec.
         can_skip: whether the user can choose to skip rows, so that messages name the flag.
         trained: the columns that the model was trained on.
 
     Attributes:
         names: the columns of each spec; set once reading has begun.
+        is_numbered_as_trained: whether columns are found by the numbers that training used, since
+            the first row does not name them.
     """
 
     def __init__(
@@ -149,7 +152,7 @@ class RecordReader(Reader[ExampleT]):
         for row, value in opened.rows:
             num_rows += 1
             try:
-                record = self._checked(row, opened.read(row, value))
+                record = self._check_texts(row, opened.read(row, value))
                 example = self.parse(row, record)
             except IncompleteRowError as error:
                 if not self.options.skip_incomplete:
@@ -249,22 +252,24 @@ class RecordReader(Reader[ExampleT]):
         ]
 
     def _open(self) -> _OpenedRows:
-        kind = self.file_format
-        if holds_objects(kind):
-            return self._open_objects(kind)
+        file_format = self.file_format
+        if holds_objects(file_format):
+            return self._open_objects(file_format)
         assert isinstance(self.source, Path)
-        return self._open_lines(self.source) if kind == "txt" else self._open_table(self.source)
+        if file_format == "txt":
+            return self._open_lines(self.source)
+        return self._open_table(self.source)
 
-    def _open_objects(self, kind: ObjectFormat) -> _OpenedRows:
-        class_names = self.class_names() if kind == "parquet" else {}
+    def _open_objects(self, file_format: ObjectFormat) -> _OpenedRows:
+        class_names = self.class_names() if file_format == "parquet" else {}
         seen_keys: dict[str, None] = {}
 
         def read(row: int, value: Mapping[str, Any]) -> Record:
             if class_names:
                 value = with_class_names(value, class_names, self.locate_row(row))
-            return self._from_object(seen_keys, row, value)
+            return self._read_object(seen_keys, row, value)
 
-        return _OpenedRows(None, read_objects(self.source, kind), read)
+        return _OpenedRows(None, read_objects(self.source, file_format), read)
 
     def _open_lines(self, path: Path) -> _OpenedRows:
         if self.lines_lack:
@@ -323,10 +328,10 @@ class RecordReader(Reader[ExampleT]):
         self.is_numbered_as_trained = True
         return self._resolve(first, by_number=True)
 
-    def _from_object(
+    def _read_object(
         self, seen_keys: dict[str, None], row: int, value: Mapping[str, Any]
     ) -> Record:
-        """Read an object; `seen_keys` collects the keys of all objects so far, in order."""
+        """Read an object's texts; `seen_keys` collects the keys of all objects so far, in order."""
         if not self.names:
             try:
                 self._resolve(list(value), by_number=False)
@@ -350,8 +355,8 @@ class RecordReader(Reader[ExampleT]):
             record[spec.name] = without_empty_end(texts)
         return record
 
-    def _checked(self, row: int, record: Record) -> Record:
-        """Refuse a row with an empty text; drop empty texts of which it may have any number."""
+    def _check_texts(self, row: int, record: Record) -> Record:
+        """Refuse a row with an empty text; drop empty texts where any number of them may be."""
         for spec in self._read_specs:
             texts = record.get(spec.name, ())
             if spec.is_many and spec.may_be_empty:
@@ -364,6 +369,7 @@ class RecordReader(Reader[ExampleT]):
         return record
 
     def _empty_error(self, row: int, spec: ColumnSpec) -> IncompleteRowError:
+        """Build the error for an empty text; an Excel cell may be a formula without a result."""
         columns = " or ".join(f"'{name}'" for name in self.names[spec.name])
         formula = self._find_formula(row, spec.name)
         if not formula:
@@ -386,17 +392,18 @@ class RecordReader(Reader[ExampleT]):
         return find_formula(self.source, row, self._cell_indices[spec_name])
 
     def _extend(self, row: int, column_names: list[str]) -> None:
-        """Add keys that earlier rows lack.
+        """Add keys that earlier rows lack to `names`; `column_names` are all keys so far.
 
         Raises:
             InputError: a key belongs to a spec that all rows must have, or none of them; or it
                 would have been read instead of another key if the first row had it.
         """
-        in_use = assign_columns(self.specs, column_names, by_number=False)
-        anew = assign_columns(self._specs_of(lowered(column_names)), column_names, by_number=False)
+        by_old_specs = assign_columns(self.specs, column_names, by_number=False)
+        new_specs = self._specs_of(lowered(column_names))
+        by_new_specs = assign_columns(new_specs, column_names, by_number=False)
         for spec in self._read_specs:
             before = self.names.get(spec.name, ())
-            indices = (in_use if before else anew)[spec.name] or ()
+            indices = (by_old_specs if before else by_new_specs)[spec.name] or ()
             names = tuple(column_names[i] for i in indices)
             if before and names and names != before and not spec.is_many:
                 raise InputError(
@@ -413,7 +420,11 @@ class RecordReader(Reader[ExampleT]):
                 self.names[spec.name] = names
 
     def _resolve(self, column_names: list[str], *, by_number: bool) -> dict[str, list[int]]:
-        """Find each spec's indices among `column_names`; fill `names`."""
+        """Find each spec's indices among `column_names`; fill `names`.
+
+        Raises:
+            InputError: a column that the user chose, or that every table must have, is missing.
+        """
         self.specs = self._specs_of([] if by_number else lowered(column_names))
         names = column_names
         if by_number:
@@ -432,6 +443,7 @@ class RecordReader(Reader[ExampleT]):
         return indices
 
     def _missing(self, spec: ColumnSpec, column_names: list[str], by_number: bool) -> str:
+        """Describe the column that a spec lacks, and say how to choose one."""
         names = spec.usual_names if spec.chosen is None else (spec.chosen, *spec.chosen.split(","))
         repeated = [name for name in names if is_repeated(name, column_names)]
         if repeated and not by_number:
@@ -440,7 +452,8 @@ class RecordReader(Reader[ExampleT]):
                 f"found: {list_names(column_names)}. Give the number of the right one, counted "
                 f"from 1, with {option(spec.option)}, or rename the others."
             )
-        added = getattr(self.source, "added", None)  # of labels that were given beside a table
+        # Labels that a program gives beside a table are in a column that it does not know.
+        added = getattr(self.source, "added", None)
         columns = f"Columns found: {list_names(name for name in column_names if name != added)}"
         advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."
         if by_number:
@@ -448,9 +461,9 @@ class RecordReader(Reader[ExampleT]):
                 f"The first row, read without a header, has {len(column_names)}: "
                 f"{list_names(column_names)}"
             )
-            what = "numbers" if spec.is_many else "a number"
+            numbers = "numbers" if spec.is_many else "a number"
             advice = (
-                f"Give {option(spec.option)} {what} from 1 to {len(column_names)}, or "
+                f"Give {option(spec.option)} {numbers} from 1 to {len(column_names)}, or "
                 f"{option('header', 'yes')}."
             )
         missing = f"'{spec.chosen}'" if spec.chosen else f"looks like the {spec.name}"

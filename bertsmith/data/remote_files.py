@@ -114,12 +114,12 @@ def find_remote_files(name: str) -> list[RemoteFile]:
     with _reading(name):
         system, path = _open_system(name)
         if _MAGIC.search(path):
-            may_be_hidden = path.rpartition("/")[2].startswith(".")
+            names_hidden_files = path.rpartition("/")[2].startswith(".")
             paths = [
                 each
                 for each in system.glob(path)
                 if not system.isdir(each)
-                and (may_be_hidden or not each.rpartition("/")[2].startswith("."))
+                and (names_hidden_files or not each.rpartition("/")[2].startswith("."))
             ]
         elif system.isdir(path):
             paths = [
@@ -133,6 +133,11 @@ def find_remote_files(name: str) -> list[RemoteFile]:
 
 
 def _open_system(url: str) -> tuple[Any, str]:
+    """Return fsspec's file system for an address, and the path in this file system.
+
+    Raises:
+        InputError: the store is not known, or its package is missing.
+    """
     if not is_installed("fsspec"):
         raise InputError(
             f"{url}: texts in stores are read by the package fsspec, which is not installed. Run: "
@@ -153,7 +158,7 @@ def _open_system(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def _reading(url: str) -> Iterator[None]:
-    """Name the address in errors; the libraries of stores raise many kinds."""
+    """Convert the errors of a store's library, of many kinds, to InputErrors with the address."""
     try:
         yield
     except BertsmithError:

@@ -23,11 +23,12 @@ def row_ids(columns: Sequence[str], values: Sequence[Any]) -> dict[str, str]:
     >>> row_ids(["Index", "text"], [7.0, "fine"])
     {'index': '7'}
     """
-    return {name: _id_text(values[position]) for name, position in _positions(tuple(columns))}
+    return {name: _id_text(values[index]) for name, index in _id_columns(tuple(columns))}
 
 
 @lru_cache(maxsize=16)
-def _positions(columns: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+def _id_columns(columns: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """Return the lowered name and the index of each column of ids."""
     names = [name.strip().lower() for name in columns]
     return tuple((name, names.index(name)) for name in ID_COLUMNS if names.count(name) == 1)
 

@@ -1,4 +1,4 @@
-"""Draw some of the examples at random, with or without the shares of their labels."""
+"""Draw some of the examples at random; labels keep their shares if that is wanted."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,8 +20,9 @@ def random_sample(examples: Sequence[Item], size: int | None, seed: int) -> list
 def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:
     """Draw `size` examples so that each label keeps its share; keep their order.
 
-    Every label keeps at least one example as long as `size` allows (Adams' method of
-    apportionment: the r-th of n examples of a label has rank r / n, the lowest ranks are taken).
+    Every label keeps at least one example as long as `size` allows. This is Adams' method of
+    apportionment: the n examples of a label, in random order, have the ranks 0 / n, 1 / n and so
+    on, and the lowest ranks of all labels are taken.
     """
     sizes = Counter(example.label for example in examples)
     seen: Counter[str | None] = Counter()

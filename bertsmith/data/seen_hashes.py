@@ -15,6 +15,7 @@ from bertsmith.system.scratch_folder import ScratchFolder
 MAX_IN_MEMORY = 1 << 21
 """Hashes of a table in memory; a larger table is a file."""
 ROWS_AT_ONCE = 1 << 18
+"""Hashes of the longer table that are merged at once: 2 MiB."""
 
 
 class SeenHashes(ScratchFolder):
@@ -30,38 +31,42 @@ class SeenHashes(ScratchFolder):
 
     def add(self, hashes: Sequence[int] | np.ndarray) -> np.ndarray:
         """Add hashes; return for each whether it is new, bool `[hashes]`."""
-        values, first = np.unique(np.array(hashes, np.uint64), return_index=True)
-        is_new = np.ones(len(values), bool)
+        distinct, first_indices = np.unique(np.array(hashes, np.uint64), return_index=True)
+        is_distinct_new = np.ones(len(distinct), bool)
         for table in self._tables:
-            indices = np.minimum(np.searchsorted(table, values), len(table) - 1)
-            is_new &= table[indices] != values
-        if is_new.any():
-            self._add_table(values[is_new])
-        new = np.zeros(len(hashes), bool)
-        new[first[is_new]] = True
-        return new
+            indices = np.minimum(np.searchsorted(table, distinct), len(table) - 1)
+            is_distinct_new &= table[indices] != distinct
+        if is_distinct_new.any():
+            self._add_table(distinct[is_distinct_new])
+        # Of equal hashes in one call, only the first is new.
+        is_new = np.zeros(len(hashes), bool)
+        is_new[first_indices[is_distinct_new]] = True
+        return is_new
 
     def _add_table(self, table: np.ndarray) -> None:
         while self._tables and len(self._tables[-1]) <= 2 * len(table):
-            table = self._merged(self._tables.pop(), table)
+            table = self._merge(self._tables.pop(), table)
         self._tables.append(table)
 
-    def _merged(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    def _merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Merge two sorted tables without common hashes, in memory or to a new file."""
         if len(one) + len(other) <= MAX_IN_MEMORY:
             return np.sort(np.concatenate([one, other]), kind="stable")
-        one, other = sorted((one, other), key=len, reverse=True)  # it is read in blocks
+        shorter, longer = sorted((one, other), key=len)
         path = self.new_path(".bin")
         with path.open("wb") as file:
+            # Each block of the longer table is written together with the hashes of the shorter one
+            # that are below the block's last hash; the last block takes all that are left.
             start = 0
-            for end in range(ROWS_AT_ONCE, len(one) + ROWS_AT_ONCE, ROWS_AT_ONCE):
-                block = one[end - ROWS_AT_ONCE : end]
-                is_last = end >= len(one)
-                stop = len(other) if is_last else int(np.searchsorted(other, block[-1]))
-                rows = np.concatenate([block, other[start:stop]])
+            for end in range(ROWS_AT_ONCE, len(longer) + ROWS_AT_ONCE, ROWS_AT_ONCE):
+                block = longer[end - ROWS_AT_ONCE : end]
+                is_last = end >= len(longer)
+                stop = len(shorter) if is_last else int(np.searchsorted(shorter, block[-1]))
+                rows = np.concatenate([block, shorter[start:stop]])
                 file.write(np.sort(rows, kind="stable").data)
                 start = stop
-        for merged in (one, other):
-            _remove(merged)
+        for table in (shorter, longer):
+            _remove(table)
         return np.memmap(path, np.uint64, mode="r")
 
 

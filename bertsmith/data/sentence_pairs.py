@@ -18,6 +18,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import ExamplesError, option
 
+# The usual names of columns; the first one that a table has is read.
 ANCHORS = (
     "anchor", "query", "question", "sentence1", "text_a", "text1", "premise", "question1", "text",
     "sentence", "#1 string",
@@ -35,7 +36,10 @@ Kind = Literal["pairs", "scored"]
 
 @dataclass(frozen=True, slots=True)
 class RelatedTexts:
-    """Anchor and positive text, with negatives or a score; `row` is the line."""
+    """Anchor and positive text, with negatives or a score.
+
+    `row` is the number of their row or line in the file, from 1.
+    """
 
     anchor: str
     positive: str
@@ -61,7 +65,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
 
     Args:
         source: as for `RecordReader`.
-        kind: the kind of pairs; by default scored pairs if there is a column of scores.
+        kind: the kind of pairs; by default `scored` if there is a column of scores, else `pairs`.
         trained: the columns that the model was trained on.
         keeps_negatives: whether scored pairs keep their negatives, which most losses ignore.
     """
@@ -78,28 +82,28 @@ class RelatedReader(RecordReader[RelatedTexts]):
         self.columns = columns or RelatedColumns()
         self.kind = kind
         self.keeps_negatives = keeps_negatives
-        specs = self._specs()
+        specs = self._build_specs()
         super().__init__(
             with_class_numbers(source),
             self.columns,
             lambda column_names: specs,
-            self._example,
+            self._build_example,
             lines_lack="pairs to compare (for the vectors of texts use 'bertsmith embed')",
             trained=trained,
         )
 
-    def _example(self, row: int, record: Record) -> RelatedTexts:
+    def _build_example(self, row: int, record: Record) -> RelatedTexts:
         is_scored = "score" in self.names
         reads_negatives = self.keeps_negatives or not is_scored
         return RelatedTexts(
             anchor=record["text"][0],
             positive=record["pair"][0],
             negatives=record.get("negatives", ()) if reads_negatives else (),
-            score=self._score(row, record) if is_scored else None,
+            score=self._parse_score(row, record) if is_scored else None,
             row=row,
         )
 
-    def _score(self, row: int, record: Record) -> float:
+    def _parse_score(self, row: int, record: Record) -> float:
         return number(
             record["score"][0],
             f"{self.locate_row(row)}: the score",
@@ -107,7 +111,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
             f"no scores, pass {option('loss')} contrastive {option('metric', 'mrr')}.",
         )
 
-    def _specs(self) -> list[ColumnSpec]:
+    def _build_specs(self) -> list[ColumnSpec]:
         columns = self.columns
         specs = [
             ColumnSpec("text", "text_column", columns.text_column, ANCHORS),
@@ -122,21 +126,21 @@ class RelatedReader(RecordReader[RelatedTexts]):
                 is_optional=self.kind is None and columns.label_column is None,
             ),
         ]  # fmt: skip
-        # Scored pairs of a known kind have no negatives, and other pairs no score.
+        # If the kind is chosen, no column is looked for that the other kind alone has.
         unused = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")
         return [spec for spec in specs if spec.name != unused]
 
 
 def kind_of(rows: Sequence[RelatedTexts]) -> Kind:
-    """Determine from the first row whether rows are scored pairs."""
+    """Return the kind of rows, which are all of one kind, from the first one."""
     return "scored" if rows[0].score is not None else "pairs"
 
 
 def score_range(scores: Sequence[float]) -> tuple[float, float]:
     """Return the scores that stand for cosines of 0 and 1.
 
-    Scores from 0 to 1, or from -1 to 1, are cosines already; others are taken to fill their
-    range: 0 to 5 in STS-B, 1 to 5 in SICK.
+    Scores that are all from -1 to 1 are cosines already. Of others, the lowest score stands for 0
+    and the highest for 1: 0 and 5 in STS-B, 1 and 5 in SICK.
 
     >>> score_range([3.2, 0.0, 5.0])
     (0.0, 5.0)

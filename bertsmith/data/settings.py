@@ -7,7 +7,7 @@ from bertsmith.data.reading import Errors
 from bertsmith.errors import ConfigError, SettingError, option
 
 SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
-MAX_SHARD_TOKENS = 1 << 31  # bounds are uint32, which leaves as much again for the last block
+MAX_SHARD_TOKENS = 1 << 31  # starts are uint32, which leaves as much again for the last block
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ def build_shard(
     paths = _check_out(out, texts)
     with hold_folder(out, lambda: _check_shard_out(out, overwrite, paths), shared=True):
         folder, plan, units = _prepare(out, paths, tokenizer, settings, shard.total)
-        with hold_folder(folder / f"shard-{shard.number:05d}"):  # not by two processes at once
+        # Two processes must not encode one shard at once.
+        with hold_folder(folder / f"shard-{shard.number:05d}"):
             shard_units = units[shard.number - 1 :: shard.total]
             records = _encode(folder, plan, shard_units, executor or LocalProcesses())
     return ShardReport(
@@ -170,7 +171,7 @@ def _prepare(
 
 
 def _save_once(tokenizer: Tokenizer, target: Path) -> None:
-    """Save a tokenizer where none is yet; of jobs that begin at once, one is the first."""
+    """Save a tokenizer unless it is there; of jobs that begin at once, the first one saves it."""
     if target.exists():
         return
     with writing(target), tempfile.TemporaryDirectory(dir=target.parent) as temporary:
@@ -201,19 +202,22 @@ def _encode(
 
 
 def _merge(out: Path) -> Manifest:
+    """Merge the units in `out`, whose folder this process holds, into a corpus."""
     folder = (out / UNMERGED_DIR).absolute()
     plan = BuildPlan.read(folder)
     digest = plan.digest
     records = [read_record(unit_folder(folder, index), digest) for index in range(plan.units)]
-    whole = [record for record in records if record is not None]
-    if len(whole) < len(records):
+    complete = [record for record in records if record is not None]
+    if len(complete) < len(records):
         raise CorpusError(_describe_missing(out, plan, records))
     tokenizer = load_tokenizer(folder / TOKENIZER_DIR)
     report = SourceReport(
         skipped=Counter(plan.left_aside), bytes_on_disk=sum(size for _, size in plan.files)
     )
     encoded: Iterator[EncodedPart] = (
-        part for record in whole for part in iter_encoded(unit_folder(folder, record.index), record)
+        part
+        for record in complete
+        for part in iter_encoded(unit_folder(folder, record.index), record)
     )
     with atomic_dir(out) as merged:
         shutil.copytree(folder / TOKENIZER_DIR, merged / TOKENIZER_DIR)

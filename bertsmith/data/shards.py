@@ -1,8 +1,8 @@
 """Write a corpus as .npy shards.
 
 The ids have no special tokens and no padding. Each shard is three standard .npy files: the ids
-(uint16 if the vocabulary is small enough, else uint32) and the bounds of sentences and documents. A
-document is in one shard.
+(uint16 if the vocabulary is small enough, else uint32) and the starts of sentences and documents,
+with the end of the last one. Each document is whole in one shard.
 """
 
 from contextlib import ExitStack
@@ -115,18 +115,18 @@ def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 class _ShardWriter:
-    """Writes one shard: ids and bounds go to disk as they come."""
+    """Writes one shard: ids and starts go to disk as they come."""
 
     def __init__(self, directory: Path, stem: str, dtype: np.dtype[Any]) -> None:
         self.tokens = self._sentences = self._documents = 0
-        kinds = {"ids": dtype, "sentences": np.dtype(np.uint32), "documents": np.dtype(np.uint32)}
-        self._paths = [directory / f"{stem}.{kind}.npy" for kind in kinds]
+        dtypes = {"ids": dtype, "sentences": np.dtype(np.uint32), "documents": np.dtype(np.uint32)}
+        self._paths = [directory / f"{stem}.{content}.npy" for content in dtypes]
         self._files = [
             NpyWriter(path.open("wb"), dtype)
-            for path, dtype in zip(self._paths, kinds.values(), strict=True)
+            for path, dtype in zip(self._paths, dtypes.values(), strict=True)
         ]
-        for bounds in self._files[1:]:
-            bounds.append(np.zeros(1))
+        for starts in self._files[1:]:
+            starts.append(np.zeros(1))  # the first sentence or document starts at 0
 
     def add(self, block: DocumentBlock) -> None:
         ids, sentence_starts, document_starts = self._files

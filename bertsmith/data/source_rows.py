@@ -27,23 +27,23 @@ class SourceRows:
         self.end_id = end_id
         first, second = PAIR_WORDS
         second = tokenizer.continuation_prefix + second
-        self.pair_words = [tokenizer.encode_ids(word) for word in (first, second)]
+        self.pair_word_ids = [tokenizer.encode_ids(word) for word in (first, second)]
 
     def encode_ids(self, text: str) -> list[int]:
         return self.tokenizer.encode_ids(text)
 
     def num_special_tokens(self, num_texts: int) -> int:
         """Count the tokens around one text or two."""
-        num_pair_tokens = sum(map(len, self.pair_words)) if num_texts == 2 else 0
-        return 1 + num_pair_tokens
+        num_pair_tokens = sum(map(len, self.pair_word_ids)) if num_texts == 2 else 0
+        return 1 + num_pair_tokens  # 1: the token that ends the row
 
     def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
         """Build the row of a text, or of a pair, from the ids of each, `[tokens]`."""
-        words = self.pair_words if len(parts) == 2 else [[]]
+        word_ids = self.pair_word_ids if len(parts) == 2 else [[]]
         row: list[int] = []
         starts = []
-        for word, part in zip(words, parts, strict=True):
-            row += word
+        for ids_before, part in zip(word_ids, parts, strict=True):
+            row += ids_before
             starts.append(len(row))
             row += [*part]
         row.append(self.end_id)
@@ -65,14 +65,14 @@ def encode_sources(
             would share more than half of a row.
     """
     rows = SourceRows(tokenizer, end_id)
-    # Where a space belongs to the word after it, the words of a pair leave it to the texts.
+    # Each text of a pair goes on after a word, so it begins with the prefix of a continued text.
     prefix = tokenizer.continuation_prefix
 
-    def checked() -> Iterator[tuple[str, str | None]]:
+    def checked_texts() -> Iterator[tuple[str, str | None]]:
         for text, pair in texts:
             fewest = rows.num_special_tokens(1 if pair is None else 2) + 2
             if max_length < fewest:
                 raise SettingError("max_length", max_length, f"{fewest} or more")
             yield (text, None) if pair is None else (prefix + text, prefix + pair)
 
-    return encode_windowed(rows, checked(), max_length, windowing)
+    return encode_windowed(rows, checked_texts(), max_length, windowing)

@@ -55,7 +55,9 @@ def compression_of(path: SourcePath) -> Compression | None:
 
 def ending_of(path: SourcePath) -> str:
     """Return the ending of a file's name in lower case, without that of its compression."""
-    name = path.name.lower().removesuffix(f".{compression_of(path)}")
+    name = path.name.lower()
+    if compression := compression_of(path):
+        name = name.removesuffix(f".{compression}")
     return name.rpartition(".")[2] if "." in name else ""
 
 
@@ -100,6 +102,7 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
 
 
 def _expand(name: str) -> tuple[list[Source], int]:
+    """Find the files that one name stands for, and count those of unsupported formats."""
     if not name:
         raise InputError("A file's name is empty. Is the shell variable set?")
     files: Sequence[SourcePath]
@@ -130,13 +133,20 @@ def _expand(name: str) -> tuple[list[Source], int]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
+    """Yield all files in a folder and its subfolders, except hidden ones, each folder once."""
+
     def refuse(error: OSError) -> None:
         raise read_error(InputError, error.filename, error) from error
 
     seen = {os.path.realpath(folder)}  # a link may lead back
     for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
         real_paths = {name: os.path.realpath(Path(parent, name)) for name in sorted(folders)}
-        folders[:] = [n for n in real_paths if not n.startswith(".") and real_paths[n] not in seen]
+        # os.walk goes on with the folders that this list still has.
+        folders[:] = [
+            name
+            for name, real_path in real_paths.items()
+            if not name.startswith(".") and real_path not in seen
+        ]
         seen.update(real_paths[name] for name in folders)
         yield from (Path(parent, name) for name in files if not name.startswith("."))
 
@@ -158,7 +168,7 @@ def _nothing_readable(name: str, files: Sequence[SourcePath]) -> InputError:
 
 
 def identity(source: Source) -> Hashable:
-    """Return device and inode, equal for a file under all its names; of a remote one the address.
+    """Return a local file's device and inode, which all its names share; a remote file's address.
 
     Raises:
         InputError: the file cannot be read.

@@ -25,9 +25,9 @@ def text_hash(text: str) -> int:
 class HeldOutChoice(Generic[DocumentT]):
     """Assignment of a stream of documents to splits; call `finish` after the last.
 
-    The first document is always for training. While the eval split is empty, the document with the
-    smallest hash so far waits: it becomes the eval split if no hash is below the limit, which is
-    the share of 2^64.
+    The first document is always for training, and so are its copies. A document whose hash is below
+    the limit, `share` times 2^64, is for eval. While the eval split is empty, the document with the
+    smallest hash so far waits: it becomes the eval split if no hash is below the limit.
     """
 
     def __init__(self, share: float) -> None:
@@ -39,9 +39,9 @@ class HeldOutChoice(Generic[DocumentT]):
         self._waiting_hash = 1 << 64
 
     def assign(self, document: DocumentT, text_hash: int) -> list[tuple[DocumentT, Split]]:
-        """Return the documents whose split is now known.
+        """Return the documents whose split is now known, each with its split.
 
-        These are this one, the copies of the waiting one, both or none.
+        They are `document`, or the copies of the document that waited, or both, or none.
         """
         if self._first_hash is None:
             self._first_hash = text_hash
@@ -63,7 +63,10 @@ class HeldOutChoice(Generic[DocumentT]):
         return self._needs_no_waiting
 
     def are_held_out(self, text_hashes: np.ndarray) -> np.ndarray:
-        """Return for each document whether it is for eval, bool; if none needs to wait."""
+        """Return for each document whether it is for eval, bool `[documents]`.
+
+        Call this only if `needs_no_waiting`. `text_hashes` are uint64 `[documents]`.
+        """
         limit = math.ceil(self._limit)
         if limit >= 1 << 64:
             is_below = np.ones(len(text_hashes), bool)

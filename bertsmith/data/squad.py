@@ -58,7 +58,7 @@ class Question:
     """A question, its passage (`context`), and the correct answers.
 
     Questions of one paragraph share one `context` object. `location` says for messages where the
-    question is in its file; `row` is its number, from 1.
+    question is in its file; `row` is the number of the question among all that were read, from 1.
     """
 
     id: str
@@ -108,7 +108,7 @@ class QuestionReader(Reader[Question]):
         self.name = name_source(self.source)
         self.labelled = labelled
         self.needs_offsets = needs_offsets
-        self._begin()
+        self._reset_counts()
 
     def __iter__(self) -> Iterator[Question]:
         """Yield the questions.
@@ -118,13 +118,13 @@ class QuestionReader(Reader[Question]):
                 twice, or there is no question. Also, with `labelled`, if no question has an answer
                 or says `is_impossible`: a model that never answers would be always right.
         """
-        self._begin()
+        self._reset_counts()
         file_format = question_format(self.source)
         questions = self._read_squad() if file_format == "squad" else self._read_rows(file_format)
         # Questions are held back until one has an answer or says that it has none.
         waiting: list[Question] = []
         for question in questions:
-            self._note(question)
+            self._count(question)
             waiting.append(replace(question, row=self.num_questions))
             if self._is_answered:
                 yield from waiting
@@ -137,15 +137,16 @@ class QuestionReader(Reader[Question]):
                 'none says "is_impossible": true. Give right answers, under "answers".'
             )
 
-    def _begin(self) -> None:
+    def _reset_counts(self) -> None:
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
         self._ids: set[str] = set()
         self._is_answered = not self.labelled
 
-    def _note(self, question: Question) -> None:
+    def _count(self, question: Question) -> None:
+        """Count a question; refuse an id that an earlier question has."""
         if question.id in self._ids:
             raise InputError(
-                f"{self._at(question.location)}: the id '{question.id}' belongs to an earlier "
+                f"{self._locate(question.location)}: the id '{question.id}' belongs to an earlier "
                 "question too. Give each question an id of its own."
             )
         self._ids.add(question.id)
@@ -154,27 +155,29 @@ class QuestionReader(Reader[Question]):
 
     def _read_squad(self) -> Iterator[Question]:
         assert isinstance(self.source, Path)
-        for number, article in enumerate(iter_elements(self.source, "data")):
-            article_location = f"data[{number}]"
+        for article_index, article in enumerate(iter_elements(self.source, "data")):
+            article_location = f"data[{article_index}]"
             paragraphs = self._get(article, "paragraphs", list, article_location)
-            for at, paragraph in enumerate(paragraphs):
-                yield from self._read_paragraph(paragraph, f"{article_location}.paragraphs[{at}]")
+            for index, paragraph in enumerate(paragraphs):
+                location = f"{article_location}.paragraphs[{index}]"
+                yield from self._read_paragraph(paragraph, location)
 
     def _read_paragraph(self, paragraph: Any, location: str) -> Iterator[Question]:
         context = self._get(paragraph, "context", str, location)
-        for at, record in enumerate(self._get(paragraph, "qas", list, location)):
-            yield self._question(record, context, f"{location}.qas[{at}]")
+        for index, record in enumerate(self._get(paragraph, "qas", list, location)):
+            yield self._build_question(record, context, f"{location}.qas[{index}]")
 
     def _read_rows(self, file_format: ObjectFormat) -> Iterator[Question]:
         context = ""
         has_lines = isinstance(self.source, Path) and file_format == "jsonl"
-        kind = "line" if has_lines else "row"
+        noun = "line" if has_lines else "row"
         for row, record in self._read_objects(file_format):
-            location = f"{kind} {row}"
+            location = f"{noun} {row}"
             passage = self._get(record, "context", str, location)
-            if passage != context:  # neighbours share one string, and with it its tokens
+            # Neighbours with equal contexts share one string, whose tokens are then computed once.
+            if passage != context:
                 context = passage
-            yield self._question(record, context, location, id_if_absent=location)
+            yield self._build_question(record, context, location, id_if_absent=location)
 
     def _read_objects(self, file_format: ObjectFormat) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
@@ -185,11 +188,12 @@ class QuestionReader(Reader[Question]):
             fault = error.message.removeprefix(f"{self.name}:")
             raise InputError(f"{self.name}:{fault} {ADVICE_ON_LINES}") from None
 
-    def _at(self, location: str) -> str:
+    def _locate(self, location: str) -> str:
+        """Return a location with the name of its file or rows, for messages."""
         is_file = isinstance(self.source, Path)
         return f"{self.name}: {location}" if is_file else f"{location} of {self.name}"
 
-    def _question(
+    def _build_question(
         self, record: Any, context: str, location: str, *, id_if_absent: str | None = None
     ) -> Question:
         has_id = id_if_absent is None or "id" in record
@@ -197,20 +201,20 @@ class QuestionReader(Reader[Question]):
             self._get_id(record, location) if has_id else str(id_if_absent),
             self._get(record, "question", str, location),
             context,
-            tuple(self._answers(record, context, location)) if self.labelled else (),
+            tuple(self._read_answers(record, context, location)) if self.labelled else (),
             location,
         )
         self._is_answered |= bool(question.answers) or record.get("is_impossible") is True
         return question
 
-    def _answers(
+    def _read_answers(
         self, record: Mapping[str, Any], context: str, location: str
     ) -> Iterator[GoldAnswer]:
-        for at, answer in enumerate(self._answer_records(record, location)):
-            answer_location = f"{location}.answers[{at}]"
+        for index, answer in enumerate(self._answer_records(record, location)):
+            answer_location = f"{location}.answers[{index}]"
             text = self._get(answer, "text", str, answer_location)
-            is_placed = self.needs_offsets or "answer_start" in answer
-            start = self._get_start(answer, answer_location) if is_placed else None
+            reads_start = self.needs_offsets or "answer_start" in answer
+            start = self._get_start(answer, answer_location) if reads_start else None
             if not text.strip():  # in some data sets this means that there is no answer
                 continue
             if start is None:
@@ -233,8 +237,8 @@ class QuestionReader(Reader[Question]):
                 pairs = zip(texts, starts, strict=True)
                 return ({"text": text, "answer_start": start} for text, start in pairs)
             raise InputError(
-                f"{self._at(location)}: 'text' and 'answer_start' of 'answers' differ in length "
-                f"({len(texts)} and {len(starts)}). Fix the question."
+                f"{self._locate(location)}: 'text' and 'answer_start' of 'answers' differ in "
+                f"length ({len(texts)} and {len(starts)}). Fix the question."
             )
         return self._get(record, "answers", list, location)
 
@@ -250,13 +254,13 @@ class QuestionReader(Reader[Question]):
             return int(start)
         if isinstance(start, float):
             raise InputError(
-                f"{self._at(location)}: 'answer_start' is {start}; a whole number is expected. Fix "
-                "it."
+                f"{self._locate(location)}: 'answer_start' is {start}; a whole number is expected. "
+                "Fix it."
             )
         return int(self._get(answer, "answer_start", int, location))
 
     def _get(self, record: Any, key: str, kind: type, location: str) -> Any:
-        return get_value(record, key, kind, self._at(location))
+        return get_value(record, key, kind, self._locate(location))
 
 
 def locate_answer(context: str, text: str, start: int) -> GoldAnswer:

@@ -33,13 +33,14 @@ class StandardInput(io.RawIOBase):
 
     def readline(self, size: int | None = -1) -> bytes:
         """Read a line of at most `size` bytes."""
-        most = sys.maxsize if size is None or size < 0 else size
-        searched = 0
-        while (end := self._bytes.find(b"\n", searched)) < 0 and len(self._bytes) < most:
-            searched = len(self._bytes)
+        max_bytes = sys.maxsize if size is None or size < 0 else size
+        num_searched = 0
+        while (end := self._bytes.find(b"\n", num_searched)) < 0 and len(self._bytes) < max_bytes:
+            num_searched = len(self._bytes)
             if not self._fill():
                 break
-        return self._take(min(most, end + 1 if end >= 0 else len(self._bytes)))
+        line_bytes = end + 1 if end >= 0 else len(self._bytes)
+        return self._take(min(max_bytes, line_bytes))
 
     def read1(self, size: int = -1) -> bytes:
         """Read the available bytes, at most `size`; wait if there are none."""
@@ -68,6 +69,7 @@ class StandardInput(io.RawIOBase):
         return bool(block)
 
     def _take(self, count: int) -> bytes:
+        """Remove the first bytes from the buffer, and return them."""
         data = bytes(self._bytes[:count])
         del self._bytes[:count]
         return data

@@ -16,6 +16,7 @@ from bertsmith.errors import InputError, warn_once
 from bertsmith.system.counts import count_noun
 
 CHUNK_ROWS = 1024
+"""Rows of a pandas table that are converted at once."""
 Row = dict[str, Any]
 SourceT = TypeVar("SourceT")
 
@@ -89,8 +90,12 @@ class TableRows:
     def class_names(self) -> dict[str, list[str]]:
         """The names of numbered classes in columns of `datasets`, by column; also in lists."""
         features = getattr(self.table, "features", None) if self._can("features") else None
-        kinds = {key: getattr(kind, "feature", kind) for key, kind in (features or {}).items()}
-        return {key: kind.names for key, kind in kinds.items() if hasattr(kind, "names")}
+        names = {}
+        for column, feature in (features or {}).items():
+            item_feature = getattr(feature, "feature", feature)  # of the items, for a list
+            if hasattr(item_feature, "names"):
+                names[column] = item_feature.names
+        return names
 
     @property
     def num_rows(self) -> int:

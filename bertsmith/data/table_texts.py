@@ -16,7 +16,7 @@ _TOO_LONG = "row too long"
 def iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
     """Yield the texts of the text column, row by row.
 
-    `quoted` is true for .csv, where quotes protect commas and line ends.
+    `quoted` is true for .csv, where commas and line ends between quotes belong to a text.
 
     Raises:
         InputError: the first line does not name the column once, or a row cannot be read and
@@ -95,6 +95,7 @@ class _RowLines:
 
     @property
     def first(self) -> tuple[int, str]:
+        """Number and text of the row's first line."""
         return self._row[0]
 
     def begin_row(self) -> None:

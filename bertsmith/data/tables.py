@@ -59,8 +59,8 @@ def table_format(
     Raises:
         InputError: there is no such file, or its name has an unknown ending.
     """
-    kind = _table_format(source, chosen, may_be_lines)
-    return "csv" if delimiter is not None and kind == "txt" else kind
+    file_format = _format_without_delimiter(source, chosen, may_be_lines)
+    return "csv" if delimiter is not None and file_format == "txt" else file_format
 
 
 def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
@@ -77,16 +77,16 @@ def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
     delimiter = getattr(columns, "delimiter", None)
     if delimiter is None:
         return
-    read_as: dict[str, None] = {}
+    read_as: dict[str, None] = {}  # descriptions of the sources, each once, in order
     advice = "Leave it out."
     for source in sources:
         if source is None:
             continue
-        kind = table_format(source, columns.format, delimiter)
-        if kind in DEFAULT_DELIMITERS:
+        file_format = table_format(source, columns.format, delimiter)
+        if file_format in DEFAULT_DELIMITERS:
             return
         if isinstance(source, Path):
-            read_as[f"{name_source(source)} is read as {kind}"] = None
+            read_as[f"{name_source(source)} is read as {file_format}"] = None
             advice = f"Leave it out, or pass {option('format', 'csv')}."
         else:
             read_as[f"{name_source(source)} are objects"] = None
@@ -97,9 +97,10 @@ def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
         )
 
 
-def _table_format(
+def _format_without_delimiter(
     source: ExampleSource, chosen: TableFormat | None, may_be_lines: bool
 ) -> RowFormat:
+    """Return a file's format as `table_format` does, if no delimiter is set."""
     if not isinstance(source, Path):
         return "jsonl"
     check_is_file(source)
@@ -108,8 +109,8 @@ def _table_format(
     if source == STANDARD_INPUT:
         return "txt"
     ending = ending_of(source)
-    kind: RowFormat | None = next((name for name in get_args(RowFormat) if name == ending), None)
-    if kind is None:
+    by_name: RowFormat | None = next((name for name in get_args(RowFormat) if name == ending), None)
+    if by_name is None:
         check_not_packed(source)
         how_to_ask = ASK_FORMAT_OF_TEXTS if may_be_lines else ASK_FORMAT
         hint = "" if chosen is None else f" {how_to_ask}"
@@ -121,7 +122,7 @@ def _table_format(
             ".jsonl, .json, .parquet or .xlsx, plain or compressed as .gz, .xz or .zst. Rename or "
             f"convert it.{hint}"
         )
-    return kind
+    return by_name
 
 
 def whole_number(text: str) -> int | None:
@@ -145,7 +146,7 @@ def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int,
     Raises:
         InputError: as `iter_lines`; or the first line has a carriage return inside.
     """
-    num_empty = 0
+    num_empty = 0  # empty lines before this one, which are yielded if a line with text follows
     for row, line in enumerate(iter_lines(path), start=1):
         text = line.rstrip("\r\n")
         if row == 1:  # in later lines, a carriage return may belong to a text
@@ -178,8 +179,12 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
                 raise too_long(f"{source_name}:{row}", "row")
             yield line
 
-    skips = has_blanks_before_quotes(path, delimiter)
-    reader = csv.reader(row_lines(), delimiter=delimiter, strict=True, skipinitialspace=skips)
+    reader = csv.reader(
+        row_lines(),
+        delimiter=delimiter,
+        strict=True,
+        skipinitialspace=has_blanks_before_quotes(path, delimiter),
+    )
     while True:
         row = reader.line_num + 1
         size = 0
@@ -222,13 +227,14 @@ def read_rows(
 
 
 def _without_blank(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
+    """Leave out blank rows; in a table of one column, make them empty cells, except at the end."""
     width = 0
-    blank = list[int]()
+    blank_rows = list[int]()
     for row, cells in rows:
         width = width or len(cells)
         if cells:
-            yield from ((empty, [""]) for empty in blank)
-            blank = []
+            yield from ((blank_row, [""]) for blank_row in blank_rows)
+            blank_rows = []
             yield row, cells
         elif width == 1:
-            blank.append(row)
+            blank_rows.append(row)

@@ -56,6 +56,7 @@ SUFFIXES: dict[str, TaggedFormat] = {
 """Formats by the ending of a file's name; for other endings, the first lines decide."""
 
 UNREADABLE = ("csv", "xlsx", "pdf")
+"""Endings of files that do not hold labelled words."""
 DETECTED_FROM = 5000
 """Number of sentences that are read ahead to detect the label scheme."""
 LINES_AHEAD = 200
@@ -107,21 +108,22 @@ class TaggedReader(Reader[TaggedSentence]):
         """Yield the sentences, in the file's order.
 
         Raises:
-            InputError: the file or a row cannot be read (rows raise no error with
+            InputError: the file cannot be read, a row does not fit (no error with
                 `columns.skip_incomplete`), the file holds texts where words are expected, its
                 labels follow no scheme, or it has no sentence.
         """
         self.num_skipped = num_sentences = 0
-        for sentence in self._checked(self._sentences()):
+        for sentence in self._check_first(self._parse_sentences()):
             if sentence is None:
                 self.num_skipped += 1
             else:
                 num_sentences += 1
                 yield sentence
         if not num_sentences:
-            raise InputError(f"{name_source(self.source)}: {self._lack()}")
+            raise InputError(f"{name_source(self.source)}: {self._explain_lack()}")
 
-    def _lack(self) -> str:
+    def _explain_lack(self) -> str:
+        """Say why there is no sentence."""
         if self.num_skipped:
             return (
                 f"all of its sentences ({self.num_skipped:,}) were skipped, as none can be read. "
@@ -129,13 +131,13 @@ class TaggedReader(Reader[TaggedSentence]):
             )
         return "no sentences. Give at least one."
 
-    def _sentences(self) -> Iterator[TaggedSentence | None]:
+    def _parse_sentences(self) -> Iterator[TaggedSentence | None]:
         """Yield the parsed sentences, and None for each sentence that is skipped."""
         source, columns = self.source, self.columns
         format_ = find_format(source, columns, labelled=self.labelled)
         if holds_objects(format_):
             objects = ObjectParser(source, columns, self.labelled)
-            return self._parsed(objects.parse, _read_rows(source, format_))
+            return self._parse_each(objects.parse, _read_rows(source, format_))
         assert isinstance(source, Path)
         if format_ == "text":
             lines = read_txt(source, keep_empty_end=True)
@@ -143,9 +145,9 @@ class TaggedReader(Reader[TaggedSentence]):
         source_name = name_source(source)
         blocks = iter_blocks(source_name, self._lines(source))
         if format_ == "conllu":
-            return self._parsed(ConlluParser(source_name, columns, self.labelled).parse, blocks)
+            return self._parse_each(ConlluParser(source_name, columns, self.labelled).parse, blocks)
         parser = ColumnParser(source_name, columns, self.labelled)
-        return self._parsed(parser.parse, parser.detect_layout(blocks))
+        return self._parse_each(parser.parse, parser.detect_layout(blocks))
 
     def _lines(self, path: Path) -> Iterator[str]:
         """Yield the lines of a file; `_is_line_empty` says whether the latest one is empty."""
@@ -153,12 +155,13 @@ class TaggedReader(Reader[TaggedSentence]):
             self._is_line_empty = not line.strip()
             yield line
 
-    def _parsed(
-        self, parse: Callable[[Any], TaggedSentence | None], parts: Iterable[Any]
+    def _parse_each(
+        self, parse: Callable[[Any], TaggedSentence | None], items: Iterable[Any]
     ) -> Iterator[TaggedSentence | None]:
-        for part in parts:
+        """Parse blocks of lines, or objects; yield None for each that is skipped."""
+        for item in items:
             try:
-                sentence = parse(part)
+                sentence = parse(item)
             except InputError:
                 if not self.columns.skip_incomplete:
                     raise
@@ -167,13 +170,13 @@ class TaggedReader(Reader[TaggedSentence]):
                 if sentence is not None:  # None if a block has only comments
                     yield sentence
 
-    def _checked(
+    def _check_first(
         self, sentences: Iterator[TaggedSentence | None]
     ) -> Iterator[TaggedSentence | None]:
         """Check that the first sentences hold words, and detect the scheme of their labels.
 
-        If no labels are read, running text and standard input are not read ahead, so that each text
-        is answered as soon as it arrives.
+        All sentences are yielded, with their scheme. If no labels are read, running text and
+        standard input are not read ahead, so that each text is answered as soon as it arrives.
         """
         format_ = find_format(self.source, self.columns, labelled=self.labelled)
         if not self.labelled and (format_ == "text" or self.source == STANDARD_INPUT):
@@ -191,22 +194,22 @@ class TaggedReader(Reader[TaggedSentence]):
             first.extend(itertools.islice(bounded, num_ahead))
         except InputError as raised:  # raised again below, after the sentences before it
             error = raised
-        whole = list(filter(None, first))
-        if whole:
+        parsed = list(filter(None, first))
+        if parsed:
             is_alone = not holds_objects(format_) and len(first) == 1 and error is None
             is_ended = self._is_line_empty
-            check_words(self.source, whole, is_alone=is_alone, is_ended=is_ended)
+            check_words(self.source, parsed, is_alone=is_alone, is_ended=is_ended)
         scheme: Scheme | None = None
         if self.labelled:
-            scheme = self.columns.scheme or self._detect(whole)
+            scheme = self.columns.scheme or self._detect_scheme(parsed)
         for sentence in first:
-            yield self._finished(sentence, scheme)
+            yield self._with_scheme(sentence, scheme)
         if error:
             raise error
         for sentence in sentences:
-            yield self._finished(sentence, scheme)
+            yield self._with_scheme(sentence, scheme)
 
-    def _finished(
+    def _with_scheme(
         self, sentence: TaggedSentence | None, scheme: Scheme | None
     ) -> TaggedSentence | None:
         """Set the scheme of a sentence, and with `columns.repair` make illegal labels legal.
@@ -229,7 +232,7 @@ class TaggedReader(Reader[TaggedSentence]):
                 remarks = (*remarks, "repaired")
         return replace(sentence, labels=labels, scheme=scheme, remarks=remarks)
 
-    def _detect(self, sentences: list[TaggedSentence]) -> Scheme:
+    def _detect_scheme(self, sentences: list[TaggedSentence]) -> Scheme:
         labels = [sentence.labels for sentence in sentences]
         try:
             if self.gold_scheme:

@@ -26,6 +26,7 @@ LABEL_KEYS = ("labels", "tags", "ner_tags", "pos_tags", "upos")
 TEXT_KEYS = ("text", "sentence")
 
 BRACKETS = dict(zip(("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"), "()[]{}", strict=True))
+"""Brackets by their names in the Penn Treebank, such as `-LRB-` for `(`, a left round bracket."""
 ESCAPES = re.compile(r"-[LR][RSC]B-|\\[/*]")
 QUOTES = {"``": ('"', "“", "„", "«"), "''": ('"', "”", "“", "»"), "`": ("'", "‘"), "'": ("’",)}
 
@@ -52,42 +53,47 @@ class ObjectParser:
             InputError: a key is missing, a value is of another type, or words and labels or
                 entities do not match.
         """
-        row, value = item
-        words_key = _first_key(value, self.columns.word_column, WORD_KEYS)
-        text_key = _first_key(value, None, TEXT_KEYS)
+        row, record = item
+        words_key = _first_key(record, self.columns.word_column, WORD_KEYS)
+        text_key = _first_key(record, None, TEXT_KEYS)
         if words_key is not None:
-            words = self._strings(row, words_key, value[words_key])
-            labels = self._labels(row, value, len(words)) if self.labelled else ()
-            text = value.get(text_key) if text_key else None
+            words = self._check_strings(row, words_key, record[words_key])
+            labels = self._read_labels(row, record, len(words)) if self.labelled else ()
+            text = record.get(text_key) if text_key else None
             if not isinstance(text, str):
                 return TaggedSentence(words, labels, row)
             text_and_offsets = align_words(text, words)
             remarks: tuple[Remark, ...] = () if text_and_offsets else ("unlocated_texts",)
             return TaggedSentence(words, labels, row, text_and_offsets, remarks=remarks)
-        if self.columns.word_column or not text_key or not isinstance(value[text_key], str):
+        if self.columns.word_column or not text_key or not isinstance(record[text_key], str):
             keys = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
                 row,
-                f'no key "{keys}" with a sentence. Keys found: {list_names(value)}',
+                f'no key "{keys}" with a sentence. Keys found: {list_names(record)}',
                 'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
-        text = value[text_key]
+        text = record[text_key]
         offsets = find_words(text, self.columns.split or "words")
         words = tuple(text[start:end] for start, end in offsets)
         sentence = TaggedSentence(words, (), row, (text, tuple(offsets)))
-        return self._with_entities(sentence, value) if self.labelled else sentence
+        return self._with_entities(sentence, record) if self.labelled else sentence
 
-    def _labels(self, row: int, value: Mapping[str, Any], num_words: int) -> tuple[str, ...]:
-        key = _first_key(value, self.columns.label_column, LABEL_KEYS)
+    def _read_labels(self, row: int, record: Mapping[str, Any], num_words: int) -> tuple[str, ...]:
+        """Return the label of each word.
+
+        Raises:
+            InputError: there is no list of labels, or not one label for each word.
+        """
+        key = _first_key(record, self.columns.label_column, LABEL_KEYS)
         if key is None:
             keys = self.columns.label_column or '", "'.join(LABEL_KEYS)
             raise self._refusal(
                 row,
-                f'no key "{keys}" with labels. Keys found: {list_names(value)}',
+                f'no key "{keys}" with labels. Keys found: {list_names(record)}',
                 f"Name the key of the labels with {option('label_column')}",
             )
-        labels = self._strings(row, key, value[key])
+        labels = self._check_strings(row, key, record[key])
         if len(labels) != num_words:
             raise self._refusal(
                 row,
@@ -96,7 +102,7 @@ class ObjectParser:
             )
         return labels
 
-    def _strings(self, row: int, key: str, value: Any) -> tuple[str, ...]:
+    def _check_strings(self, row: int, key: str, value: Any) -> tuple[str, ...]:
         """Return the words or labels under `key` as strings; labels may be numbers."""
         if not isinstance(value, list):
             raise self._refusal(
@@ -108,9 +114,9 @@ class ObjectParser:
                 self._check_label(row, entry)
             is_number = isinstance(entry, int | float) and not isinstance(entry, bool)
             if not ((isinstance(entry, str) and entry) or (is_label and is_number)):
-                kind = "empty" if entry == "" else json_type(entry)
+                actual = "empty" if entry == "" else json_type(entry)
                 raise self._refusal(
-                    row, f"entry {index} of '{key}' is {kind}; a string is expected", "Fix it"
+                    row, f"entry {index} of '{key}' is {actual}; a string is expected", "Fix it"
                 )
         return tuple(map(str, value))
 
@@ -120,18 +126,23 @@ class ObjectParser:
                 f"{locate_row(self.source, row)}: {describe_cut_label(label.original)}"
             )
 
-    def _with_entities(self, sentence: TaggedSentence, value: Mapping[str, Any]) -> TaggedSentence:
+    def _with_entities(self, sentence: TaggedSentence, record: Mapping[str, Any]) -> TaggedSentence:
+        """Return a sentence with the labels of its entities, in the scheme IOB2.
+
+        Raises:
+            InputError: the entities are no list, or one does not fit the text or the one before it.
+        """
         row = sentence.row
         text = sentence.text
         offsets = sentence.offsets
         key = self.columns.label_column or "entities"
-        entities = value.get(key)
+        entities = record.get(key)
         if not isinstance(entities, list):
-            kind = "missing" if entities is None else json_type(entities)
-            has_label = any(isinstance(value.get(name), str | int) for name in LABEL_COLUMNS)
+            actual = "missing" if entities is None else json_type(entities)
+            has_label = any(isinstance(record.get(name), str | int) for name in LABEL_COLUMNS)
             raise self._refusal(
                 row,
-                f"'{key}' is {kind}",
+                f"'{key}' is {actual}",
                 'A list of {"start": 0, "end": 4, "label": "..."} is expected'
                 + (f". {FOR_TEXTS.removesuffix('.')}" if has_label else ""),
             )
@@ -140,7 +151,8 @@ class ObjectParser:
         starts = [start for start, _ in offsets]
         ends = [end for _, end in offsets]
         end_before = 0
-        for start, end, label in sorted(self._entity(row, text, entry) for entry in entities):
+        for start, end, label in sorted(self._parse_entity(row, text, entry) for entry in entities):
+            # The words that end behind the entity's start and begin before its end.
             touched = range(bisect_right(ends, start), bisect_left(starts, end))
             if not touched:
                 raise self._refusal(
@@ -152,7 +164,7 @@ class ObjectParser:
                 word_start, word_end = offsets[touched[0]]
                 word = text[word_start:word_end]
                 entity = f"the entity {start} to {end} ('{label}')"
-                raise self._refusal(row, *self._shared(entity, word, start < end_before))
+                raise self._refusal(row, *self._describe_clash(entity, word, start < end_before))
             spans.append(Span(label, touched[0], touched[-1] + 1))
             end_before = end
             words_start, words_end = offsets[touched[0]][0], offsets[touched[-1]][1]
@@ -162,8 +174,8 @@ class ObjectParser:
         labels = write_labels(spans, len(offsets), "IOB2")
         return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
 
-    def _shared(self, entity: str, word: str, overlaps: bool) -> tuple[str, str]:
-        """Return problem and advice for an entity in a word that the one before has covered."""
+    def _describe_clash(self, entity: str, word: str, overlaps: bool) -> tuple[str, str]:
+        """Return problem and advice for an entity in a word that the entity before it covers."""
         advice = "keep one of the two"
         if overlaps:
             return f"{entity} overlaps the one before", f"A word has one label: {advice}"
@@ -172,7 +184,7 @@ class ObjectParser:
         fault = f"{entity} and the one before are in one word, '{shorten_cell(word)}'"
         return fault, f"A word has one label: {advice}"
 
-    def _entity(self, row: int, text: str, entry: Any) -> tuple[int, int, str]:
+    def _parse_entity(self, row: int, text: str, entry: Any) -> tuple[int, int, str]:
         """Return start, end and label of an entity, which is an object or a list of the three."""
         match entry:
             case {"start": int() as start, "end": int() as end, "label": str() as label}:
@@ -209,23 +221,25 @@ def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
 
 
 def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Offsets, ...]] | None:
-    """Return a text, and start and end of each of its words, in order; None if a word is missing.
+    """Find words in a text, in order: return the text, and start and end of each word.
 
-    Words may have the escapes of treebanks (see `spellings`).
+    The result is None if a word is missing. Words may have the escapes of treebanks (see
+    `spellings`).
 
     >>> align_words('say "(no)"', ["say", "``", "-LRB-", "no", "-RRB-", "''"])[1]
     ((0, 3), (4, 5), (5, 6), (6, 8), (8, 9), (9, 10))
     """
     offsets: list[Offsets] = []
-    reached = 0
+    end_before = 0
     for word in words:
-        matches = [(text.find(form, reached), len(form)) for form in spellings(word)]
+        matches = [(text.find(form, end_before), len(form)) for form in spellings(word)]
         matches = [(start, size) for start, size in matches if start >= 0]
         if not matches:
             return None
+        # The first match, and of two that begin together the longer one.
         start, size = min(matches, key=lambda match: (match[0], -match[1]))
-        reached = start + size
-        offsets.append((start, reached))
+        end_before = start + size
+        offsets.append((start, end_before))
     return text, tuple(offsets)
 
 

@@ -117,6 +117,7 @@ def _decode_part(
 
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[io.BufferedReader | StandardInput]:
+    """Open the decompressed bytes of a file, with a progress bar, or standard input."""
     if path == STANDARD_INPUT:
         yield open_standard_input()
         return
@@ -143,6 +144,7 @@ def _not_utf8(source_name: str, offset: int, error: UnicodeDecodeError) -> Input
 
 
 def _check_start(source_name: str, head: bytes) -> None:
+    """Refuse an empty file, or one whose first bytes are not UTF-8 text."""
     if not head:
         raise InputError(f"{source_name}: nothing in it. Give a file with at least one row.")
     check_is_text(source_name, head)

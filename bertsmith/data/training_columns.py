@@ -12,11 +12,12 @@ NUMBERED = "column "
 
 @dataclass(frozen=True)
 class TrainingColumns:
-    """Names of the columns by what they hold, such as text and label.
+    """The columns that a model was trained on, and the separator between them.
 
     Attributes:
-        names: empty if they are not known; numbered if the table had no header.
-        delimiter: the separator that the user set.
+        names: names of columns by the `ColumnSpec.name` of their content, such as text and label;
+            `column 2` and so on if the table had no header; empty if they are not known.
+        delimiter: the separator that the user set; None if there was none.
     """
 
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class TrainingColumns:
 
     @property
     def numbers(self) -> dict[str, str]:
-        """The numbers of columns, as flags take them."""
+        """The numbers of columns, as flags take them; for a table without a header."""
         return {
             name: ",".join(str(_number(column)) for column in columns)
             for name, columns in self.names.items()
@@ -68,5 +69,6 @@ def _are_strings(value: Any) -> bool:
 
 
 def _number(name: str) -> int | None:
+    """Parse the number of a column in a table without a header; None for other names."""
     number = name.removeprefix(NUMBERED)
     return int(number) if name.startswith(NUMBERED) and number.isdecimal() else None

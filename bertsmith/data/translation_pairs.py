@@ -8,13 +8,17 @@ from bertsmith.data.columns import TranslationColumns
 from bertsmith.data.records import Record, RecordReader
 from bertsmith.data.text_files import ExampleSource
 
+# The usual names of columns; the first one that a table has is read.
 SOURCES = ("source", "src", "input", "text", "document", "article", "question", "en")
 TARGETS = ("target", "tgt", "output", "translation", "summary", "answer", "de", "zh", "fr", "label")
 
 
 @dataclass(frozen=True, slots=True)
 class TranslationPair:
-    """A source text and the target text to be written from it; `row` is the line."""
+    """A source text, and the target text that a model shall write for it.
+
+    `row` is the number of their row or line in the file, from 1.
+    """
 
     source: str
     target: str
@@ -41,9 +45,9 @@ class TranslationReader(RecordReader[TranslationPair]):
             source,
             columns,
             lambda column_names: specs,
-            self._pair,
+            self._build_pair,
             lines_lack="targets beside the sources",
         )
 
-    def _pair(self, row: int, record: Record) -> TranslationPair:
+    def _build_pair(self, row: int, record: Record) -> TranslationPair:
         return TranslationPair(record["source"][0], record["target"][0], row)

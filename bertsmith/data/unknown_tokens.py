@@ -11,8 +11,12 @@ from bertsmith.system.counts import percent
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOTED_RATE = 0.02
+"""Share of unknown tokens above which it is mentioned."""
 LOUD_RATE = 0.2
+"""Share of unknown tokens above which a warning is due."""
 LOUD_RATE_IN_SHORT_TEXT = 0.5
+"""The same limit for a text of fewer than `MANY_TOKENS` tokens, in which a few names or emoji may
+make up a fifth."""
 MANY_TOKENS = 100
 
 
@@ -43,7 +47,7 @@ class UnknownTokens:
 
     @property
     def is_loud(self) -> bool:
-        """Whether a warning is due: a fifth of the tokens is unknown, or half in a short text."""
+        """Whether a warning is due: more than a fifth of the tokens, or half in a short text."""
         limit = LOUD_RATE if self.num_tokens >= MANY_TOKENS else LOUD_RATE_IN_SHORT_TEXT
         return self.rate > limit
 

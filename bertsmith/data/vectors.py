@@ -55,6 +55,6 @@ def check_format(path: Path) -> None:
 def _write_lines(file: IO[str], examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
     """Write an object per text; nine digits give every fp32 number back exactly."""
     for example, vector in zip(examples, vectors.tolist(), strict=True):
-        start = json.dumps(example.to_json(), ensure_ascii=False)[:-1]
+        members = json.dumps(example.to_json(), ensure_ascii=False)[:-1]  # without the last brace
         numbers = ", ".join(f"{number:.9g}" for number in vector)
-        file.write(f'{start}, "vector": [{numbers}]}}\n')
+        file.write(f'{members}, "vector": [{numbers}]}}\n')

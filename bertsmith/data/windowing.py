@@ -1,4 +1,4 @@
-"""The treatment of texts that are longer than a model reads, as settings hold it."""
+"""The settings for texts that are longer than a model reads: windows over the text, or a cut."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,13 @@ class Windowing:
     """The treatment of texts that are longer than a model reads."""
 
     long_texts: LongTexts = "window"
+    """Whether a long text is divided into overlapping windows, or cut at the maximum length."""
     stride: float = DEFAULT_OVERLAP
-    """Tokens that neighbouring windows share; below 1, the share of a window."""
+    """Number of tokens that neighbouring windows share, or a share of a window if below 1."""
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
-        """Read a folder's settings; windows by default."""
+        """Read the settings that a model's folder stores; windows by default."""
         stride = settings.get("stride")
         return cls(
             settings.get("long_texts", "window"), DEFAULT_OVERLAP if stride is None else stride

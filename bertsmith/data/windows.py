@@ -103,15 +103,17 @@ def make_windows(
         overlap = min(stride, (window_length - 1) // 2)
         spans = window_spans(len(parts[windowed]), window_length, overlap)
     return Windows(
-        tuple(_row(tokenizer, parts, windowed, start, end) for start, end in spans), num_cut
+        tuple(_build_window(tokenizer, parts, windowed, start, end) for start, end in spans),
+        num_cut,
     )
 
 
-def _row(
+def _build_window(
     tokenizer: RowBuilder, parts: Sequence[Sequence[int]], windowed: int, start: int, end: int
 ) -> Window:
-    shown = [part[start:end] if i == windowed else part for i, part in enumerate(parts)]
-    row = tokenizer.build_row(shown)
+    """Build the row with tokens `start` to `end` of part `windowed`, and all of the other part."""
+    row_parts = [part[start:end] if i == windowed else part for i, part in enumerate(parts)]
+    row = tokenizer.build_row(row_parts)
     return Window(row.ids, row.type_ids, row.starts[windowed], start, end)
 
 

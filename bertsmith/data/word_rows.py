@@ -1,8 +1,8 @@
-"""Sentences that are lists of words, encoded to rows in which each word's label is predicted.
+"""Encode sentences that are lists of words to rows in which each word's label is predicted.
 
-They are encoded word by word, as transformers does with `is_split_into_words=True`. A word without
-any token, such as one of zero-width characters, becomes [UNK], so that every word has a first
-token, at which its label is predicted.
+The words are encoded one by one, as transformers does with `is_split_into_words=True`. A word
+without any token, such as one of zero-width characters, becomes [UNK], so that every word has a
+first token, at which its label is predicted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -92,11 +92,16 @@ def cut_words(
 
 
 def _divide_words(first_pieces: Indices, windows: Sequence[Window]) -> Iterator[RowWords]:
+    """Yield for each window of a sentence the words whose labels it predicts.
+
+    `first_pieces` are the indices of the words' first tokens in the sentence, int64 `[words]`.
+    """
     decides = deciding_windows(first_pieces, [(window.start, window.end) for window in windows])
+    # `decides` ascends, so the words of window i are those from bounds[i] to bounds[i + 1].
     bounds = np.searchsorted(decides, np.arange(len(windows) + 1))
-    for window, first, last in zip(windows, bounds, bounds[1:], strict=False):
-        tokens = first_pieces[first:last] - window.start + window.first
-        yield RowWords(np.arange(first, last, dtype=np.int64), tokens)
+    for window, (first, stop) in zip(windows, pairwise(bounds.tolist()), strict=True):
+        tokens = first_pieces[first:stop] - window.start + window.first
+        yield RowWords(np.arange(first, stop, dtype=np.int64), tokens)
 
 
 def deciding_windows(positions: Indices, windows: Sequence[tuple[int, int]]) -> Indices:
@@ -111,11 +116,11 @@ def deciding_windows(positions: Indices, windows: Sequence[tuple[int, int]]) -> 
     """
     best = np.full(len(positions), -1, dtype=np.int64)
     decides = np.zeros(len(positions), dtype=np.int64)
-    for number, (start, end) in enumerate(windows):
+    for index, (start, end) in enumerate(windows):
         first, stop = np.searchsorted(positions, [start, end]).tolist()
-        inside = slice(first, stop)
+        inside = slice(first, stop)  # of a slice numpy gives a view, so assignments change `best`
         context = np.minimum(positions[inside] - start, end - 1 - positions[inside])
-        better = context > best[inside]
-        best[inside][better] = context[better]
-        decides[inside][better] = number
+        is_better = context > best[inside]
+        best[inside][is_better] = context[is_better]
+        decides[inside][is_better] = index
     return decides

@@ -12,14 +12,14 @@ from bertsmith.data.partitions import Partition, plan_partitions
 from bertsmith.data.sources import Source, SourcePath
 from bertsmith.errors import InputError, read_error
 
-MIN_UNIT_BYTES = 1 << 20
+MIN_UNIT_BYTES = 1 << 20  # less work would not be worth the files of a unit
 MAX_UNIT_BYTES = 1 << 26  # about ten seconds of a core; what a lost worker costs
 USUAL_UNITS = 256  # of texts between 256 MiB and 16 GiB: enough for the workers to end together
 
 
 @dataclass(frozen=True, slots=True)
 class WorkUnit:
-    """Partitions that are encoded together; `num_bytes` on disk."""
+    """Partitions that are encoded together, and the number of their bytes on disk."""
 
     index: int
     partitions: tuple[Partition, ...]

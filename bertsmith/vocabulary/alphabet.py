@@ -10,7 +10,10 @@ from bertsmith.vocabulary.segmentation import CONTINUATION
 def check_size(
     vocab_size: int, num_special: int, num_single: int, character_coverage: float
 ) -> int:
-    """Check that a size has room for special tokens and alphabet; return the number of these.
+    """Check that a vocabulary has room for special tokens and single characters.
+
+    Returns:
+        The number of special tokens and single characters.
 
     Raises:
         ConfigError: `vocab_size` is too small for them.
@@ -28,7 +31,10 @@ def check_size(
 def choose_alphabet(
     counts: Mapping[str, int], character_coverage: float
 ) -> tuple[list[str], dict[str, int]]:
-    """Split characters into frequent ones (sorted) and dropped ones (with counts).
+    """Split the characters of words into frequent ones (sorted) and dropped ones (with counts).
+
+    `counts` has the number of occurrences of each word. The frequent characters make up at least
+    the share `character_coverage` of all characters, and are as few as that allows.
 
     >>> choose_alphabet({"aab": 3, "c": 1}, character_coverage=0.85)
     (['a', 'b'], {'c': 1})
@@ -37,13 +43,13 @@ def choose_alphabet(
     for word, count in counts.items():
         for character in word:
             frequency[character] += count
-    missing_allowed = frequency.total() * (1 - character_coverage)
+    max_dropped = frequency.total() * (1 - character_coverage)
     ranked = sorted(frequency.items(), key=lambda item: (-item[1], item[0]))
-    missing = 0
+    num_dropped = 0
     num_frequent = len(ranked)
-    while num_frequent and missing + ranked[num_frequent - 1][1] <= missing_allowed:
+    while num_frequent and num_dropped + ranked[num_frequent - 1][1] <= max_dropped:
         num_frequent -= 1
-        missing += ranked[num_frequent][1]
+        num_dropped += ranked[num_frequent][1]
     return sorted(character for character, _ in ranked[:num_frequent]), dict(ranked[num_frequent:])
 
 

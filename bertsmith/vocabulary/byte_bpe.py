@@ -19,7 +19,10 @@ BYTE_BPE_SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 class MergeLearner(UnprefixedLearner):
-    """Learner that records the merged pairs, in order, except those in `merged_pairs`."""
+    """Learner that records the merged pairs, in order, except those in `merged_pairs`.
+
+    In an extension, `merged_pairs` are the merges that the old tokenizer has already.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,8 @@ def learn_byte_bpe(
 ) -> LearnedVocabulary:
     """Learn up to `vocab_size` tokens from counts of words (Sennrich et al. 2016, section 3.2).
 
-    Words are those of GPT-2's pattern. The vocabulary is smaller than `vocab_size` where no pair is
-    left that occurs at least `min_frequency` times.
+    Words are the matches of GPT-2's regular expression. The vocabulary is smaller than `vocab_size`
+    where no pair is left that occurs at least `min_frequency` times.
 
     Raises:
         ConfigError: `vocab_size` cannot hold the special tokens and the bytes.

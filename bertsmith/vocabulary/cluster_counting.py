@@ -1,4 +1,4 @@
-"""Functions that count the words of texts on machines that share a folder.
+"""Count the words of texts on machines that share a folder.
 
 Each worker counts work units into sorted files. Workers merge these files in groups until few are
 left. No process holds more than a few million words, and only paths and reports are sent over the
@@ -35,6 +35,7 @@ class UnitCounts:
     held_out: Path
     held_out_documents: int
     num_bytes: int
+    """Size of the unit's texts on disk, for the progress."""
     report: SourceReport
 
 
@@ -42,11 +43,12 @@ class UnitCounts:
 class UnitCounter:
     """Counter of the words of work units; runs in any process that can write to `folder`.
 
-    Documents whose hash is below `held_out_below` are held out.
+    Documents whose `text_hash` is below `held_out_below` are held out.
     """
 
     folder: Path
     words: Callable[[str], Iterable[str]]
+    """Splits a text into words."""
     text_column: str
     errors: Errors
     held_out_below: float
@@ -65,7 +67,9 @@ class UnitCounter:
         report = SourceReport()
         held_out_documents = 0
         learned_path, held_out_path = (
-            self.folder / f"{kind}-0-{unit.index:05d}.arrow" for kind in ("learned", "held_out")
+            # 0: the level in the tree of merges (`_merge_as_tree`)
+            self.folder / f"{name}-0-{unit.index:05d}.arrow"
+            for name in ("learned", "held_out")
         )
         documents = chain.from_iterable(reader.read(part, report) for part in unit.partitions)
         with WordCounts() as learned, WordCounts() as held_out:
@@ -90,7 +94,7 @@ class FilesToMerge:
 
 
 def merge_files(files: FilesToMerge) -> Path:
-    """Merge files of counts, in any process that sees them."""
+    """Merge files of counts, in any process that sees them; return the path of the merged file."""
     if not files.merged.exists():
         write_counts(files.merged, merge_counts([*map(read_counts, files.paths)]))
     return files.merged
@@ -101,7 +105,7 @@ def count_on(
     executor: Executor,
     out: Path,
     paths: Sequence[str | Path],
-    held_out_paths: Sequence[str | Path],
+    excluded_paths: Sequence[str | Path],
     counter: Callable[[Path], UnitCounter],
     report: SourceReport,
 ) -> Iterator[tuple[WordCounts, WordCounts, int]]:
@@ -110,8 +114,8 @@ def count_on(
     Args:
         out: the folder of the tokenizer, which all machines see; it is empty, or holds counts that
             an earlier attempt left.
-        held_out_paths: files that are not counted, even if `paths` contain them.
-        counter: makes the counter of a folder.
+        excluded_paths: files that are not counted, even if `paths` contain them.
+        counter: makes the counter that writes to a folder.
         report: is filled in with the documents and bytes that were read.
 
     Raises:
@@ -119,7 +123,7 @@ def count_on(
     """
     folder = (out / COUNTS_DIR).absolute()
     shutil.rmtree(folder, ignore_errors=True)
-    sources = select_sources(paths, report, held_out_paths)
+    sources = select_sources(paths, report, excluded_paths)
     units = plan_work_units([replace(source, path=source.path.absolute()) for source in sources])
     try:
         with writing(folder):
@@ -133,12 +137,12 @@ def count_on(
                 all_counts.append(unit_counts)
                 report.add(unit_counts.report)
                 bar(unit_counts.num_bytes)
-        learned = _merge_as_tree(executor, [each.learned for each in all_counts])
-        held_out = _merge_as_tree(executor, [each.held_out for each in all_counts])
+        learned_paths = _merge_as_tree(executor, [each.learned for each in all_counts])
+        held_out_paths = _merge_as_tree(executor, [each.held_out for each in all_counts])
         with WordCounts() as learned_words, WordCounts() as held_out_words:
-            for path in learned:
+            for path in learned_paths:
                 learned_words.add_file(path)
-            for path in held_out:
+            for path in held_out_paths:
                 held_out_words.add_file(path)
             yield (
                 learned_words,
@@ -154,10 +158,11 @@ def _merge_as_tree(executor: Executor, paths: Sequence[Path]) -> Sequence[Path]:
     level = 0
     while len(paths) > FILES_AT_ONCE:
         level += 1
-        groups = [paths[n : n + FILES_AT_ONCE] for n in range(0, len(paths), FILES_AT_ONCE)]
-        kind = paths[0].name.partition("-")[0]
+        starts = range(0, len(paths), FILES_AT_ONCE)
+        groups = [paths[start : start + FILES_AT_ONCE] for start in starts]
+        name = paths[0].name.partition("-")[0]  # learned or held_out
         tasks = [
-            FilesToMerge(tuple(group), group[0].with_name(f"{kind}-{level}-{number:05d}.arrow"))
+            FilesToMerge(tuple(group), group[0].with_name(f"{name}-{level}-{number:05d}.arrow"))
             for number, group in enumerate(groups)
         ]
         merged = list(executor.map_in_order(merge_files, tasks))

@@ -29,7 +29,7 @@ WordSplitter = Callable[[str], Iterable[str]]
 """A function from a text to its words."""
 
 BATCH_CHARS = 1 << 20
-"""Characters of the texts that a process counts at once."""
+"""Characters of a batch of texts, whose words a process counts at once."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,14 @@ def _count_here(
     report: SourceReport,
     limit: float,
 ) -> Iterator[tuple[WordCounts, WordCounts, int]]:
-    """Yield the words to learn from, the held-out words, and the number of held-out documents."""
+    """Yield the words to learn from, the held-out words, and the number of held-out documents.
+
+    Documents whose hash is below `limit` are held out.
+    """
     num_held_out = 0
 
-    def learned_from(held_out: WordCounts) -> Iterator[str]:
+    def texts_to_learn_from(held_out: WordCounts) -> Iterator[str]:
+        """Yield the texts to learn from; count the words of the others into `held_out`."""
         nonlocal num_held_out
         documents = iter_documents(
             texts,
@@ -141,10 +145,10 @@ def _count_here(
 
     processes = LocalProcesses(settings.processes)
     with WordCounts() as learned, WordCounts() as held_out:
-        batches = group_by_size(learned_from(held_out), BATCH_CHARS)
+        batches = group_by_size(texts_to_learn_from(held_out), BATCH_CHARS)
         with closing(processes.map_in_order(partial(_count_batch, words), batches)) as counted:
-            for part in counted:
-                learned.update(part)
+            for batch_counts in counted:
+                learned.update(batch_counts)
         yield learned, held_out, num_held_out
 
 

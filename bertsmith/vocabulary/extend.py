@@ -32,13 +32,14 @@ class ExtensionReport:
     num_old: int = 0
     added: tuple[str, ...] = ()
     stats: dict[str, tuple[TokenizerStats, TokenizerStats]] = field(default_factory=dict)
-    """Statistics before and after, by texts: `learned from`, and `held out` if there are any."""
+    """Statistics of the old and of the new tokenizer, on the texts `learned from` and `held out`,
+    if there are any."""
 
 
 def extend_tokenizer(
     settings: ExtensionSettings,
 ) -> tuple[Tokenizer, ExtensionReport]:
-    """Learn new tokens, which do not depend on the order of the texts, and append them.
+    """Learn new tokens from texts, whose order does not matter, and append them to the old ones.
 
     Raises:
         CheckpointError: there is no tokenizer, or one that cannot be extended.
@@ -68,14 +69,14 @@ def extend_tokenizer(
 def add_learned_tokens(
     old: Tokenizer, counts: Counter[str], settings: ExtensionSettings
 ) -> Tokenizer:
-    """Learn `settings.add` tokens from the counts of words, as tokenizers of this kind do."""
-    least = settings.min_frequency
+    """Learn up to `settings.add` tokens from counts of words, by the method for this tokenizer."""
+    min_frequency = settings.min_frequency
     if isinstance(old, ByteBpeTokenizer):
-        return extend_byte_bpe(old, counts, settings.add, min_frequency=least)
+        return extend_byte_bpe(old, counts, settings.add, min_frequency=min_frequency)
     coverage = settings.character_coverage
     if isinstance(old, UnigramTokenizer):
         return extend_unigram(
-            old, counts, settings.add, min_frequency=least, character_coverage=coverage
+            old, counts, settings.add, min_frequency=min_frequency, character_coverage=coverage
         )
     assert isinstance(old, WordPieceTokenizer)
     added = learn_extension(
@@ -84,7 +85,7 @@ def add_learned_tokens(
         counts,
         settings.add,
         max_chars=old.max_input_chars_per_word,
-        min_frequency=least,
+        min_frequency=min_frequency,
         character_coverage=coverage,
     )
     return WordPieceTokenizer([*old.vocab, *added], **old.settings())
@@ -93,10 +94,11 @@ def add_learned_tokens(
 def check_extensible(tokenizer: Tokenizer, path: Path) -> None:
     """Refuse a tokenizer with added tokens that would become ordinary ones.
 
-    New tokens come after all old ids, those of added tokens included, so added tokens become part
-    of the vocabulary. That changes nothing as long as no word of a text can look like an added
-    token. (Byte-level BPE makes tokens by merges, and no merge makes an added token. In a unigram
-    model an added token is as unlikely as the least likely token.)
+    Added tokens, such as those of `add_tokens` in transformers, have ids behind the vocabulary. New
+    tokens get ids behind these, so the added tokens become part of the vocabulary. That changes
+    nothing as long as no word of a text can look like an added token. (Byte-level BPE makes tokens
+    by merges, and no merge makes an added token. In a unigram model an added token is as unlikely
+    as the least likely token.)
 
     Raises:
         CheckpointError: an added token of a WordPiece tokenizer is a word.

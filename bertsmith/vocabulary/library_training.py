@@ -15,6 +15,7 @@ UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, in the order of their ids in ALBERT."""
 
 WORDS_PER_LINE = 1 << 12
+"""Maximum number of repetitions of a word in a line for the library, so that lines stay short."""
 
 
 def learn_with_library(
@@ -64,10 +65,11 @@ def learn_unigram(
 
     alphabet, dropped = choose_alphabet(counts, character_coverage)
     characters = set(alphabet)
-    whole = {word: count for word, count in counts.items() if characters.issuperset(word)}
-    parts = Counter(whole)
-    for word in counts.keys() - whole.keys():
-        for part in "".join(c if c in characters else " " for c in word).split():
+    covered = {word: count for word, count in counts.items() if characters.issuperset(word)}
+    parts = Counter(covered)
+    for word in counts.keys() - covered.keys():
+        spaced = "".join(char if char in characters else " " for char in word)
+        for part in spaced.split():
             parts[part] += counts[word]
     check_size(vocab_size, len(UNIGRAM_SPECIAL_TOKENS), len(alphabet), character_coverage)
     trainer = trainers.UnigramTrainer(
@@ -86,12 +88,13 @@ def learn_unigram(
         tokens=list(pieces),
         alphabet=alphabet,
         dropped_characters=dropped,
-        skipped_words=sum(counts.values()) - sum(whole.values()),
+        skipped_words=sum(counts.values()) - sum(covered.values()),
         scores=list(pieces.values()),
     )
 
 
 def _train(model: Any, trainer: Any, counts: Mapping[str, int]) -> Any:
+    """Train a model of the library on counted words; return the library's tokenizer."""
     from tokenizers import Tokenizer
     from tokenizers.pre_tokenizers import WhitespaceSplit
 
@@ -104,6 +107,6 @@ def _train(model: Any, trainer: Any, counts: Mapping[str, int]) -> Any:
 def _lines(counts: Mapping[str, int]) -> Iterator[str]:
     """Yield lines that together repeat each word as often as it was counted."""
     for word in sorted(counts):
-        lines, rest = divmod(counts[word], WORDS_PER_LINE)
-        for length in [WORDS_PER_LINE] * lines + [rest]:
-            yield f"{word} " * length
+        num_lines, rest = divmod(counts[word], WORDS_PER_LINE)
+        for num_repetitions in [WORDS_PER_LINE] * num_lines + [rest]:
+            yield f"{word} " * num_repetitions

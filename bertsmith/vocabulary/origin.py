@@ -6,6 +6,7 @@ from pathlib import Path
 from bertsmith.system.files import write_json
 
 ORIGIN_NAME = "extension.json"
+"""File in an extended tokenizer's folder that names the model."""
 KEY = "extends"
 
 
@@ -30,9 +31,8 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
         return tokenizer
     try:
         origin = json.loads((tokenizer / ORIGIN_NAME).read_text(encoding="utf-8"))[KEY]
-    except (OSError, ValueError, KeyError, TypeError):  # the tokenizer is no extension, or the file
-        # was edited
-        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # the tokenizer is no extension, or the file was edited
     model = Path(str(origin))
     is_hub_name = not model.is_absolute() and len(model.parts) == 2 and not model.parent.exists()
     if model.is_relative_to(Path.cwd()):
@@ -42,4 +42,4 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
 
 def _has_weights(folder: Path) -> bool:
     names = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
-    return (folder / "config.json").is_file() and any((folder / n).is_file() for n in names)
+    return (folder / "config.json").is_file() and any((folder / name).is_file() for name in names)

@@ -5,20 +5,22 @@ encoding takes the longest match, such as 'river', so 'rive', from which it was 
 used.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bertsmith.tokenization.wordpiece import WordPiece
 
 ROUNDS = 4
-"""Rounds of dropping. Other tokens take over a dropped token's text, so use is counted again in
-each round."""
+"""Number of rounds in which tokens are dropped. The text of a dropped token is then cut into other
+tokens, so each round counts anew how often each token is used."""
 SURPLUS = 0.2
 """Share of extra tokens: with 0.2, 1,200 tokens are learned where 1,000 are asked for, and the 200
 that the words use least are dropped."""
 
 CountUse = Callable[[Sequence[str]], Mapping[int, int]]
-"""Function from tokens to the occurrences of each, by its index, in texts encoded with them."""
+"""A function that gets tokens, and returns how often each occurs in texts that are encoded with
+them, by the token's index."""
 
 
 def drop_least_used(
@@ -34,7 +36,8 @@ def drop_least_used(
     """
     remaining = list(pieces)
     for rounds_left in range(ROUNDS, 0, -1):
-        num_dropped = -(-max(len(remaining) - size, 0) // rounds_left)
+        # An equal share of the surplus for each round that is left, rounded up.
+        num_dropped = math.ceil(max(len(remaining) - size, 0) / rounds_left)
         if num_dropped:
             use = count_use(remaining)
             order = sorted(
@@ -46,7 +49,7 @@ def drop_least_used(
 
 
 def use_in_words(words: Mapping[str, int]) -> CountUse:
-    """Build a counter of WordPiece's tokens in words with their counts."""
+    """Build the `CountUse` of WordPiece's tokens in words, which are given with their counts."""
 
     def count(pieces: Sequence[str]) -> Counter[int]:
         wordpiece = WordPiece(pieces, unk_id=-1, max_chars=max(map(len, words), default=0))
@@ -56,7 +59,7 @@ def use_in_words(words: Mapping[str, int]) -> CountUse:
 
 
 def count_ids(cut: Callable[[str], Iterable[int]], words: Mapping[str, int]) -> Counter[int]:
-    """Count the occurrences of each id in words that `cut` divides; `words` has their counts."""
+    """Count each id in words; `cut` encodes a word, and `words` has the counts of the words."""
     use: Counter[int] = Counter()
     for word, count in words.items():
         for index in cut(word):

@@ -1,6 +1,7 @@
-"""The ids by which an old tokenizer encodes the text of a new token, for any kind of tokenizer.
+"""Find the ids by which an old tokenizer encodes the text of a new token.
 
-A continued model gets the new token's embedding from the embeddings of these ids.
+When a model is continued with an extended tokenizer, the new token's embedding starts as the mean
+of the embeddings of these ids.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,8 +12,8 @@ from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPiece
 from bertsmith.vocabulary.segmentation import CONTINUATION
 
-# Stands for the start of the word before a token such as `##kens`. Cleaning removes this character
-# from every text, so no other token contains it.
+# Stands for the start of the word before a token such as `##kens`. A tokenizer removes this
+# character from every text, so no other token contains it.
 _WORD_START = "\0"
 
 # More characters than any token has.

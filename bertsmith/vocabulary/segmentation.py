@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 CONTINUATION = "##"
+"""Beginning of a WordPiece token that continues a word."""
 LEFT, RIGHT = 0, 1
+"""Sides of a pair of tokens; indices of what a `PairTable` keeps for each side."""
 
 Ints = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int32]
@@ -32,8 +34,10 @@ _BOUNDARY, _ABSORBED = -1, -2
 class MergeChange:
     """Neighbours of the merged pairs, int32 ids, with the counts of their words, int64.
 
-    There is one entry per merged pair. `after_old` and `after_new` are the right neighbours before
-    and after the merge. Arrays of one side have entries only for pairs with a neighbour there.
+    `pair_weights` has an entry for each occurrence of the pair, `before` for each one with a left
+    neighbour, and `after_old` and `after_new` for each one with a right neighbour. These two are
+    the right neighbours before and after the merge: where the pair occurs twice in a row, its first
+    token before, and the merged token after.
     """
 
     pair_weights: Ints
@@ -52,13 +56,18 @@ class Segmentation:
     """
 
     def __init__(self, words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> None:
+        # For each entry of the flat array: its token, the count of its word, and the indices of the
+        # entries beside it, without those that merges have absorbed.
         self._symbol, self._weight = _flatten(words, ids, cut)
         indices = np.arange(len(self._symbol), dtype=np.int32)
         self._following = indices + np.int32(1)
         self._preceding = indices - np.int32(1)
+        # For each token the indices at which it is, and some at which it was before a merge.
         inside = self._symbol != _BOUNDARY
         self._indices = _group(indices[inside], self._symbol[inside], len(ids))
-        self.frequency = np.array([self._weight[p].sum() for p in self._indices], dtype=np.int64)
+        self.frequency = np.array(
+            [self._weight[own_indices].sum() for own_indices in self._indices], dtype=np.int64
+        )
         self.num_pieces = int(self.frequency.sum())
 
     def add_piece(self) -> None:
@@ -76,27 +85,32 @@ class Segmentation:
         return left[meet], right[meet], self._weight[:-1][meet]
 
     def merge(self, left: int, right: int, merged: int) -> MergeChange:
-        """Replace a pair by `merged` wherever it occurs, from left to right."""
+        """Replace a pair by `merged` wherever it occurs, from left to right.
+
+        The left token of each occurrence becomes `merged`, and the right one is absorbed.
+        """
         first = self._occurrences(left, right)
         second = self._following[first]
         before, after = self._preceding[first], self._following[second]
         after_old = self._symbol[after]
         self._symbol[second] = _ABSORBED
-        # Two merged pairs that touch are neighbours once: the second follows the first.
-        open_before = self._symbol[before] >= 0
+        # Where the pair occurs twice in a row, the two merged tokens are neighbours, which is
+        # counted once: as the right neighbour of the first. The token before the second is
+        # absorbed, so `has_before` leaves it out.
+        has_before = self._symbol[before] >= 0
         self._symbol[first] = merged
         self._following[first] = after
         self._preceding[after] = first
-        open_after = after_old >= 0
+        has_after = after_old >= 0
         weight = self._weight[first]
         self._move(left, right, merged, first, int(weight.sum()))
         return MergeChange(
             pair_weights=weight,
-            before=self._symbol[before[open_before]],
-            before_weights=weight[open_before],
-            after_old=after_old[open_after],
-            after_new=self._symbol[after[open_after]],
-            after_weights=weight[open_after],
+            before=self._symbol[before[has_before]],
+            before_weights=weight[has_before],
+            after_old=after_old[has_after],
+            after_new=self._symbol[after[has_after]],
+            after_weights=weight[has_after],
         )
 
     def _occurrences(self, left: int, right: int) -> Indices:
@@ -110,12 +124,13 @@ class Segmentation:
         return self._every_other(first) if left == right else first
 
     def _every_other(self, first: Indices) -> Indices:
-        """Keep every other pair of runs of overlapping pairs, from the first."""
+        """Keep the first, third, … pair of each run of overlapping pairs, as in `aaaa`."""
         first = np.sort(first)
         index = np.arange(len(first))
-        starts = np.ones(len(first), dtype=bool)
-        starts[1:] = self._following[first[:-1]] != first[1:]
-        run_start = np.maximum.accumulate(np.where(starts, index, 0))
+        starts_run = np.ones(len(first), dtype=bool)
+        starts_run[1:] = self._following[first[:-1]] != first[1:]
+        # For each pair the index of the first pair of its run.
+        run_start = np.maximum.accumulate(np.where(starts_run, index, 0))
         return first[(index - run_start) % 2 == 0]
 
     def _live_indices(self, piece: int) -> Indices:
@@ -126,6 +141,7 @@ class Segmentation:
         return live
 
     def _move(self, left: int, right: int, merged: int, first: Indices, weight: int) -> None:
+        """Move occurrences of total count `weight` from the tokens of a pair to `merged`."""
         self._indices[merged] = np.concatenate([self._indices[merged], first])
         self.frequency[left] -= weight
         self.frequency[right] -= weight
@@ -177,6 +193,7 @@ class PairTable:
         return self._slot_of_other[others]
 
     def _create(self, piece: int, side: int, others: TokenIds, weights: Ints) -> None:
+        """Make slots for new pairs of `piece` with `others`."""
         start, stop = self._num_slots, self._num_slots + len(others)
         self.count = grow_array(self.count, stop, 0)
         self.ends = [grow_array(ends, stop, 0) for ends in self.ends]
@@ -189,6 +206,7 @@ class PairTable:
         self._num_slots = stop
 
     def _list(self, piece: int, side: int) -> "array[int]":
+        """Return the slots, dead ones too, of pairs with `piece` at `side`."""
         lists = self._slots[side]
         lists.extend(array("i") for _ in range(piece + 1 - len(lists)))
         return lists[piece]

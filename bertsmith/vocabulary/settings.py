@@ -47,6 +47,7 @@ class LearningSettings:
         self._check("processes", self.processes is None or self.processes >= 1, "1 or more")
 
     def _check(self, name: str, holds: bool, allowed: str) -> None:
+        """Refuse the value of a setting unless `holds`; `allowed` says what is allowed."""
         if not holds:
             raise SettingError(name, getattr(self, name), allowed)
 
@@ -79,6 +80,7 @@ class TokenizerSettings(LearningSettings):
     """Merge rule: which two neighbouring tokens become one. 'frequency' takes the pair that occurs
     most often, which gives slightly fewer tokens per word; 'likelihood' the pair that raises the
     likelihood of the text most, which gives tokens that a model learns sooner."""
+    # Help shows this flag as --no-lowercase, which the docstring describes.
     lowercase: bool = True
     """Keep upper and lower case, so that 'Paris' and 'paris' are different words; use it for tasks
     that look for names. Default: text is lower-cased."""
@@ -90,6 +92,7 @@ class TokenizerSettings(LearningSettings):
     encoding uses least, such as tokens that were only a step towards longer ones."""
     model_max_length: Advanced[int] = 512
     """Maximum input length, in tokens, of the models that will use this tokenizer."""
+    # Help shows this flag as --no-compare, which the docstring describes.
     compare: bool = True
     """Do not compare with a vocabulary that the tokenizers library learns from the same texts. That
     saves time. Default: compare, if that library is installed."""
@@ -111,7 +114,7 @@ class TokenizerSettings(LearningSettings):
         changed = [
             each.name
             for each in fields(self)
-            # No surplus and no stripping of accents is what these kinds do anyway.
+            # These kinds learn no surplus and strip no accents, so 0 and False are allowed.
             if each.name in UNUSED_OPTIONS[self.kind]
             and getattr(self, each.name) not in (each.default, False)
         ]

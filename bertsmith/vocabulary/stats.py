@@ -11,9 +11,12 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 class TokenizerStats:
     """Statistics of a tokenizer on a text, over all occurrences of words.
 
-    `num_words`, `num_pieces` and `num_unknown` count words, their tokens ([UNK] is one), and words
-    with an unknown token. `num_used` of the `vocab_size` tokens occur; both numbers leave out
-    special tokens.
+    Attributes:
+        num_words: number of words.
+        num_pieces: number of their tokens, where [UNK] counts as one.
+        num_unknown: number of words with an unknown token.
+        num_used: number of tokens of the vocabulary that occur, without special tokens.
+        vocab_size: number of tokens of the vocabulary, without special tokens.
     """
 
     num_words: int

@@ -38,6 +38,7 @@ TOKENIZER_FILES = frozenset(
     {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE,
      ORIGIN_NAME, COUNTS_DIR}
 )  # fmt: skip
+"""Names in a tokenizer's folder, which may be overwritten."""
 
 
 def write_tokenizer(
@@ -103,18 +104,19 @@ def train_tokenizer(
     report = TokenizerReport()
 
     @contextmanager
-    def step(name: str) -> Iterator[None]:
+    def timed(name: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
         report.seconds[name] = round(time.perf_counter() - started, 2)
 
-    with step("counting words"):
+    with timed("counting words"):
         counts, held_out = count_texts(
             settings, texts or settings.files, word_splitter(settings), report, cluster=cluster
         )
-    with step("learning pieces"):
+    with timed("learning pieces"):
         tokenizer, learned = _learn(settings, counts)
-    with step("measuring"):
+    _note_small_vocabulary(settings, report, len(learned.tokens))
+    with timed("measuring"):
         _measure(settings, report, learned, tokenizer, counts, held_out)
     return tokenizer, learned, report
 
@@ -124,39 +126,52 @@ def word_splitter(settings: TokenizerSettings) -> WordSplitter:
     if settings.kind == "byte-bpe":
         return clean_words
     if settings.kind == "unigram":
-        return UnigramNormalizer(unigram_steps(settings), b"").words
+        return UnigramNormalizer(unigram_steps(settings), b"").words  # b"": no charsmap
     return Normalizer(lowercase=settings.lowercase, strip_accents=settings.strip_accents).words
 
 
 def unigram_steps(settings: TokenizerSettings) -> tuple[Step, ...]:
-    """Return the steps by which a unigram tokenizer normalizes text."""
-    strips = settings.lowercase if settings.strip_accents is None else settings.strip_accents
-    dropped = {"lowercase"} if not settings.lowercase else set()
-    dropped |= {"decompose", "strip_accents"} if not strips else set()
-    return tuple(step for step in ALBERT_STEPS if step not in {*dropped, "charsmap"})
+    """Return the steps by which a unigram tokenizer normalizes text.
+
+    They are ALBERT's, except those that the settings switch off, and the `charsmap`, a table of
+    replaced characters that a SentencePiece file holds.
+    """
+    strips_accents = settings.strip_accents
+    if strips_accents is None:
+        strips_accents = settings.lowercase
+    left_out = {"charsmap"}
+    if not settings.lowercase:
+        left_out.add("lowercase")
+    if not strips_accents:
+        left_out |= {"decompose", "strip_accents"}
+    return tuple(step for step in ALBERT_STEPS if step not in left_out)
 
 
 def _learn(
     settings: TokenizerSettings, counts: Counter[str]
 ) -> tuple[Tokenizer, LearnedVocabulary]:
+    """Learn the vocabulary of the kind that the settings name, and build its tokenizer."""
     size = settings.vocab_size
-    length = settings.model_max_length
-    least = settings.min_frequency
+    max_length = settings.model_max_length
     coverage = settings.character_coverage
     if settings.kind == "byte-bpe":
-        learned = learn_byte_bpe(counts, size, min_frequency=least)
-        return ByteBpeTokenizer(learned.tokens, learned.merges, model_max_length=length), learned
+        learned = learn_byte_bpe(counts, size, min_frequency=settings.min_frequency)
+        byte_bpe = ByteBpeTokenizer(learned.tokens, learned.merges, model_max_length=max_length)
+        return byte_bpe, learned
     if settings.kind == "unigram":
         learned = learn_unigram(counts, size, character_coverage=coverage)
         unigram = UnigramTokenizer(
-            learned.tokens, learned.scores, steps=unigram_steps(settings), model_max_length=length
+            learned.tokens,
+            learned.scores,
+            steps=unigram_steps(settings),
+            model_max_length=max_length,
         )
         return unigram, learned
     learned = learn_wordpiece(
         counts,
         size,
         rule=settings.rule,
-        min_frequency=least,
+        min_frequency=settings.min_frequency,
         character_coverage=coverage,
         surplus=settings.surplus,
     )
@@ -164,9 +179,26 @@ def _learn(
         learned.tokens,
         lowercase=settings.lowercase,
         strip_accents=settings.strip_accents,
-        model_max_length=length,
+        model_max_length=max_length,
     )
     return wordpiece, learned
+
+
+def _note_small_vocabulary(
+    settings: TokenizerSettings, report: TokenizerReport, num_tokens: int
+) -> None:
+    """Note in the report if fewer tokens were learned than the settings ask for, and why."""
+    if num_tokens >= settings.vocab_size:
+        return
+    reason = f"no other pair of tokens occurs {settings.min_frequency} times"
+    if settings.kind == "wordpiece":
+        reason += " and has a score above zero"
+    if settings.kind == "unigram":
+        reason = "no other string occurs often enough"
+    report.notes.append(
+        f"The vocabulary has {num_tokens:,} tokens, not {settings.vocab_size:,}: "
+        f"{reason}. More text gives more."
+    )
 
 
 def _measure(
@@ -177,23 +209,14 @@ def _measure(
     counts: Counter[str],
     held_out: Counter[str],
 ) -> None:
-    if len(learned.tokens) < settings.vocab_size:
-        reason = f"no other pair of tokens occurs {settings.min_frequency} times"
-        if settings.kind == "wordpiece":
-            reason += " and has a score above zero"
-        if settings.kind == "unigram":
-            reason = "no other string occurs often enough"
-        report.notes.append(
-            f"The vocabulary has {len(learned.tokens):,} tokens, not {settings.vocab_size:,}: "
-            f"{reason}. More text gives more."
-        )
+    """Measure the tokenizer on held-out words, and with WordPiece the library's beside it."""
     if not held_out:
         report.notes.append(
             f"Nothing was held out, so nothing was measured. Name a text with {option('held_out')}."
         )
         return
-    column = "bertsmith" if settings.kind == "wordpiece" else settings.kind
-    report.stats[column] = tokenizer_stats(tokenizer, held_out)
+    name = "bertsmith" if settings.kind == "wordpiece" else settings.kind
+    report.stats[name] = tokenizer_stats(tokenizer, held_out)
     if settings.kind != "wordpiece" or not settings.compare:
         return
     if not is_installed("tokenizers"):

@@ -1,8 +1,9 @@
 """Extension of a unigram model by tokens learned from other texts.
 
-A new token's probability is its share of all tokens in the texts' words (Kudo 2018, section 3.2),
-but at least a little above the product of its parts' probabilities: otherwise no word would be cut
-into the new token.
+The most frequent pairs of neighbouring tokens are merged to new tokens, as in byte-pair encoding. A
+new token's score is the log of its share of all tokens in the texts' words (Kudo 2018, section
+3.2), but at least a little above the sum of the scores of the old tokens that it consists of:
+otherwise no word would be cut into the new token.
 """
 
 import math
@@ -18,7 +19,8 @@ from bertsmith.vocabulary.pruning import SURPLUS, count_ids, drop_least_used
 from bertsmith.vocabulary.wordpiece import UnprefixedLearner
 
 MARGIN = 1e-6
-"""Least excess of a new token's score over the sum of its parts' scores; above rounding errors."""
+"""Minimum by which a new token's score exceeds the sum of its parts' scores; above rounding errors.
+"""
 
 
 def extend_unigram(
@@ -40,14 +42,16 @@ def extend_unigram(
         ConfigError: `num_new` is below the number of characters that the tokenizer lacks, or every
             word has a character that stays unknown.
     """
-    least = min(tokenizer.scores)
+    lowest_score = min(tokenizer.scores)
     old = list(tokenizer.vocab)
-    scores = [*tokenizer.scores, *[least] * (len(old) - tokenizer.num_pieces)]
+    num_added = len(old) - tokenizer.num_pieces  # added tokens, which have no score
+    scores = [*tokenizer.scores, *[lowest_score] * num_added]
     alphabet, _ = choose_alphabet(counts, character_coverage)
-    single = [character for character in alphabet if character not in set(old)]
-    check_num_new(num_new, len(single), character_coverage)
-    start = [*old, *single]
-    score_of = dict(zip(start, [*scores, *[least] * len(single)], strict=True))
+    known = set(old)
+    new_characters = [character for character in alphabet if character not in known]
+    check_num_new(num_new, len(new_characters), character_coverage)
+    start = [*old, *new_characters]
+    score_of = dict(zip(start, [*scores, *[lowest_score] * len(new_characters)], strict=True))
     model = Unigram(start, list(score_of.values()), tokenizer.unk_id)
     cuts = {word: [piece.id for piece in model.cut(word)] for word in counts}
     words = {word: counts[word] for word, ids in cuts.items() if tokenizer.unk_id not in ids}
@@ -60,21 +64,22 @@ def extend_unigram(
             f"{option('character_coverage', character_coverage)}. {advice}"
         )
     learner = UnprefixedLearner(
-        words, start, min_frequency, cut=lambda word: [start[i] for i in cuts[word]]
+        words, start, min_frequency, cut=lambda word: [start[id_] for id_ in cuts[word]]
     )
     size = len(old) + num_new
     learner.grow(size + round(SURPLUS * num_new))
     frequencies = learner.frequencies()
+    total = sum(frequencies)
     for piece, frequency in zip(learner.texts[len(old) :], frequencies[len(old) :], strict=True):
-        parts = sum(score_of[part.token] for part in model.cut(piece)) + MARGIN
-        share = math.log(max(frequency, 1) / sum(frequencies))
-        score_of[piece] = max(share, parts, least)
+        log_share = math.log(max(frequency, 1) / total)
+        parts_score = sum(score_of[part.token] for part in model.cut(piece))
+        score_of[piece] = max(log_share, parts_score + MARGIN, lowest_score)
 
     def count_use(pieces: Sequence[str]) -> Counter[int]:
         cut = Unigram(pieces, [score_of[piece] for piece in pieces], tokenizer.unk_id).cut
         return count_ids(lambda word: [piece.id for piece in cut(word)], words)
 
-    # ALBERT reads `9,` as two tokens.
-    new = [each for each in learner.texts[len(start) :] if not ends_number_with_comma(each)]
-    chosen = drop_least_used([*start, *new], len(start), size, count_use)
-    return UnigramTokenizer(chosen, [score_of[piece] for piece in chosen], **tokenizer.settings())
+    # ALBERT's tokenizer divides a token such as `9,`, so it is no use to learn one.
+    merged = [piece for piece in learner.texts[len(start) :] if not ends_number_with_comma(piece)]
+    kept = drop_least_used([*start, *merged], len(start), size, count_use)
+    return UnigramTokenizer(kept, [score_of[piece] for piece in kept], **tokenizer.settings())

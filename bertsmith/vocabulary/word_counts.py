@@ -22,7 +22,9 @@ MAX_WORDS = 1 << 22
 """Largest number of distinct words that are held in memory, and that are learned from; about 100
 bytes each."""
 ROWS_AT_ONCE = 1 << 12
-_FIRST = itemgetter(0)
+"""Words that are read from a file, or written to one, at once."""
+_WORD = itemgetter(0)
+"""Gets the word of a pair of word and count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +66,24 @@ class WordCounts(ScratchFolder):
         """Return at most `max_words` words; of equally frequent ones, those of the lowest hash."""
         if not self._paths and len(self._counts) <= self._max_words:
             return FrequentWords(self._counts, len(self._counts), self._counts.total())
-        num_of_count = Counter(count for _, count in self._sorted())
-        kept, least = 0, 0
-        for count in sorted(num_of_count, reverse=True):
-            if kept + num_of_count[count] > self._max_words:
-                least = count
+        # All words above a count are kept, and of the words with just that count as many as have
+        # room.
+        num_words = Counter(count for _, count in self._sorted())  # by count
+        num_kept, lowest_count = 0, 0
+        for count in sorted(num_words, reverse=True):
+            if num_kept + num_words[count] > self._max_words:
+                lowest_count = count
                 break
-            kept += num_of_count[count]
-        counts = Counter({word: count for word, count in self._sorted() if count > least})
-        rarest = (word for word, count in self._sorted() if count == least)
-        chosen = heapq.nsmallest(self._max_words - kept, rarest, key=text_hash)
-        counts.update(dict.fromkeys(chosen, least))
-        total = sum(count * number for count, number in num_of_count.items())
-        return FrequentWords(counts, num_of_count.total(), total)
+            num_kept += num_words[count]
+        counts = Counter({word: count for word, count in self._sorted() if count > lowest_count})
+        rarest = (word for word, count in self._sorted() if count == lowest_count)
+        chosen = heapq.nsmallest(self._max_words - num_kept, rarest, key=text_hash)
+        counts.update(dict.fromkeys(chosen, lowest_count))
+        total = sum(count * number for count, number in num_words.items())
+        return FrequentWords(counts, num_words.total(), total)
 
     def _sorted(self) -> Iterator[tuple[str, int]]:
+        """Yield all words with their counts, sorted by word."""
         return merge_counts([sorted(self._counts.items()), *map(read_counts, self._paths)])
 
 
@@ -86,8 +91,8 @@ def merge_counts(
     sorted_counts: Sequence[Iterable[tuple[str, int]]],
 ) -> Iterator[tuple[str, int]]:
     """Merge counts that are sorted by word: yield each word once with its sum, sorted."""
-    for word, equal in groupby(heapq.merge(*sorted_counts, key=_FIRST), key=_FIRST):
-        yield word, sum(count for _, count in equal)
+    for word, pairs in groupby(heapq.merge(*sorted_counts, key=_WORD), key=_WORD):
+        yield word, sum(count for _, count in pairs)
 
 
 def write_counts(path: Path, sorted_counts: Iterable[tuple[str, int]]) -> None:

@@ -53,12 +53,17 @@ def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
     """Compute the gain in unigram log likelihood of merging pairs, in nats.
 
     A text of N tokens has the log likelihood Σ f·log(f/N) over tokens of frequency f. Merging n
-    pairs takes n from the frequency of both parts and from N. The difference is written with log1p
-    so that large frequencies do not cancel. It is about n·log(n·N / (f_a·f_b)), not the bare ratio
-    n / (f_a·f_b) that is often quoted, which prefers pairs seen twice.
+    pairs makes a token of frequency n, and takes n from the frequencies f_a and f_b of both parts
+    and from N. The gain is then
 
-    Each merge of two equal tokens (##a ##a) takes two from one frequency. For such a pair this is
-    too low, by up to 2n·log 2 nats, if its occurrences do not overlap.
+        n·log(n·N / (f_a·f_b)) + (f_a - n)·log((f_a - n) / f_a) + (f_b - n)·log((f_b - n) / f_b)
+        - (N - n)·log((N - n) / N),
+
+    computed by log1p, so that large frequencies do not cancel. The first term is the largest. The
+    bare ratio n / (f_a·f_b), which is often quoted, prefers pairs seen twice.
+
+    Each merge of two equal tokens (##a ##a) takes two from one frequency. For such a pair the
+    computed gain is too low, by up to 2n·log 2 nats, if its occurrences do not overlap.
 
     Args:
         pair: n, the occurrences of each pair; at least 1.
@@ -133,7 +138,11 @@ def learn_wordpiece(
     """
     alphabet, dropped = choose_alphabet(counts, character_coverage)
     covered = set(alphabet)
-    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and covered.issuperset(w)}
+    words = {
+        word: count
+        for word, count in counts.items()
+        if len(word) <= MAX_WORD_LEN and covered.issuperset(word)
+    }
     single = single_character_pieces(alphabet, words)
     minimum = check_size(vocab_size, len(SPECIAL_TOKENS), len(single), character_coverage)
     learner = PieceLearner(words, single, RULES[rule], min_frequency)
@@ -154,9 +163,9 @@ class PieceLearner:
     `texts` are the tokens so far, by id, beginning with `pieces`. `cut` divides each word into
     tokens of `pieces`.
 
-    The best pair is found exactly: each token keeps a ceiling over the scores of the pairs it
-    starts, raised whenever such a score may have risen and lowered only when its pairs are scored
-    again.
+    The best pair is found exactly, although not all scores are computed for each merge. Each token
+    has a ceiling, which no score of a pair that begins with the token exceeds. It is raised
+    whenever such a score may have risen, and lowered only when the pairs are scored again.
     """
 
     continuation: ClassVar[str] = CONTINUATION
@@ -204,7 +213,7 @@ class PieceLearner:
 
     def merge(self, left: int, right: int) -> None:
         """Merge the pair wherever it occurs, and update all counts."""
-        merged = self._piece(self.texts[left] + self.texts[right][len(self.continuation) :])
+        merged = self._id_of(self.texts[left] + self.texts[right][len(self.continuation) :])
         change = self._segmentation.merge(left, right, merged)
         pairs = self._pairs
         pairs.change(left, LEFT, np.array([right]), -change.pair_weights.sum(keepdims=True))
@@ -220,11 +229,14 @@ class PieceLearner:
         return self._segmentation.frequency[: len(self.texts)].tolist()
 
     def _precedence(self, piece: int) -> Any:
-        # Of pairs with equal scores the one whose left token, and then whose right token, has the
-        # lowest value is merged.
+        """Return a sort key: of pairs with equal scores, the pair with the lowest keys is merged.
+
+        The keys of the left tokens are compared first.
+        """
         return self.texts[piece]
 
-    def _piece(self, text: str) -> int:
+    def _id_of(self, text: str) -> int:
+        """Return the id of a token, which is new unless there is one with this text."""
         if text not in self._ids:
             self._ids[text] = len(self.texts)
             self.texts.append(text)
@@ -233,12 +245,14 @@ class PieceLearner:
         return self._ids[text]
 
     def _count_pairs(self) -> None:
+        """Count the pairs of neighbours in all words, and set the first ceilings."""
         lefts, rights, weights = self._segmentation.neighbours()
         order = np.argsort(lefts, kind="stable")
         distinct_lefts, starts = np.unique(lefts[order], return_index=True)
         # Without pairs np.split still gives one part, which is empty: hence not strict.
-        for left, chosen in zip(distinct_lefts.tolist(), np.split(order, starts[1:]), strict=False):
-            self._pairs.change(left, LEFT, rights[chosen], weights[chosen])
+        groups = np.split(order, starts[1:])
+        for left, indices in zip(distinct_lefts.tolist(), groups, strict=False):
+            self._pairs.change(left, LEFT, rights[indices], weights[indices])
         for left in distinct_lefts.tolist():
             self._raise_ceilings(left)
 
@@ -253,6 +267,7 @@ class PieceLearner:
         return slots, self._rule(count, left, right, self._segmentation.num_pieces)
 
     def _raise_ceilings(self, piece: int) -> None:
+        """Raise ceilings to the scores of all pairs that hold `piece`, at either side."""
         for side in (LEFT, RIGHT):
             slots, scores = self._score(piece, side)
             np.maximum.at(self._ceiling, self._pairs.ends[LEFT][slots], scores)
