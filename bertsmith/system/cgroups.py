@@ -24,10 +24,7 @@ NO_LIMIT_BYTES = 2**60
 
 
 def cpu_limit(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
-    """Return the processor time per second that this process may take, in cores.
-
-    None without a limit.
-    """
+    """Return how many cores' time this process may use, such as 1.5; None without a limit."""
     limits = []
     for folder in _groups("cpu", root, membership):
         limits += _cores_of(_words(folder / "cpu.max", 2))
@@ -44,7 +41,7 @@ def memory_left(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | No
         for limit_file, usage_file in MEMORY_FILES:
             words = [*_words(folder / limit_file, 1), *_words(folder / usage_file, 1)]
             if len(words) != 2 or not all(word.isdecimal() for word in words):
-                continue
+                continue  # a file is missing, or the limit is "max"
             limit, usage = map(int, words)
             if limit < NO_LIMIT_BYTES:
                 left.append(max(0, limit - usage + _cached_file_bytes(folder)))
@@ -59,7 +56,7 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[Path]:
     paths = {"/"}
     try:
         lines = membership.read_text(encoding="utf-8").splitlines()
-    except OSError:
+    except (OSError, ValueError):  # missing, or a group's name is not UTF-8
         lines = []
     for line in lines:
         _, _, controllers_and_path = line.partition(":")
@@ -92,7 +89,10 @@ def _words(file: Path, count: int) -> list[str]:
 
 
 def _cores_of(words: Sequence[str]) -> list[float]:
-    """Return a list with quota / period; an empty one where there is no quota ("max", or -1)."""
+    """Return a list of one number of cores, quota / period, from these two words.
+
+    The list is empty where a word is missing or there is no quota ("max", or -1).
+    """
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         return []
     quota, period = map(int, words)

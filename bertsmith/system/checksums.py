@@ -64,6 +64,8 @@ def has_sum(files: SmallFiles, name: str) -> bool:
 def check_sums(files: SmallFiles, only: str | None = None) -> None:
     """Warn about files that differ from their sums or are missing, and about malformed lines.
 
+    The warning is given once for one content of the files.
+
     Args:
         only: name of a file; if given, the warning is about that file alone.
     """
@@ -100,7 +102,7 @@ def _read_sums(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
     sums = {}
     malformed_lines = []
     for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
-        # Other text after # is no comment: one wrong bit turns the first digit of a sum, 3, into #.
+        # Only "# " begins a comment: one wrong bit turns the digit 3 at the start of a sum into #.
         is_comment = line == "#" or line.startswith("# ")
         if match := LINE_PATTERN.fullmatch(line):
             sums[match[2].removeprefix("./")] = match[1].lower()

@@ -13,7 +13,7 @@ Advanced = Annotated[T, ADVANCED]
 """Type of a setting that few people change: only --help-all shows it."""
 
 FREE = {"resume": "free"}
-"""Metadata of a setting that may differ when a run is resumed."""
+"""Metadata of a setting that may have another value when a run is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,11 @@ STUCK_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class _SameVersion(Generic[Item, Result]):
-    """Work that raises an error on a worker whose bertsmith is not of `version`."""
+    """Function that does `work`, or raises an error on a worker with another version of bertsmith.
+
+    Raises:
+        ConfigError: the worker's bertsmith does not have the version `version`.
+    """
 
     work: Callable[[Item], Result]
     version: str
@@ -73,18 +77,20 @@ class DaskCluster:
         num_yielded = 0
         try:
             while True:
-                # No more items than threads: when a worker dies, Dask counts that
-                # against the items that waited at it, too.
+                # No more items than threads: if a worker dies, Dask counts that not only against
+                # the item in work there, but also against those that waited for this worker.
                 started = []
                 for index, item in islice(remaining, max(0, self._num_threads() - len(pending))):
-                    started.append(self._submit(partial(same_version, item)))
-                    pending[started[-1]] = index, item
+                    future = self._submit(partial(same_version, item))
+                    pending[future] = index, item
+                    started.append(future)
                 self._limit_deaths([future.key for future in started])
                 if not pending:
                     return
-                # The earliest first: a later item may only have waited at the workers that died.
+                # The earliest item first, so that an error names the item that workers died of,
+                # and not one that only waited for these workers.
                 for future in sorted(self._wait(list(pending)), key=pending.__getitem__):
-                    if future.status == "lost":  # with its worker; another computes it again
+                    if future.status == "lost":  # with its worker; another worker computes it again
                         continue
                     index, item = pending.pop(future)
                     results[index] = self._result(future, item)
@@ -208,7 +214,7 @@ def connect(address: str) -> Iterator[DaskCluster]:
     import distributed
 
     try:
-        asyncio.run(_try(address))
+        asyncio.run(_test_connection(address))
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, MemoryError) as error:  # an answer may seem to be of any length
         raise ConfigError(
@@ -224,8 +230,8 @@ def connect(address: str) -> Iterator[DaskCluster]:
 async def _allow_deaths(keys: Sequence[str], num_deaths: int, dask_scheduler: Any) -> None:
     """Let each of these tasks fail once `num_deaths` workers have died of it.
 
-    This runs in the scheduler, which has one limit for the tasks of all users, `allowed_failures`.
-    It stays as it is: these tasks begin with another number of deaths than 0.
+    This runs in the scheduler. Its limit, `allowed_failures`, is that of the tasks of all users and
+    stays as it is. Instead, the count of deaths of these tasks (`suspicious`) does not begin at 0.
     """
     end = time.monotonic() + CONNECT_SECONDS
     for key in keys:
@@ -236,8 +242,8 @@ async def _allow_deaths(keys: Sequence[str], num_deaths: int, dask_scheduler: An
             task.suspicious += dask_scheduler.allowed_failures + 1 - num_deaths
 
 
-async def _try(address: str) -> None:
-    """Test the connection first: `Client` would wait forever for a server of another kind."""
+async def _test_connection(address: str) -> None:
+    """Connect once before `Client` does, which would wait forever for a server of another kind."""
     import distributed
 
     connection = distributed.core.connect(address, timeout=CONNECT_SECONDS)
@@ -265,10 +271,12 @@ def _check_workers(client: Any, address: str) -> None:
             f"{WORKERS_SECONDS} seconds). Run 'dask worker {address}' on each machine."
         ) from error
     versions = client.get_versions(packages=["bertsmith"])
-    workers = {f"The worker {name}": each for name, each in versions["workers"].items()}
     # The scheduler unpickles the work before it sends it on, so it needs bertsmith, too.
-    for name, installed in {f"The scheduler {address}": versions["scheduler"], **workers}.items():
-        version = installed["packages"]["bertsmith"]
+    processes = {f"The scheduler {address}": versions["scheduler"]}
+    for worker, answer in versions["workers"].items():
+        processes[f"The worker {worker}"] = answer
+    for name, answer in processes.items():
+        version = answer["packages"]["bertsmith"]
         if version is None:
             raise ConfigError(_no_bertsmith(name))
         if version != __version__:

@@ -2,8 +2,8 @@
 
 A file is written under a temporary name beside its path and then renamed, so a reader never sees
 half of it, even after a crash or on a full disk. (A pipe or a device, which cannot be renamed, is
-written to directly.) A folder is built in the same way. While a new folder replaces an old one,
-neither exists for a moment.
+written to directly.) A folder, too, is built under a temporary name and then renamed. While a new
+folder replaces an old one, neither exists for a moment.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -60,7 +61,8 @@ def _open(path: Path, mode: str) -> IO[Any]:
 @contextlib.contextmanager
 def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Two threads that write one path have a temporary file each.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     try:
         with _open(temporary, mode) as file:
             if path.exists():
@@ -80,7 +82,7 @@ def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
     """
     if sys.platform == "win32":  # here signal 0, which tests if a process lives, would end it
         return
-    temporary = re.compile(rf"\.{name}\.(\d{{1,9}})\.tmp")
+    temporary = re.compile(rf"\.{name}\.(\d{{1,9}})(-\d+)?\.tmp")  # process, and thread
     with contextlib.suppress(OSError):  # the folder cannot be listed, or another process was faster
         for leftover in folder.iterdir():
             if (match := temporary.fullmatch(leftover.name)) and not _is_alive(int(match[1])):
@@ -151,15 +153,15 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
 
 def _locked_folder(path: Path) -> tuple[Path, int | None]:
-    """Make a folder beside `path`, locked for as long as this process lives.
+    """Make a folder beside `path`, and lock it; return its path and the descriptor of the lock.
 
-    The folder gets its final temporary name only once it is locked, so a folder of such a name
-    without a lock is a leftover.
+    The lock ends when the descriptor is closed, or with this process. The folder's name ends in
+    .tmp only once it is locked, so a folder of such a name without a lock is a leftover.
     """
-    made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
-    made.chmod(0o755)
-    lock = try_lock(made)
-    return made.rename(made.with_suffix(".tmp")), lock
+    new_folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
+    new_folder.chmod(0o755)
+    lock = try_lock(new_folder)
+    return new_folder.rename(new_folder.with_suffix(".tmp")), lock
 
 
 def _remove_leftovers(path: Path) -> None:

@@ -11,7 +11,8 @@ import weakref
 from collections.abc import Callable
 
 _forked: list[int] = []
-"""This process and its ancestors that were forked, by process id."""
+"""Process ids of this process and of its ancestors, as far as they were forked; empty in a process
+that was started afresh."""
 _locks: "weakref.WeakSet[ForkSafeLock]" = weakref.WeakSet()
 
 

@@ -42,8 +42,8 @@ class ComputeChoices:
 
 
 _choices: ContextVar[ComputeChoices | None] = ContextVar("choices", default=None)
-"""Choices of the innermost `computing_as` block. Each thread of Python has its own; those that
-work for a block take over its choices (`map_on_threads`, `Prefetcher`)."""
+"""Choices of the innermost `computing_as` block. Each thread of Python has its own choices; threads
+that work for a block take over those of the block (`map_on_threads`, `Prefetcher`)."""
 _process_choices: list[ComputeChoices] = []
 """Choices of `keep_computing_as` for all threads, the newest last."""
 
@@ -65,7 +65,7 @@ def computing_as(choices: ComputeChoices | None) -> Iterator[None]:
 
 
 def keep_computing_as(choices: ComputeChoices) -> None:
-    """Compute by another process's choices for as long as this process lives."""
+    """Compute by these choices, those of another process, for as long as this process lives."""
     _process_choices.append(choices)
     torch.set_num_threads(choices.threads)
     torch.set_float32_matmul_precision(choices.float32_route)
@@ -115,10 +115,10 @@ def _is_plain_number(digits: str) -> bool:
 
 
 def select_precision(name: str, device: torch.device) -> Precision:
-    """Resolve `auto` to fp32 or bf16, and return these two as they are.
+    """Resolve `auto` to fp32 or bf16; return fp32 or bf16 as it is.
 
-    On a CPU it is bf16 if that is clearly faster (`ProductSpeeds.precision`), on a GPU if the card
-    has it, elsewhere fp32. In a resumed run it is the precision with which the run began.
+    On a CPU `auto` is bf16 if that is clearly faster (`ProductSpeeds.precision`), on a GPU if the
+    card has it, elsewhere fp32. In a resumed run it is the precision with which the run began.
 
     Raises:
         SettingError: there is no such precision.
@@ -151,10 +151,10 @@ def count_worker_processes(device: torch.device) -> int:
 def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precision]]:
     """Set threads and fp32 route for a block; yield device and precision.
 
-    Other threads of Python keep their numbers of threads. The route is process-wide in torch, so
-    predictions that other threads make meanwhile may differ in the last digits. It is measured for
-    a CPU; for other devices it is "highest", since on a GPU the others are TF32, whose errors are
-    a thousand times as large.
+    Other threads of Python keep their numbers of torch threads. The fp32 route is process-wide in
+    torch, so predictions that other threads make meanwhile may differ in the last digits. For a CPU
+    the route is chosen by measurement; for other devices it is "highest", since on a GPU the other
+    routes are TF32, whose errors are a thousand times as large.
 
     Raises:
         ConfigError: this machine has no such device, or not as many cores as `threads` says.

@@ -10,7 +10,10 @@ from bertsmith.system.stop_signal import SIGNALS
 
 @contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Block stop signals, so that a process that starts in the block begins with them blocked."""
+    """Hold back stop signals in the block, and in a process that starts in the block.
+
+    That process lets them through once it can handle them.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

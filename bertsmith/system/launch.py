@@ -25,7 +25,8 @@ SILENCE_LIMIT = "BERTSMITH_RANK_SECONDS"
 """Variable in which the user sets the longest time that a rank may be silent, in seconds."""
 
 SILENCE_BOUNDS = (1, 86_400)
-"""Ranks report once a second, and a day is longer than anyone waits for one."""
+"""Least and most seconds of that limit: ranks report once a second, and nobody waits for a rank for
+a day."""
 
 LAUNCHER_VARIABLES = (
     {"RANK": "RANK", "WORLD_SIZE": "WORLD_SIZE", "LOCAL_RANK": "LOCAL_RANK"},
@@ -44,9 +45,10 @@ If several launchers have set theirs, the first of these counts."""
 
 @dataclass(frozen=True)
 class Launch:
-    """The rank of this process: among all, and (`local_rank`) among those on its machine.
+    """The place of this process among the processes of a launch.
 
-    `address` and `port` are those on which rank 0 listens.
+    `rank` is its number among all `num_ranks`, `local_rank` its number among those on its machine.
+    Rank 0 listens on `address` and `port`.
     """
 
     rank: int
@@ -65,16 +67,24 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
     with one task.
 
     Raises:
-        ConfigError: a variable of the launcher is not a whole number, or MASTER_PORT is no port; or
-            MASTER_ADDR is not set, and SLURM lists no nodes either.
+        ConfigError: a variable of the launcher is not a whole number, the rank is not below the
+            number of ranks, or MASTER_PORT is no port; or MASTER_ADDR is not set, and SLURM lists
+            no nodes either.
     """
     values = os.environ if environment is None else environment
     names = _launcher_variables(values)
     if not names or _number(values, names["WORLD_SIZE"]) == 1:
         return None
+    rank, num_ranks = _number(values, names["RANK"]), _number(values, names["WORLD_SIZE"])
+    if rank >= num_ranks:
+        raise ConfigError(
+            f"The environment variable {names['RANK']} is {rank}, and {names['WORLD_SIZE']} is "
+            f"{num_ranks}. Ranks are numbered from 0, so {names['RANK']} must be below it. Launch "
+            "with torchrun, srun or mpirun, which set both."
+        )
     return Launch(
-        rank=_number(values, names["RANK"]),
-        num_ranks=_number(values, names["WORLD_SIZE"]),
+        rank=rank,
+        num_ranks=num_ranks,
         local_rank=_number(values, names["LOCAL_RANK"]) if names["LOCAL_RANK"] in values else 0,
         address=_address(values),
         port=_port(values),
@@ -83,7 +93,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
 
 
 def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
-    """Return whether this process is the only one or the first, which prints for all."""
+    """Return whether this process is rank 0, which prints for all ranks, or the only process."""
     values = os.environ if environment is None else environment
     names = _launcher_variables(values)
     return not names or values[names["WORLD_SIZE"]] == "1" or values[names["RANK"]] == "0"

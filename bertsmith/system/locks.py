@@ -75,7 +75,13 @@ def hold_folder(
 
 
 def try_lock(folder: Path) -> int | None:
-    """Lock `folder` and return the descriptor; None if it is locked already or cannot be."""
+    """Lock `folder` and return the lock's descriptor, which ends the lock when it is closed.
+
+    None if the folder is locked already, or if the file system has no locks.
+
+    Raises:
+        OSError: the folder cannot be opened.
+    """
     if sys.platform == "win32":
         return None
     import fcntl
@@ -107,14 +113,21 @@ def _remove_empty(folder: Path) -> None:
 def lock_path(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = False) -> bool:
     """Lock a folder or a lock file until the stack ends; return False if another process has it.
 
-    A lock file, which `flags` create, is removed at the end. On systems without locks this returns
-    True.
+    Args:
+        flags: those of `os.open`: `os.O_RDONLY` for a folder, others to create a lock file, which
+            is removed at the end.
+        shared: allow other locks with `shared` at the same time.
+
+    On systems without locks, and for a folder that cannot be opened, this returns True.
+
+    Raises:
+        OSError: the lock file cannot be opened.
     """
     if sys.platform == "win32":
         return True
     import fcntl
 
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         try:
             lock = os.open(path, flags, 0o644)
@@ -123,7 +136,7 @@ def lock_path(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool 
                 return True
             raise
         try:
-            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+            fcntl.flock(lock, operation | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             return False

@@ -2,10 +2,12 @@
 
 bf16 is several times faster than fp32 on processors with AVX512-BF16 or AMX, and slower on x86
 processors without them. torch's fp32 setting "medium" hands products to oneDNN, which is faster on
-some processors; on most the results are still true fp32, on some they are bf16 in disguise.
+some processors. On most processors its results are still true fp32; on some it rounds numbers to
+bf16 without saying so.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,18 +16,25 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from bertsmith.system.measurements import Measured, machine_key, remember, shortest_seconds
+from bertsmith.system.measurements import (
+    Measured,
+    check_numbers,
+    machine_key,
+    remember,
+    shortest_seconds,
+)
 
 Precision = Literal["fp32", "bf16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 Float32Route = Literal["highest", "medium"]
+"""How torch multiplies fp32 matrices, by the names of `torch.set_float32_matmul_precision`."""
 
 # A product is "true fp32" when its relative error stays within a few rounding units (6e-8 each,
-# growing with the square root of the 512 terms summed); bf16 in disguise has about 3e-3.
+# growing with the square root of the 512 terms summed); with rounding to bf16 it is about 3e-3.
 MAX_FLOAT32_ERROR = 2e-6
 # Numbers rounded to bf16 give about 3e-3; a sum kept in bf16 as well would be several times that.
 MAX_BF16_ERROR = 1e-2
-# bf16 also costs casts and a second copy of the weights, so it must win clearly.
+# bf16 also costs casts and a second copy of the weights, so it must be clearly faster.
 MIN_BF16_GAIN = 1.3
 MAX_RATIO = 1.5
 """A stored measurement is wrong if a product is this many times faster or slower now."""
@@ -35,7 +44,8 @@ NUM_ROWS = 2048
 SIZE = 512
 
 _routes: list[str] = []
-"""The program's route, then those of the open blocks."""
+"""The program's route, then those of the open `using_route` blocks; empty without such a block."""
+_changing_route = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,9 @@ class ProductSpeeds:
     fp32_medium_error: float
     bf16_gflops: float
     bf16_error: float
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
     @property
     def float32_route(self) -> Float32Route:
@@ -133,8 +146,8 @@ def _is_disproved(speeds: ProductSpeeds) -> bool:
     product = left @ right
     with using_route(speeds.float32_route):
         multiply = partial(torch.mm, left, right, out=product)
-        ratio = gflops(multiply, num_rows, seconds=0.03) / expected
-    return not 1 / MAX_RATIO < ratio < MAX_RATIO
+        speed = gflops(multiply, num_rows, seconds=0.03)
+    return not expected / MAX_RATIO < speed < MAX_RATIO * expected
 
 
 @contextlib.contextmanager
@@ -144,17 +157,21 @@ def using_route(route: Float32Route) -> Iterator[None]:
     The setting is process-wide, and several threads may be in such a block. The last block to end
     restores the setting from before the first.
     """
-    if not _routes:
-        _routes.append(torch.get_float32_matmul_precision())
-    _routes.append(route)
-    torch.set_float32_matmul_precision(route)
+    with _changing_route:
+        if not _routes:
+            _routes.append(torch.get_float32_matmul_precision())
+        _routes.append(route)
+        torch.set_float32_matmul_precision(route)
     try:
         yield
     finally:
-        _routes.remove(route)
-        torch.set_float32_matmul_precision(_routes[-1])
-        if len(_routes) == 1:
-            _routes.clear()
+        with _changing_route:
+            # The last of this name: `list.remove` would take out an outer block's or the program's.
+            last = max(i for i, other in enumerate(_routes) if other == route)
+            del _routes[last]
+            torch.set_float32_matmul_precision(_routes[-1])
+            if len(_routes) == 1:
+                _routes.clear()
 
 
 def has_onednn() -> bool:

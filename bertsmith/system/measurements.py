@@ -30,7 +30,9 @@ T = TypeVar("T")
 MAX_LOAD = 0.2
 """Largest share of the cores that other programs may use while speeds are measured."""
 LOAD_SECONDS = 0.1
+"""Seconds for which the load of the cores is watched before a measurement is repeated."""
 MAX_AGE = timedelta(days=30)
+"""Age from which on a measurement is repeated."""
 
 INSTRUCTION_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 """Environment variables that hide instructions from oneDNN and MKL; `ATEN_CPU_CAPABILITY`, which
@@ -62,6 +64,13 @@ class Measured(Generic[T]):
     """Share of the cores that other programs used; None where the system does not count it."""
     is_pinned: bool = False
     """Whether someone set the value by hand, so that it is neither measured again nor forgotten."""
+
+    def __post_init__(self) -> None:
+        # Entries of the file may have been changed by hand.
+        if datetime.fromisoformat(self.measured_at).tzinfo is None:
+            raise ValueError(f"measured_at is {self.measured_at!r}, without a time zone")
+        if self.load is not None and type(self.load) not in (int, float):
+            raise ValueError(f"load is {self.load!r}, not a number")
 
     @property
     def is_busy(self) -> bool:
@@ -109,6 +118,17 @@ def remember(
     return measurement
 
 
+def check_numbers(speeds: Any) -> None:
+    """Check a dataclass of numbers read from the file, which someone may have changed by hand.
+
+    Raises:
+        ValueError: a field is not a number, or is negative.
+    """
+    for name, number in asdict(speeds).items():
+        if type(number) not in (int, float) or number < 0:
+            raise ValueError(f"{name} is {number!r}")
+
+
 def forget(device_key: str) -> None:
     """Remove the measurements of a CPU (`machine_key`) or a GPU (`gpu_key`), except pinned ones.
 
@@ -123,7 +143,10 @@ def forget(device_key: str) -> None:
 
 
 def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
-    """Call `run` for `seconds`, repeatedly; return its shortest time, as load only adds time."""
+    """Call `run` repeatedly for `seconds`; return the shortest time of a call, in seconds.
+
+    It is the least disturbed one, as other programs only add time.
+    """
     run()
     best = float("inf")
     deadline = time.perf_counter() + seconds
@@ -131,7 +154,7 @@ def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
         start = time.perf_counter()
         run()
         best = min(best, time.perf_counter() - start)
-    return best if best < float("inf") else seconds
+    return best if best < float("inf") else seconds  # the latter if there was no time for a call
 
 
 def machine_key() -> str:
@@ -195,7 +218,9 @@ def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
 
 
 def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
-    with contextlib.suppress(KeyError, TypeError, ValueError):  # absent, or of another version
+    """Return the measurement stored under `key`; None if there is none that can be read."""
+    # Absent, of another version, or changed by hand.
+    with contextlib.suppress(KeyError, TypeError, ValueError):
         entry = _read()[key]
         return Measured(
             decode(**entry["value"]),
@@ -207,6 +232,7 @@ def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
 
 
 def _is_quiet() -> bool:
+    """Return whether other programs leave the cores free now, or the system does not tell."""
     _, load = load_during(lambda: time.sleep(LOAD_SECONDS))
     return load is None or load <= MAX_LOAD
 

@@ -78,7 +78,7 @@ def peak_bytes() -> int | None:
 def own_peak_bytes() -> int | None:
     """Return the most memory that this process has held since its program began; None if unknown.
 
-    On Linux `peak_bytes` of a new process also counts what the process that started it held then.
+    On Linux `peak_bytes` is at least what the process that started this one held at that time.
     """
     try:
         status = _kilobytes(Path("/proc/self/status"))

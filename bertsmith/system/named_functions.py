@@ -29,7 +29,8 @@ class FunctionSetting:
         command.
 
         Raises:
-            ConfigError: there is no such module or function, or it is Python's own.
+            ConfigError: there is no such module or function, it is Python's own, or the module
+                raises an error.
         """
         module_name, _, function_name = name.partition(":")
         if not module_name or not function_name:
@@ -40,10 +41,16 @@ class FunctionSetting:
         self._check_is_foreign(name, module_name)
         try:
             module = importlib.import_module(module_name)
-        except (ImportError, TypeError, ValueError) as error:  # the latter of names such as .jieba
+        # TypeError and ValueError are those of names such as .jieba.
+        except (ImportError, TypeError, ValueError) as error:
             raise ConfigError(
                 f"{option(self.setting, name)}: {error}. Install the package that has it, or "
                 "correct the name; a module in this folder is found with PYTHONPATH=."
+            ) from error
+        except Exception as error:  # the module may raise any error, such as a SyntaxError
+            raise ConfigError(
+                f"{option(self.setting, name)}: the module raised {type(error).__name__}: {error}. "
+                "Correct it, or name a function of another module."
             ) from error
         function = getattr(module, function_name, None)
         if not callable(function):

@@ -19,7 +19,7 @@ def is_notebook() -> bool:
 
 
 class LiveBlock:
-    """One output of a cell, which shows only the latest text."""
+    """One output of a notebook's cell, which shows only the latest text."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -40,13 +40,13 @@ class LiveBlock:
 def html_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str:
     """Write a table as HTML, numbers to the right and texts to the left; cells are escaped.
 
+    `titles` are one for each column, or none.
+
     >>> html_table([("0.5000",)])
     '<table><tbody><tr><td>0.5000</td></tr></tbody></table>'
     """
-    are_texts = [
-        not all(NUMBER_CELL.fullmatch(cell) for cell in column)
-        for column in zip(*rows, strict=True)
-    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(titles)
+    are_texts = [not all(NUMBER_CELL.fullmatch(cell) for cell in column) for column in columns]
 
     def row(cells: Sequence[str], tag: str) -> str:
         written = ""

@@ -19,8 +19,8 @@ def hold_outputs(
 ) -> Iterator[None]:
     """Lock the output files for the block, and refuse one that is the input or a model's file.
 
-    The lock is on a file beside the output, since the output itself is replaced. A lock file that a
-    killed process left is not locked, so it is used again.
+    The lock is on a file beside the output, since the output itself is replaced. If a killed
+    process left this file, it is no longer locked, so it is used again.
 
     Args:
         outputs: paths by flag; if its name ends in `page`, the output is an HTML page.

@@ -7,8 +7,9 @@ import platform
 from bertsmith.system.cgroups import cpu_limit
 from bertsmith.system.cores import available_cores
 
-# Options of glibc's mallopt: the size from which an array gets its own pages, how much free memory
-# the C library keeps before it returns some to the system, and how many heaps threads have.
+# Options of glibc's mallopt (numbers of malloc.h): the size from which an array gets its own pages,
+# how much free memory the C library keeps before it returns some to the system, and how many heaps
+# the threads of a process have.
 M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
 M_ARENA_MAX = -8

@@ -33,9 +33,9 @@ cannot keep more workers busy, and each takes memory."""
 
 
 def count_processes(requested: int | None = None) -> int:
-    """Return the number of processes to start.
+    """Return the number of processes to start: `requested`, or a default.
 
-    By default it is one for each core that this process may use, but at most `MAX_PROCESSES`.
+    The default is one for each core that this process may use, but at most `MAX_PROCESSES`.
 
     Raises:
         ConfigError: it is below 1 or far too large.
@@ -52,7 +52,8 @@ def count_processes(requested: int | None = None) -> int:
 def without_script() -> Iterator[None]:
     """Keep processes that start in the block from running the user's script again.
 
-    A script that is not guarded is hidden, and so is one from standard input, which cannot be read
+    Python would run it in each of them, unless it is guarded by `if __name__ == "__main__"`. So a
+    script that is not guarded is hidden, and so is one from standard input, which cannot be read
     again. Workers then cannot receive objects of its classes and functions.
     """
     main = sys.modules["__main__"]
@@ -179,22 +180,25 @@ class _Worker:
         try:
             self._pipe.send(item)
             result, error = self._pipe.recv()
-        except (EOFError, OSError) as end:
-            raise self._death_error() from end
+        except (EOFError, OSError) as pipe_error:
+            raise self._death_error() from pipe_error
         if error is not None:
             raise error
         return result
 
     def _death_error(self) -> ConfigError:
+        """Build the error for a worker that has died, or is about to."""
         self._process.join()
         code = self._process.exitcode or 0
-        end = f"ended with exit code {code}"
+        ending = f"ended with exit code {code}"
         if code < 0:
-            end = f"was ended by {signal.Signals(-code).name}"
+            names = {number.value: number.name for number in signal.Signals}
+            ending = f"was ended by {names.get(-code, f'signal {-code}')}"
         if code == -9:
-            end = "was killed (SIGKILL), as the system does when the memory is full"
+            ending = "was killed (SIGKILL), as the system does when the memory is full"
         return ConfigError(
-            f"a worker process {end}. Nothing was changed; run the command again {self._condition}."
+            f"a worker process {ending}. Nothing was changed; run the command again "
+            f"{self._condition}."
         )
 
     def end(self) -> None:

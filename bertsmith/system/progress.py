@@ -60,8 +60,8 @@ def has_details() -> bool:
 class Bar:
     """Progress of one piece of work; without `total` the amount is unknown."""
 
-    def __init__(self, what: str, total: float | None, is_shown: bool, interval: float) -> None:
-        self._what = what
+    def __init__(self, title: str, total: float | None, is_shown: bool, interval: float) -> None:
+        self._title = title
         self._total = total
         self._is_shown = is_shown
         self.done = 0.0
@@ -73,17 +73,17 @@ class Bar:
     def __call__(self, amount: float = 1) -> None:
         self.move(self.done + amount)
 
-    def move(self, done: float, total: float | None = None, what: str | None = None) -> None:
-        """Record how much is done; total and name may change."""
+    def move(self, done: float, total: float | None = None, title: str | None = None) -> None:
+        """Record how much is done; total and title may change."""
         self.done = done
         self._total = total or self._total
-        self._what = what or self._what
+        self._title = title or self._title
         if self._is_shown:
             _SCREEN.show(self)
 
     def line(self) -> str:
         seconds = time.monotonic() - self._began
-        return f"{self._what} · {describe_times(self.done, self._total, seconds, seconds)}"
+        return f"{self._title} · {describe_times(self.done, self._total, seconds, seconds)}"
 
 
 class _Screen:
@@ -117,7 +117,7 @@ class _Screen:
             if self._progress is None:
                 self._progress = _open_display()
             bar._task = self._progress.add_task(
-                bar._what, total=bar._total, began=bar._began, seconds=0.0
+                bar._title, total=bar._total, began=bar._began, seconds=0.0
             )
             self._update(bar)
 
@@ -126,7 +126,7 @@ class _Screen:
             bar._task,
             completed=bar.done,
             total=bar._total,
-            description=bar._what,
+            description=bar._title,
             seconds=time.monotonic() - bar._began,
         )
 
@@ -144,16 +144,18 @@ _SCREEN = _Screen()
 
 @contextmanager
 def progress_bar(
-    what: str, total: float | None, *, shown: bool = False, interval: float | None = None
+    title: str, total: float | None, *, shown: bool = False, interval: float | None = None
 ) -> Iterator[Bar]:
     """Show a bar in a command, or if `shown`; call it with each amount of work done.
 
     Args:
+        title: name of the work, such as "reading".
+        total: amount of work, None if it is unknown.
         interval: seconds between two lines where there is no terminal, by default
             `PLAIN_SECONDS`.
     """
     pause = PLAIN_SECONDS if interval is None else interval
-    bar = Bar(what, total, shown or _is_shown.get(), pause)
+    bar = Bar(title, total, shown or _is_shown.get(), pause)
     try:
         yield bar
     finally:
@@ -161,14 +163,14 @@ def progress_bar(
 
 
 @contextmanager
-def only_bar(what: str, count: Callable[[], float | None]) -> Iterator[Bar]:
+def only_bar(title: str, count: Callable[[], float | None]) -> Iterator[Bar]:
     """Show one bar in a command for work, and hide the bars of its parts, such as reading.
 
     Args:
         count: returns the total, or None if it is unknown; called only if a bar is shown.
     """
     total = count() if _is_shown.get() else None
-    with progress_bar(what, total) as bar:
+    with progress_bar(title, total) as bar:
         shown = _is_shown.set(False)
         try:
             yield bar
@@ -176,9 +178,9 @@ def only_bar(what: str, count: Callable[[], float | None]) -> Iterator[Bar]:
             _is_shown.reset(shown)
 
 
-def tracked(items: Collection[T], what: str) -> Iterator[T]:
+def tracked(items: Collection[T], title: str) -> Iterator[T]:
     """Yield the items and show a bar, with one unit of work per item."""
-    with progress_bar(what, len(items)) as advance:
+    with progress_bar(title, len(items)) as advance:
         for item in items:
             yield item
             advance()
@@ -224,8 +226,8 @@ def describe_times(done: float, total: float | None, seconds: float, last: float
     spent = f"{100 * share:.0f} % · {clock(seconds)} spent"
     if seconds < MEASURED_SECONDS:
         return spent
-    left = max(0.0, last / share - seconds)
-    return f"{spent}, {clock(left)} to go"
+    expected_total = last / share  # seconds of the whole work
+    return f"{spent}, {clock(max(0.0, expected_total - seconds))} to go"
 
 
 def clock(seconds: float) -> str:

@@ -10,7 +10,7 @@ from bertsmith.system.locks import is_held, locked
 from bertsmith.system.small_files import SmallFiles, describe_json_error
 
 PRETRAINING = ("pretrain", "distill pretraining")
-"""Commands whose runs end with training; the runs of others end with scoring."""
+"""Commands whose runs end with training; runs of other commands end with scoring."""
 
 
 def check_finished(files: SmallFiles) -> None:

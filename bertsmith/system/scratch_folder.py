@@ -7,7 +7,7 @@ from typing import Self
 
 
 class ScratchFolder:
-    """Temporary files of an object; a context manager, which removes them."""
+    """Folder of an object's temporary files; a context manager that removes it at the end."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

@@ -16,7 +16,7 @@ SPECIAL_KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-"""Kinds of files that may be read without end."""
+"""Kinds of files that might be read without end."""
 
 
 def read_small_file(path: Path) -> bytes:
@@ -54,9 +54,9 @@ class SmallFiles:
 
     Args:
         directory: the folder of a model.
-        outer: the folder around it, if it is a subfolder for the first module of
-            sentence-transformers. From `outer` are read `OUTER_FILES` and files in subfolders
-            (names with a slash), and from `directory` all others.
+        outer: the folder around `directory`, if that is a subfolder for the first module of
+            sentence-transformers. `OUTER_FILES` and files in subfolders (names with a slash) are
+            then read from `outer`, all other files from `directory`.
     """
 
     def __init__(self, directory: Path, outer: Path | None = None) -> None:

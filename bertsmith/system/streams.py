@@ -21,7 +21,7 @@ from bertsmith.system.escaping import escape_controls
 def restart_in_utf8() -> None:
     """Restart Python in its UTF-8 mode if the locale has only ASCII.
 
-    Otherwise the words of the command line and file names would be undecoded bytes.
+    Without it, the words of the command line and file names would be undecoded bytes.
     """
     if sys.getfilesystemencoding() == "ascii" and "utf8" not in sys._xoptions:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])

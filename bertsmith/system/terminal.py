@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 Say = Callable[[str], object]
-"""Receives lines about work as it goes."""
+"""A function that receives lines about the progress of work."""
 
 
 def align_columns(

@@ -62,6 +62,7 @@ def own_threads(count: int) -> Iterator[None]:
 
 
 _setting = ForkSafeLock()
+"""Held while the number of torch's threads is read or set."""
 
 
 def own_num_threads() -> int:
@@ -112,6 +113,7 @@ def map_on_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Ite
 
 
 _starting = ForkSafeLock()
+"""Held while a thread pool is looked up or started."""
 
 
 def _workers(count: int) -> ThreadPoolExecutor:
@@ -126,7 +128,7 @@ def _start(count: int, process: int) -> ThreadPoolExecutor:
 
     `process` is an argument because a forked process has none of its parent's threads.
     """
-    all_set = threading.Barrier(count + 1)
+    all_set = threading.Barrier(count + 1)  # the workers and this thread
 
     def compute_alone() -> None:
         set_own_threads(1)
@@ -136,7 +138,7 @@ def _start(count: int, process: int) -> ThreadPoolExecutor:
     try:
         for _ in range(count):
             pool.submit(int)  # each starts a new worker, since the earlier ones are still waiting
-        all_set.wait()  # so that the default is the caller's again when this function returns
+        all_set.wait()  # now torch's default number of threads is that of the caller again
     except BaseException:
         all_set.abort()
         pool.shutdown()

@@ -36,6 +36,7 @@ RANDOM_FUNCTIONS = frozenset(
 _default_types: list[torch.dtype] = []
 """The caller's default dtype, then an entry for each open block."""
 _changing_type = threading.Lock()
+"""Held while the default dtype is changed."""
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ParamSpec
@@ -12,17 +13,26 @@ P = ParamSpec("P")
 
 
 def write_error(path: Path, error: OSError) -> WriteError:
-    """Build the error for a file or folder that cannot be written."""
+    """Build the error for a file or folder that cannot be written.
+
+    `error` may be a `shutil.Error`, which lists the files that `shutil.copytree` could not copy.
+    """
     if error.errno == errno.ENOSPC:
         return WriteError(
             f"{path}: the disk is full.",
             "Nothing was changed. Free some space or choose another folder, then run the command "
             "again.",
         )
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list) and error.args[0]:
+        source, _, reason = error.args[0][0]
+        return WriteError(
+            f"{path}: cannot be written, as {source} could not be copied ({reason}).",
+            "Nothing was changed. Check that file and the space on the disk, then try again.",
+        )
     # If a file is where a folder must be made, the system says "File exists" about the file.
     cause = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
     advice = "Choose another path." if error.errno == errno.EEXIST else advice_on(error)
-    return WriteError(f"{path}: cannot be written ({cause}).", advice)
+    return WriteError(f"{path}: cannot be written ({cause or error}).", advice)
 
 
 @contextlib.contextmanager
@@ -40,9 +50,10 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def failing_late(write: Callable[P, object], path: Path) -> Iterator[Callable[P, None]]:
-    """Yield `write` for work whose result counts even if `path` cannot be written.
+    """Yield a form of `write` that raises no error, as the work of the block must go on.
 
-    The first error of `write` is raised when the block ends; calls after it do nothing.
+    `write` writes to `path`. Its first error is raised when the block ends; calls after that error
+    do nothing.
 
     Raises:
         WriteError: a call could not write.

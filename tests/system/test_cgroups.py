@@ -60,6 +60,12 @@ def test_a_machine_without_groups_has_no_limits(tmp_path):
     assert memory_left(tmp_path / "none", tmp_path / "nobody") is None
 
 
+def test_a_group_whose_name_is_not_utf8_leaves_the_limits_of_the_root(write):
+    root, membership = write(["0::/"], cpu_DOT_max="200000 100000")
+    membership.write_bytes(b"0::/\xff\n")
+    assert cpu_limit(root, membership) == 2
+
+
 def test_memory_that_files_take_is_given_up(write):
     version_2 = {
         "a__memory_DOT_max": "1000",

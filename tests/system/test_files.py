@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -53,6 +54,29 @@ def test_a_full_disk_or_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path):
     with refuses(InputError, "a.tsv/x: ", "a.tsv is a file"), atomic_write(tmp_path / "a.tsv/x"):
         pass
     assert (tmp_path / "a.tsv").read_text() == "old"
+
+
+def test_a_file_that_cannot_be_copied_is_named(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a").symlink_to("nowhere")
+    with (
+        refuses(InputError, f"{tmp_path}/out: ", f"{source}/a", worded=False) as error,
+        atomic_dir(tmp_path / "out") as folder,
+    ):
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    assert "None" not in str(error.value) and list(tmp_path.iterdir()) == [source]
+
+
+def test_two_threads_may_write_one_file(tmp_path):
+    path = tmp_path / "a"
+    with atomic_write(path, "w") as file:
+        other = threading.Thread(target=write_json, args=(path, {}))
+        other.start()
+        other.join()
+        assert path.read_text() == "{}\n"
+        file.write("the last to end")
+    assert path.read_text() == "the last to end" and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_link_is_kept_and_its_target_replaced(tmp_path):
@@ -155,9 +179,9 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     with begin_to_build(out) as process:
         process.send_signal(signal.SIGKILL)
     stays = {f".a.{os.getppid()}.tmp", f".ab.{process.pid}.tmp", ".a.notes.tmp", ".out.notes.tmp"}
-    for name in (f".a.{process.pid}.tmp", *stays):
+    for name in (f".a.{process.pid}.tmp", f".a.{process.pid}-7.tmp", *stays):
         (tmp_path / name).touch()
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 7
     with atomic_dir(out) as folder:
         (folder / "whole").write_text("new")
     write_json(tmp_path / "a", {})

@@ -124,6 +124,16 @@ def test_the_last_block_to_end_of_any_thread_restores_the_route():
     assert torch.get_float32_matmul_precision() == before
 
 
+def test_an_inner_block_leaves_the_outer_one_its_route():
+    before = torch.get_float32_matmul_precision()
+    other = "medium" if before == "highest" else "highest"
+    with using_route(other):
+        with using_route(before):
+            assert torch.get_float32_matmul_precision() == before
+        assert torch.get_float32_matmul_precision() == other
+    assert torch.get_float32_matmul_precision() == before
+
+
 def test_devices(monkeypatch):
     assert select_device("cpu").type == "cpu"
     assert select_device("auto").type in ("cpu", "cuda", "mps")

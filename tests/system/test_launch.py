@@ -55,6 +55,11 @@ def test_one_process_is_no_launch():
     assert all(is_first_rank(environment) for environment in alone)
 
 
+def test_a_rank_beyond_the_number_of_ranks_is_refused():
+    with refuses(ConfigError, "SLURM_PROCID is 4", "SLURM_NTASKS is 4"):
+        read_launch({**LAUNCHERS["srun"], "SLURM_PROCID": "4"})
+
+
 def test_slurm_names_the_first_host_and_torchrun_counts_restarts():
     job = {name: value for name, value in LAUNCHERS["srun"].items() if name not in MASTER}
     launch = read_launch({**job, "SLURM_STEP_NODELIST": "gpu[07-09],cpu1"})

@@ -5,14 +5,14 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 
 from bertsmith.system import measurements
-from bertsmith.system.matrix_products import _is_disproved, measure_products
+from bertsmith.system.matrix_products import ProductSpeeds, _is_disproved, measure_products
 from bertsmith.system.measurements import forget, load_during, machine_key, remember
 
 
@@ -43,7 +43,12 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
     assert take == [0, 0, 0]
     assert remember("other", lambda: {"rate": next(numbers)}, dict).value == {"rate": 1}
     assert set(json.loads(cache.read_text())) == {"speed", "other"}
-    for damaged in ("{ damaged", '{"speed": 3}', '{"speed": {"value": []}}', "[]"):
+    entries = [
+        {"value": {"rate": -1}, "measured_at": measured_at, "load": load}
+        for measured_at, load in (("yesterday", 0), ("2026-01-31", 0), (days_ago(0), "high"))
+    ]
+    by_hand = [json.dumps({"speed": entry}) for entry in entries]
+    for damaged in ("{ damaged", '{"speed": 3}', '{"speed": {"value": []}}', "[]", *by_hand):
         cache.write_text(damaged)
         again = recall(numbers.__next__)
         assert again > 1
@@ -93,6 +98,16 @@ def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkey
     settings = {"is_wrong": lambda value: value["rate"] < 0}
     found = [recall(numbers.__next__, **settings) for _ in range(2)]
     assert found == ([5, 5] if is_kept else [0, 0])
+
+
+@pytest.mark.parametrize("speed", ["12", None, -1.0])
+def test_speeds_that_are_no_numbers_are_measured_anew(speed, cache):
+    speeds = {field.name: 1.0 for field in fields(ProductSpeeds)} | {"bf16_gflops": speed}
+    entry = {"value": speeds, "measured_at": days_ago(0), "load": 0}
+    cache.parent.mkdir()
+    cache.write_text(json.dumps({"speeds": entry}))
+    measured = ProductSpeeds(2.0, 2.0, 2.0, 2.0, 2.0)
+    assert remember("speeds", lambda: measured, ProductSpeeds).value == measured
 
 
 def test_a_speed_that_is_not_reached_is_disproved():
