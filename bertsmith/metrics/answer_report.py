@@ -32,7 +32,7 @@ TOO_LONG_NOTE = (
     "('bertsmith finetune answer --max-answer-length')"
 )
 THRESHOLD_NAMES = {INFINITE_SCORE: "none", -INFINITE_SCORE: "below all"}
-"""Names of the thresholds that keep all answers, and none."""
+"""Names of the threshold that keeps all answers, and of the one that keeps none."""
 COMPARING_RULES = {
     "en": "words, as SQuAD {protocol} compares them",
     "zh": "characters, as CMRC 2018 does",
@@ -217,8 +217,8 @@ def summarize_answers(
         num_unknown: predictions for questions that are not scored.
     """
     if protocol is None:
-        uses_null = questions.has_unanswerable or no_answer_probs is not None
-        protocol = "2.0" if uses_null else "1.1"
+        may_lack_answers = questions.has_unanswerable or no_answer_probs is not None
+        protocol = "2.0" if may_lack_answers else "1.1"
     pairs = questions.pairs(protocol)
     best: dict[str, BestThreshold] = {}
     if no_answer_probs is not None and protocol == "2.0":

@@ -20,6 +20,7 @@ from typing import Literal
 Language = Literal["en", "zh"]
 """Comparison rules: SQuAD's for `en` (any language with spaces), CMRC's for `zh`."""
 ScoredLanguage = Literal["auto", "en", "zh"]
+"""Setting of the rules; `auto` leaves the choice to `find_language`."""
 Protocol = Literal["1.1", "2.0"]
 """SQuAD version; 2.0 has questions without an answer, for which the empty text is correct."""
 
@@ -73,10 +74,10 @@ ZERO: Pair = (0, 0)
 
 
 class ScorePairs(Iterable[Pair]):
-    """Exact match and F1 pairs, 9 bytes each.
+    """Pairs of exact match and F1, stored in 9 bytes each.
 
-    Integers stay integers: Python's `sum` rounds differently after adding a float than after adding
-    an int, and the official scorers mix both.
+    Integers are given back as integers: Python's `sum` rounds differently after adding a float than
+    after adding an int, and the official scorers mix both.
     """
 
     def __init__(self, pairs: Iterable[Pair] = ()) -> None:
@@ -187,11 +188,14 @@ class QuestionScores:
     def mean(
         self, pairs: ScorePairs, protocol: Protocol, *, answered: bool | None = None
     ) -> AnswerScores | None:
-        """Average the scores of the questions with or without an answer.
+        """Average the scores of the questions with an answer, without one, or of all.
 
-        `answered` None averages over all questions. The result is None if there is no question.
+        `answered` True selects the first, False the second, None all. The result is None if no
+        question is selected.
         """
-        is_selected = bytes(answered is None or has == answered for has in self.is_answerable)
+        is_selected = bytes(
+            answered is None or is_answerable == answered for is_answerable in self.is_answerable
+        )
         total = sum(is_selected)
         if not total:
             return None
@@ -221,13 +225,15 @@ class QuestionScores:
             lowest: the threshold to return if it is best to keep no answer; the official script
                 returns 0, which is right for probabilities.
         """
-        current: float = self.is_answerable.count(0)  # with no answer kept, these score 1
+        # The sum of scores if no answer is kept: each question without an answer scores 1.
+        current: float = self.is_answerable.count(0)
         best = current
         threshold = lowest
         indices = range(len(self)) if order is None else order
         for index in sorted(indices, key=no_answer_probs.__getitem__):
             if self.replies[index] == ord("m"):
                 continue
+            # The answer to this question is kept from here on.
             if self.is_answerable[index]:
                 current += scores[index]
             elif self.replies[index] == ord("t"):
@@ -291,9 +297,9 @@ def answer_or_none_scores(
 
 @lru_cache(maxsize=RECENT_TEXTS)
 def overlap_f1(prediction: str, answer: str, language: Language = "en") -> float:
-    """Compute F1 over the words that two texts share.
+    """Compute F1, 0 to 1, over the words that two texts share.
 
-    For Chinese texts, the longest common run of units counts instead.
+    For Chinese texts, the units of the longest common run count as shared.
     """
     predicted_units, answer_units = units(prediction, language), units(answer, language)
     if language == "zh":
@@ -323,9 +329,9 @@ def compared_form(text: str, language: Language = "en") -> str:
 
 @lru_cache(maxsize=RECENT_TEXTS)
 def units(text: str, language: Language = "en") -> tuple[str, ...]:
-    """Split the normalized text into words, or Chinese into characters.
+    """Split the normalized text into the units that are compared: words, or Chinese characters.
 
-    Words of other scripts between Chinese characters stay whole.
+    In a Chinese text, words of other scripts stay whole.
 
     >>> units("A red, red rose"), units("在iPhone 5上", "zh")
     (('red', 'red', 'rose'), ('在', 'iphone', '5', '上'))
@@ -347,14 +353,16 @@ def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
     3
     """
     longest = 0
-    above = [0] * (len(b) + 1)
-    for first in a:
-        row = [0] * (len(b) + 1)
-        for column, second in enumerate(b):
-            if first == second:
-                row[column + 1] = above[column] + 1
-        longest = max(longest, *row)
-        above = row
+    # `run_lengths[j + 1]` is the length of the common run that ends with b[j] and a unit of `a`;
+    # `earlier` are those of the unit before in `a`.
+    earlier = [0] * (len(b) + 1)
+    for unit in a:
+        run_lengths = [0] * (len(b) + 1)
+        for j, other in enumerate(b):
+            if unit == other:
+                run_lengths[j + 1] = earlier[j] + 1
+        longest = max(longest, *run_lengths)
+        earlier = run_lengths
     return longest
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bertsmith.metrics.regression import ranks
 
 NUM_BINS = 15
-"""Number of bins in Guo et al. 2017."""
+"""Number of bins of confidence, that of Guo et al. 2017."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,11 @@ def _zeros() -> NDArray[np.float64]:
 
 @dataclass
 class Calibration:
-    """Accumulator of confidences and correct predictions, in bins of equal width."""
+    """Accumulator of confidences and correct predictions, in bins of equal width.
+
+    For each bin, float64 `[NUM_BINS]`: `counts` counts its predictions, `confidence` is the sum of
+    their confidences, and `right` counts the correct ones.
+    """
 
     counts: NDArray[np.float64] = field(default_factory=_zeros)
     confidence: NDArray[np.float64] = field(default_factory=_zeros)
@@ -72,9 +76,11 @@ class Calibration:
 
 
 Counts = NDArray[np.int64]
+"""Numbers of texts, by class or by pair of classes."""
 Labels = NDArray[np.int64]
 """Labels as indices of classes."""
 Scores = NDArray[np.float64]
+"""Numbers that are higher for a label 1 than for a label 0, or ratios from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ def confusion_matrix(labels: Labels, predictions: Labels, num_classes: int) -> C
 
 
 def accuracy(confusion: Counts) -> float:
+    """Compute the share of right predictions from a confusion matrix, `[classes, classes]`."""
     return float(np.trace(confusion) / confusion.sum())
 
 
@@ -145,9 +152,10 @@ def matthews_correlation(confusion: Counts) -> float:
 
 
 def roc_auc(labels: Labels, scores: Scores) -> float:
-    """Compute ROC AUC of labels 0 and 1; ties count half.
+    """Compute the area under the ROC curve, 0 to 1, of labels 0 and 1.
 
-    The result is 0 if all labels are the same.
+    It is the probability that the score of a random label 1 is above that of a random label 0; ties
+    count half. The result is 0 if all labels are the same.
 
     >>> roc_auc(np.array([0, 1, 0, 1]), np.array([0.1, 0.3, 0.3, 0.9]))
     0.875
@@ -156,8 +164,11 @@ def roc_auc(labels: Labels, scores: Scores) -> float:
     num_pairs = num_ones * (len(labels) - num_ones)
     if num_pairs == 0:
         return 0.0
-    wins = ranks(scores)[np.asarray(labels) == 1].sum() - num_ones * (num_ones + 1) / 2
-    return float(wins / num_pairs)
+    # The ranks of the labels 1 among all, less their ranks among themselves: pairs in which a label
+    # 0 has the lower score.
+    rank_sum = ranks(scores)[np.asarray(labels) == 1].sum()
+    num_right_pairs = rank_sum - num_ones * (num_ones + 1) / 2
+    return float(num_right_pairs / num_pairs)
 
 
 def ratio(numerator: NDArray[np.generic], denominator: Counts) -> Scores:

@@ -14,7 +14,7 @@ import numpy as np
 
 ERROR_RATE = 0.05
 ROUNDING = 1e-12
-"""Noise below this fraction of the values counts as rounding."""
+"""Noise up to this fraction of the largest value counts as rounding of floats."""
 BISECTIONS = 60
 """Number of halvings after which the ends of an interval are neighbouring floats."""
 
@@ -40,7 +40,9 @@ class Difference:
 
 
 def differences(values: np.ndarray) -> list[Difference]:
-    """Compare every recipe with the first; `values` is float `[recipes, seeds]`, without gaps.
+    """Compare every recipe with the first, by their scores of the same seeds.
+
+    `values` is float `[recipes, seeds]`, of at least two recipes and without gaps.
 
     Seeds are blocks: an effect of a seed on all recipes is no noise. The error of a difference is
     estimated from all recipes at once, with (recipes - 1) * (seeds - 1) degrees of freedom, and the
@@ -57,7 +59,8 @@ def differences(values: np.ndarray) -> list[Difference]:
         return [Difference(gap) for gap in gaps]
     degrees = (num_recipes - 1) * (num_seeds - 1)
     residuals = values - means[:, None] - values.mean(axis=0) + values.mean()
-    error = math.sqrt(2 * float((residuals**2).sum()) / degrees / num_seeds)
+    variance = float((residuals**2).sum()) / degrees  # of a single run
+    error = math.sqrt(2 * variance / num_seeds)  # of the difference of two means
     if error <= ROUNDING * np.abs(values).max():
         return [Difference(gap) for gap in gaps]
     margin = error * t_quantile(1 - ERROR_RATE / len(gaps), degrees)

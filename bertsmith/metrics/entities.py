@@ -44,10 +44,11 @@ class SpanScore:
 class TagReport(Report):
     """Scores of token classification, one label per word.
 
-    `precision`, `recall` and `f1` pool the spans of all types; `macro_f1` is the mean F1 of the
-    types that occur in gold or predicted labels. In `num_illegal` sentences the predicted labels
-    break the scheme, in `num_illegal_gold` sentences the gold labels do. `num_unknown` words have a
-    gold label that the model does not know; `num_windowed` sentences were read in windows.
+    `precision`, `recall` and `f1` are of the spans of all types counted together; `macro_f1` is the
+    mean F1 of the types that occur in gold or predicted labels. In `num_illegal` sentences the
+    predicted labels break the scheme, in `num_illegal_gold` sentences the gold labels do.
+    `num_unknown` words have a gold label that the model does not know; `num_windowed` sentences
+    were read in windows.
     `remarks` counts the words and sentences that were repaired or left out when the file was read
     (see `REMARKS`). `confusion[i][j]` counts the words of gold type `word_types[i]` and predicted
     type `word_types[j]`.
@@ -74,7 +75,7 @@ class TagReport(Report):
 
     @property
     def total(self) -> SpanScore:
-        """Scores of the spans of all types pooled."""
+        """Scores of the spans of all types counted together."""
         return pooled(self.types)
 
     @property
@@ -206,7 +207,9 @@ class TagCounts:
             gold = convert_labels(gold, gold_scheme, self.scheme)
         self.num_sentences += 1
         self.num_words += len(gold)
-        self.num_right_words += sum(a == b for a, b in zip(gold, predicted, strict=True))
+        self.num_right_words += sum(
+            gold_label == label for gold_label, label in zip(gold, predicted, strict=True)
+        )
         types = (map(self._word_type, labels) for labels in (gold, predicted))
         self._words.update(zip(*types, strict=True))
 
@@ -234,7 +237,10 @@ class TagCounts:
             num_skipped=num_skipped,
             remarks=dict(+self.remarks),
             word_types=word_types,
-            confusion=tuple(tuple(self._words[a, b] for b in word_types) for a in word_types),
+            confusion=tuple(
+                tuple(self._words[gold_type, predicted_type] for predicted_type in word_types)
+                for gold_type in word_types
+            ),
         )
 
     def _word_type(self, label: str) -> str:

@@ -55,9 +55,10 @@ def score_name(key: str) -> str:
     """
     if key in SCORE_NAMES:
         return SCORE_NAMES[key]
-    before, _, rest = key.partition("held_out_")
-    prefix = "held-out " if rest and not before else ""
-    key = rest if prefix else key
+    prefix = ""
+    if key.startswith("held_out_") and key != "held_out_":
+        prefix = "held-out "
+        key = key.removeprefix("held_out_")
     for name in sorted(SCORE_NAMES, key=len, reverse=True):  # macro_f1 before f1
         if key == name:
             return prefix + SCORE_NAMES[name]

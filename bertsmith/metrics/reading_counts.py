@@ -21,10 +21,11 @@ class ReadingCounts:
     """Noun for an example in the report as text: text or pair. JSON does not have it."""
 
     def to_json(self) -> dict[str, Any]:
+        """Return the report's fields, the counts last."""
         values = asdict(self)
         counts = {name: values.pop(name) for name in ReadingCounts.__annotations__}
         del counts["noun"]
-        return values | counts  # counts last
+        return values | counts
 
     def notes(self, lacking: str = "text or label") -> list[str]:
         return [

@@ -39,10 +39,10 @@ def _is_constant(values: Numbers) -> bool:
 
 def _center_and_scale(values: Numbers) -> Numbers:
     """Subtract the mean, and scale the vector of differences to length 1."""
-    distances = values - values.mean()
-    largest = np.abs(distances).max()  # keeps the squares within the range of float64
+    deviations = values - values.mean()
+    largest = np.abs(deviations).max()  # keeps the squares within the range of float64
     # Only with `axis` does `norm` add the squares as scipy does.
-    return distances / (largest * np.linalg.norm(distances / largest, axis=-1))
+    return deviations / (largest * np.linalg.norm(deviations / largest, axis=-1))
 
 
 def spearman(true: Numbers, predicted: Numbers) -> float:
@@ -65,15 +65,18 @@ def ranks(values: Numbers) -> Numbers:
     >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
     """
-    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[groups.reshape(-1)]
+    # Equal values are a group, whose ranks end at `last_ranks`.
+    _, group_of_value, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last_ranks = np.cumsum(counts)
+    mean_ranks = last_ranks - (counts - 1) / 2
+    return mean_ranks[group_of_value.reshape(-1)]
 
 
 def rmse(true: Numbers, predicted: Numbers) -> float:
     """Compute the root mean squared error, in the unit of the values, float64 `[examples]`."""
     differences = predicted - true
-    # Scaling by a power of two is exact and keeps the squares within the range of fp64.
+    # Scaling by a power of two is exact and keeps the squares within the range of fp64: 2**exponent
+    # is above the largest difference.
     _, exponent = np.frexp(np.abs(differences).max())
     squares = np.square(np.ldexp(differences, -exponent))
     return float(np.ldexp(np.sqrt(np.mean(squares)), exponent))
@@ -111,10 +114,10 @@ class NumberReport(Report, ReadingCounts):
 
 @dataclass(frozen=True)
 class SimilarityReport(Report, ReadingCounts):
-    """Scores of the cosines of scored pairs.
+    """Comparison of the cosines of pairs of texts with the pairs' gold scores.
 
-    `accuracy` and `f1` are given if all scores are 0 or 1; a cosine of 0.5 or more then counts as
-    a predicted 1.
+    `spearman` and `pearson` are correlations, from -1 to 1. `accuracy` and `f1`, 0 to 1, are given
+    if all gold scores are 0 or 1; a cosine of 0.5 or more then counts as a predicted 1.
     """
 
     spearman: float
@@ -125,7 +128,7 @@ class SimilarityReport(Report, ReadingCounts):
 
     @classmethod
     def of(cls, scores: Numbers, cosines: Numbers, **counts: Any) -> Self:
-        """Compute the scores of cosines; both arrays are float64 `[pairs]`."""
+        """Compare gold `scores` with `cosines`; both arrays are float64 `[pairs]`."""
         true, predicted = scores == 1, cosines >= 0.5
         is_binary = np.isin(scores, (0, 1)).all()
         f1 = 2 * (true & predicted).sum() / max((true.sum() + predicted.sum()), 1)

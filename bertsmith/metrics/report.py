@@ -30,7 +30,7 @@ class Table(NamedTuple):
 
 
 class Report(ABC):
-    """The base of reports."""
+    """Base class of reports: `str` gives the text, and notebooks show the HTML."""
 
     @abstractmethod
     def contents(self) -> list[ScoreLine | Table | str]:
@@ -56,10 +56,12 @@ class Report(ABC):
     def _repr_html_(self) -> str:
         contents = self.contents()
         scores = [part for part in contents if isinstance(part, ScoreLine)]
-        html = [html_table([(each.name, each.shown, each.meaning) for each in scores])]
+        html = ""
+        if scores:
+            html = html_table([(score.name, score.shown, score.meaning) for score in scores])
         for part in contents:
             if isinstance(part, Table):
-                html.append(html_table(part.rows, part.titles))
+                html += html_table(part.rows, part.titles)
             elif isinstance(part, str) and part:
-                html.append(html_lines([part]))
-        return "".join(html if scores else html[1:])
+                html += html_lines([part])
+        return html

@@ -21,8 +21,8 @@ BLOCK_SCORES = 2**24
 """Number of similarities in a block, 64 MB. With more documents, a block has a single query."""
 
 MANY_RELEVANT = 64
-"""Number of relevant documents of a query above which sorting all documents is faster than counting
-those that rank higher than each relevant one."""
+"""Number of a query's relevant documents. With more of them, sorting all documents is faster than
+counting those that rank higher than each relevant one."""
 
 Vectors = NDArray[np.float32]
 Ranks = NDArray[np.int64]
@@ -70,9 +70,9 @@ def retrieval_scores(
     """Rank all documents by cosine and compute recall and MRR.
 
     Shapes: `queries` fp32 [queries, hidden], `documents` fp32 [documents, hidden]; `relevant[q]`
-    holds the indices of the documents that are relevant to query q, at least one. `own[q]` is the
-    index of the document that is the query itself, or -1 if there is none. That document is left
-    out of the ranking, unless it is among the relevant ones.
+    holds the indices of the documents that are relevant to query q, at least one; `ks` are the k of
+    recall@k. `own[q]` is the index of the document that is the query itself, or -1 if there is
+    none. That document is left out of the ranking, unless it is among the relevant ones.
 
     >>> vectors = np.eye(3, dtype=np.float32)
     >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))

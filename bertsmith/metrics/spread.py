@@ -7,9 +7,9 @@ import numpy as np
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Return `values` with their `mean` and sample standard deviation `sd`.
+    """Return `mean` and sample standard deviation `sd` of scores, and the scores as `values`.
 
-    The standard deviation divides by n - 1; it is None for a single value.
+    The standard deviation divides by n - 1; it is None for a single score.
     """
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return {"mean": float(np.mean(values)), "sd": sd, "values": list(values)}

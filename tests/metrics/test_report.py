@@ -45,6 +45,12 @@ def tag_report(scheme="BIO"):
     return counts.report(num_unknown=1)
 
 
+def report_without_spans():
+    counts = TagCounts("plain")
+    counts.add(["O", "O"], ["O", "O"])
+    return counts.report()
+
+
 def answer_report():
     questions = QuestionScores("en")
     questions.add("a film", ["film"])
@@ -68,6 +74,7 @@ REPORTS = {
     "choices": lambda: ChoiceReport(0.75, 0.25, 12),
     "entities": tag_report,
     "words": lambda: tag_report("plain"),
+    "words without a label": report_without_spans,
     "answers": answer_report,
     "minimal pairs": pair_report,
 }

@@ -104,3 +104,10 @@ def test_what_is_no_segmenter_is_refused(name, parts):
     worded = "PYTHONPATH=." not in parts  # Python words that
     with refuses(ConfigError, f"--segmenter {name}: ", *parts, worded=worded):
         load_segmenter(name)
+
+
+def test_a_module_that_raises_an_error_is_refused_in_one_line(tmp_path, monkeypatch):
+    (tmp_path / "broken_cutter.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with refuses(ConfigError, "--segmenter broken_cutter:cut: ", "ZeroDivisionError", worded=False):
+        load_segmenter("broken_cutter:cut")
