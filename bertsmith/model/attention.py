@@ -93,8 +93,8 @@ class CrossAttention(nn.Module):
 
         Each is [source tokens, heads, head_size].
         """
-        pairs = self.key_value(source).view(len(source), 2, self.num_heads, -1)
-        return pairs[:, 0], pairs[:, 1]
+        keys_and_values = self.key_value(source).view(len(source), 2, self.num_heads, -1)
+        return keys_and_values[:, 0], keys_and_values[:, 1]
 
     def forward(
         self,
@@ -105,9 +105,9 @@ class CrossAttention(nn.Module):
     ) -> Tensor:
         """Return a vector for each token of `hidden`, [tokens, hidden].
 
-        `keys_and_values` come from `project`; a view that stores them (`SourceView`) takes its own.
-        The view pairs the sequences of `hidden` with those of the source. `hidden` and the source
-        may end in padding rows; see `fill_up`.
+        `keys_and_values` come from `project`, or, for a `SourceView`, from a layer of its
+        `SourceCache`. The view pairs the sequences of `hidden` with those of the source. `hidden`
+        and the source may end in padding rows; see `fill_up`.
         """
         query = self.query(hidden).view(len(hidden), self.num_heads, -1)
         key, value = keys_and_values

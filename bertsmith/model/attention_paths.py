@@ -21,16 +21,18 @@ from bertsmith.system.matrix_products import Precision, multiplies_bf16
 from bertsmith.system.measurements import machine_key, remember, shortest_seconds
 from bertsmith.system.torch_modes import usual_modes
 
-# Attention is timed at these lengths; any other length uses the choice of the nearest one by
-# ratio. The fused kernel must be faster by `MIN_FUSED_GAIN`: otherwise noise would decide between
-# equal paths.
+# Attention is timed at these lengths, for `ATTENTION_SECONDS` each; any other length uses the
+# choice of the nearest one by ratio. The fused kernel must be faster by `MIN_FUSED_GAIN`: otherwise
+# noise would decide between equal paths.
 ATTENTION_LENGTHS = (32, 128, 512)
 MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01
+DESCRIBED_LENGTH = 128
+"""Length whose path `describe_attention` names: that of most rows of pre-training."""
 
 PRECISIONS = ("fp32", "bf16")
 USES = ("reading", "learning")
-"""Use of attention: for answers alone, or also for gradients."""
+"""Uses of attention: for outputs alone, or also for gradients."""
 USE_NAMES = {"reading": "inference", "learning": "training"}
 """Names of the two uses for people."""
 PATH_NAMES = {"explicit": "plain matrix products", "fused": "torch's fused kernel"}
@@ -49,21 +51,24 @@ def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
 
 
 @lru_cache(4096)  # called for each block of each layer
-def _nearest_name(names: Sequence[str], use: str, length: int) -> str:
-    """Return the name that begins with `use` and ends with the length nearest by ratio."""
-    lengths = [int(name.removeprefix(use)) for name in names if name.startswith(use)]
-    return f"{use}{min(lengths, key=lambda measured: abs(math.log(length / measured)))}"
+def _nearest_name(names: Sequence[str], prefix: str, length: int) -> str:
+    """Return the name that begins with `prefix` and ends with the length nearest by ratio.
+
+    Names are those of `_case_name`, and `prefix` is all before the length.
+    """
+    lengths = [int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
+    return f"{prefix}{min(lengths, key=lambda measured: abs(math.log(length / measured)))}"
 
 
 def has_all_uses(paths: Mapping[str, str]) -> bool:
-    """Return whether `attention_path` finds a known path for every precision and use."""
-    seen = set()
+    """Return whether `paths` have a known path for every precision and use."""
+    prefixes = set()
     for name, path in paths.items():
-        use, _, length = name.rpartition(" ")
+        prefix, _, length = name.rpartition(" ")
         if not re.fullmatch("[1-9][0-9]{0,8}", length) or path not in PATH_NAMES:
             return False
-        seen.add(use)
-    return seen == {f"{precision} {use}" for precision, use in product(PRECISIONS, USES)}
+        prefixes.add(prefix)
+    return prefixes == {f"{precision} {use}" for precision, use in product(PRECISIONS, USES)}
 
 
 def attention_paths() -> Mapping[str, str]:
@@ -82,34 +87,36 @@ def measured_paths() -> dict[str, str]:
 
 
 def _check_paths(**paths: str) -> dict[str, str]:
-    """Return stored paths.
+    """Return stored paths, if this version of bertsmith could have stored them.
 
     Raises:
-        ValueError: they are not of the uses and lengths of `measure_paths`, but of another version,
-            or a path is not known.
+        ValueError: they are for other cases than `measure_paths` times, or a path is not known.
     """
-    if paths.keys() != {_use_name(*use) for use in _uses()} or not has_all_uses(paths):
-        raise ValueError("other uses")
+    if paths.keys() != {_case_name(*case) for case in _timed_cases()} or not has_all_uses(paths):
+        raise ValueError("other cases, or an unknown path")
     return paths
 
 
 def measure_paths() -> dict[str, str]:
     """Time both paths for each precision, use and length; takes half a second."""
     with usual_modes():
-        return {_use_name(*use): _faster_path(*use) for use in _uses()}
+        return {_case_name(*case): _faster_path(*case) for case in _timed_cases()}
 
 
-def _uses() -> Iterator[tuple[str, bool, int]]:
-    """Yield each use that is timed: precision, whether gradients are taken, and length."""
+def _timed_cases() -> Iterator[tuple[str, bool, int]]:
+    """Yield each case that is timed: precision, whether gradients are taken, and length."""
     return product(PRECISIONS, (False, True), ATTENTION_LENGTHS)
 
 
-def _use_name(precision: str, is_learning: bool, length: int) -> str:
+def _case_name(precision: str, is_learning: bool, length: int) -> str:
     return f"{precision} {USES[is_learning]} {length}"
 
 
 def _faster_path(precision: str, is_learning: bool, length: int) -> str:
-    """Time both paths of model/dense_attention.py, for 1,024 tokens of two heads."""
+    """Time both paths of model/dense_attention.py; return the faster one.
+
+    They are timed for 1,024 tokens of two heads of 64 numbers, so few that all takes half a second.
+    """
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     if dtype == torch.bfloat16 and not multiplies_bf16():
         return "fused"  # plain products took 2 to 30 times as long on a Zen 3, up to a second each
@@ -139,9 +146,9 @@ def describe_attention(device: torch.device, precision: Precision) -> str:
     """Describe the path that training takes and, on CUDA, the trial that chose it."""
     if device.type == "cpu":
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-        return f"attention by {PATH_NAMES[attention_path(dtype, True, 128)]}"
+        return f"attention by {PATH_NAMES[attention_path(dtype, True, DESCRIBED_LENGTH)]}"
     if device.type != "cuda" or precision == "fp32":
         return "attention by blocks"
     trial = varlen_trial(device)
-    way = "of the whole row" if trial.pays else "by blocks"
-    return f"attention {way} ({trial})"
+    unit = "of the whole row" if trial.pays else "by blocks"
+    return f"attention {unit} ({trial})"

@@ -27,7 +27,10 @@ class AttentionPattern:
         return allowed if self.window is None else allowed & (abs(distance) <= self.window)
 
     def within(self, span: int) -> "AttentionPattern":
-        """Return the pattern, without its window if `span` columns fit into the window."""
+        """Return the pattern, without its window if the window hides nothing within `span` columns.
+
+        Layers whose patterns then are equal share one view (`RowLayout.view`).
+        """
         is_reached = self.window is not None and self.window < span - 1
         return self if is_reached else replace(self, window=None)
 

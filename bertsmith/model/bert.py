@@ -8,7 +8,7 @@ padded tensors exist only in `BertModel.forward`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,16 +27,14 @@ from bertsmith.model.model_output import ModelOutput
 from bertsmith.model.output_recorder import OutputRecorder
 from bertsmith.model.padding import (
     PaddedBatch,
-    check_is_tensor,
     check_tensor,
-    ids_in_place,
+    flatten_choices,
     number_columns,
+    placeholder_ids,
 )
 from bertsmith.model.row_layout import RowLayout
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.trainable import ParameterSpec, TrainableModel
-
-Item = TypeVar("Item")
 
 TOKEN_HEADS = ("masked_lm", "tag", "answer", "replaced_token")
 """Heads that read every token's vector; the others read one vector of a sequence."""
@@ -48,7 +46,8 @@ LABEL_PROBLEMS = {
     "others": "This model's head learns from labels. Give labels, not start_positions or "
     "end_positions.",
 }
-"""Messages for labels that a head does not take."""
+"""Messages for labels that a head does not take: that of a model without heads, that of the head
+"answer", and that of all other heads."""
 
 
 class BertModel(TrainableModel):
@@ -82,9 +81,9 @@ class BertModel(TrainableModel):
         """Names of the outputs, if the model has a head with labels."""
         self.task_settings: dict[str, Any] = {}
         """Settings that a task keeps in the model's folder, as plain JSON values."""
-        self.computes_all_tokens = not len(self.layers)
+        self.computes_all_tokens = len(self.layers) == 0
         """Whether `encode` computes the last layer for all tokens even if `queries` names only
-        some."""
+        some. A model without layers has no last layer that could be computed for some."""
         self.is_batch_invariant = False
         """Whether each sequence is computed in shapes that depend on itself alone, so that its
         outputs have the same bytes in any batch: in fp32 on a CPU, by one thread or two."""
@@ -153,8 +152,8 @@ class BertModel(TrainableModel):
 
         With `queries` "first" or "last", only the vectors of each sequence's first or last token
         are returned, `[sequences, hidden]`, and the last layer is computed for these tokens only,
-        unless `computes_all_tokens` is set. That saves an eighth of the time of 6 layers, a
-        fifteenth of 12.
+        unless `computes_all_tokens` is set. That saves an eighth of the time of a model of 6
+        layers, and a fifteenth of one of 12.
         """
         if queries != "all" and self.computes_all_tokens:
             indices = batch.first_tokens if queries == "first" else batch.last_tokens
@@ -262,9 +261,8 @@ class BertModel(TrainableModel):
         num_choices = None
         if "choose" in self.heads and isinstance(input_ids, Tensor) and input_ids.ndim == 3:
             num_choices = input_ids.shape[1]
-            input_ids, attention_mask, token_type_ids, position_ids = (
-                None if x is None else x.flatten(0, 1)
-                for x in (input_ids, attention_mask, token_type_ids, position_ids)
+            input_ids, attention_mask, token_type_ids, position_ids = map(
+                flatten_choices, (input_ids, attention_mask, token_type_ids, position_ids)
             )
         padded = self.pack(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         batch = padded.batch
@@ -351,13 +349,14 @@ class BertModel(TrainableModel):
         config = self.config
         number_tokens = self.embeddings.number_columns
         if inputs_embeds is not None:
-            input_ids = ids_in_place(input_ids, inputs_embeds, config.embedding_size)
+            input_ids = placeholder_ids(input_ids, inputs_embeds, config.embedding_size)
             number_tokens = number_columns
         elif input_ids is None:
             raise InputError("input_ids: not given. Give them, or inputs_embeds in their place.")
         if position_ids is not None:
-            check_is_tensor("position_ids", position_ids)
-            if position_ids.shape[:1] == (1,):  # as in transformers, one row for all
+            check_tensor("input_ids", input_ids, None)
+            check_tensor("position_ids", position_ids, None)
+            if len(position_ids) == 1:  # as in transformers, one row for all
                 position_ids = position_ids.expand(len(input_ids), -1)
             check_tensor("position_ids", position_ids, input_ids.shape)
             positions = position_ids.long() - config.first_position
@@ -365,7 +364,7 @@ class BertModel(TrainableModel):
             def return_positions(input_ids: Tensor) -> Tensor:
                 return positions
 
-            number_tokens = return_positions
+            number_tokens = return_positions  # not those that the embeddings would compute
         padded = PaddedBatch.pack(
             input_ids, attention_mask, token_type_ids, config.max_length, number_tokens
         )

@@ -1,4 +1,8 @@
-"""Division of a packed row into blocks of neighbouring sequences of similar length."""
+"""Division of a packed row into blocks of neighbouring sequences of similar length.
+
+Attention is computed on each block as a padded array [sequences, length], whose entries are called
+cells: each holds a token or is padding.
+"""
 
 import math
 from collections.abc import Sequence
@@ -28,15 +32,17 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
     [(0, 3), (3, 5)]
     """
     blocks = []
-    first = tokens = longest = 0
-    for i, length in enumerate(lengths):
+    first = num_tokens = longest = 0  # of the block to which the next sequence may belong
+    for index, length in enumerate(lengths):
         longest = max(longest, length)
-        cells = (i + 1 - first) * longest
-        allowed = max(MAX_PADDING * cells, FREE_PADDING)
-        if i > first and (cells - tokens - length > allowed or cells * longest > max_scores):
-            blocks.append((first, i))
-            first, tokens, longest = i, 0, length
-        tokens += length
+        num_cells = (index + 1 - first) * longest
+        padding = num_cells - num_tokens - length
+        has_much_padding = padding > max(MAX_PADDING * num_cells, FREE_PADDING)
+        has_many_scores = num_cells * longest > max_scores
+        if index > first and (has_much_padding or has_many_scores):
+            blocks.append((first, index))
+            first, num_tokens, longest = index, 0, length
+        num_tokens += length
     return [*blocks, (first, len(lengths))]
 
 
@@ -52,23 +58,24 @@ def cut_by_length(lengths: tuple[int, ...], max_scores: float = math.inf) -> lis
     [(0, 3), (3, 4), (4, 5)]
     """
     blocks = []
-    first = longest = 0
-    for i, length in enumerate(lengths):
-        is_other = i > first and padded_length(length) != padded_length(longest)
+    first = longest = 0  # of the block to which the next sequence may belong
+    for index, length in enumerate(lengths):
+        has_other_length = padded_length(length) != padded_length(longest)
         longest = max(longest, length)
-        if is_other or (i > first and (i + 1 - first) * longest**2 > max_scores):
-            blocks.append((first, i))
-            first, longest = i, length
+        has_many_scores = (index + 1 - first) * longest**2 > max_scores
+        if index > first and (has_other_length or has_many_scores):
+            blocks.append((first, index))
+            first, longest = index, length
     return [*blocks, (first, len(lengths))]
 
 
 def cut_both(
     queries: Sequence[tuple[int, int]], keys: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Divide sequences wherever one of two divisions does.
+    """Divide sequences wherever one of two divisions does, that by queries and that by keys.
 
-    If the squared lengths of queries and of keys are each within a limit on scores, so are the
-    products of both lengths.
+    A block has queries * keys scores for each sequence. If queries² and keys² are within a limit,
+    so is this product.
 
     >>> cut_both([(0, 3), (3, 5)], [(0, 2), (2, 5)])
     [(0, 2), (2, 3), (3, 5)]
@@ -78,5 +85,8 @@ def cut_both(
 
 
 def padded_length(length: int) -> int:
-    """Return the length of a block on a CPU whose longest sequence has `length` tokens."""
+    """Return the length of a block on a CPU whose longest sequence has `length` tokens.
+
+    There are 8 lengths from one power of two to the next, and below 256 the multiples of 16.
+    """
     return rounded_up(length, steps=8)

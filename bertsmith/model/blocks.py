@@ -32,8 +32,8 @@ class Block:
         if self.pattern == FULL:
             return self.keys.padding_bias
         allowed = self.pattern.allows(self.queries.cell_columns, self.keys.cell_columns)
-        # A query without a token sees all keys: the softmax of a row of -inf would be NaN, and so
-        # would gradients.
+        # In a cell without a token the query sees all keys: the softmax of a row of -inf would be
+        # NaN, and so would gradients.
         is_seen = (self.keys.is_real[:, None] & allowed) | ~self.queries.is_real[:, :, None]
         return to_bias(is_seen, self.keys.device)
 

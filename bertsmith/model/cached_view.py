@@ -22,7 +22,7 @@ from bertsmith.system.counts import count_noun
 class NewTokens:
     """A packed row of new tokens, at least one for each cached sequence.
 
-    For each sequence, `before` counts the cached tokens and `lengths` the new ones.
+    For each sequence, `before` counts the cached tokens, `lengths` the new ones, and `totals` both.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class NewTokens:
 class KeyValueCache:
     """The keys and values of all earlier tokens of a causal model, with a view for each layer.
 
-    Call `read` before each forward pass. There are no gradients.
+    Call `read` before each forward pass; it counts the pass's tokens, whose keys and values the
+    views then store. There are no gradients.
     """
 
     def __init__(self, num_layers: int, num_sequences: int, device: torch.device) -> None:
@@ -75,7 +76,7 @@ class KeyValueCache:
         """Numbers that are added to scores, such as T5's by distance."""
 
     def read(self, lengths: tuple[int, ...]) -> NewTokens:
-        """Begin a forward pass over `lengths` new tokens of each sequence, at least one."""
+        """Begin a forward pass that reads `lengths` new tokens of each sequence, at least one."""
         self.new = NewTokens(self.lengths, lengths, self.device)
         self.lengths = self.new.totals
         return self.new
@@ -216,18 +217,20 @@ class SourceView:
         return fill_up(self.block.queries.put_back(context))
 
 
-def _store(stored: Tensor | None, heads: Tensor, new: NewTokens) -> Tensor:
-    """Write [tokens, heads, size] of new tokens into [sequences, heads, length, size].
+def _store(stored: Tensor | None, vectors: Tensor, new: NewTokens) -> Tensor:
+    """Write the keys or values of new tokens into the array of those that are stored.
+
+    `vectors` is [tokens, heads, head_size], `stored` [sequences, heads, length, head_size].
 
     Returns:
-        The array, a longer one if it was too short.
+        `stored`, or a longer copy if it was too short.
 
     Raises:
         ConfigError: the keys or values that were stored are those of another model.
     """
     num_sequences = len(new.lengths)
     length = new.block.keys.length
-    num_heads, head_size = heads.shape[1:]
+    num_heads, head_size = vectors.shape[1:]
     if stored is not None and (stored.shape[1], stored.shape[3]) != (num_heads, head_size):
         raise ConfigError(
             f"The cache has {stored.shape[1]} heads of {stored.shape[3]} numbers, the model "
@@ -235,10 +238,10 @@ def _store(stored: Tensor | None, heads: Tensor, new: NewTokens) -> Tensor:
             "for each model."
         )
     if stored is None or stored.shape[2] < length:
-        longer = heads.new_zeros(num_sequences, num_heads, length, head_size)
+        longer = vectors.new_zeros(num_sequences, num_heads, length, head_size)
         if stored is not None:
             longer[:, :, : stored.shape[2]] = stored
         stored = longer
     sequences, columns = new.grid_indices
-    stored[sequences, :, columns] = heads[: len(sequences)]
+    stored[sequences, :, columns] = vectors[: len(sequences)]  # without padding rows
     return stored

@@ -8,6 +8,7 @@ from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import atomic_write
 
 TITLE = re.compile(r"^---\n\n# (?P<name>.*)\n", re.MULTILINE)
+"""The end of a card's metadata, and its first heading, which is the folder's name."""
 
 
 def rename_card(directory: Path) -> None:
@@ -19,7 +20,10 @@ def rename_card(directory: Path) -> None:
     if not is_own_card(directory):
         return
     path = directory / CARD_FILE
-    card = path.read_text(encoding="utf-8")
+    try:
+        card = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:  # an editor has stored it in another encoding
+        return
     if (title := TITLE.search(card)) is None:
         return
     old, new = title["name"], directory.resolve().name

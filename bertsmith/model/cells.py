@@ -79,7 +79,7 @@ class Cells:
         return put_back((context,), (self,), self.num_tokens)
 
     def tables(self, num_heads: int) -> "HeadTables":
-        """Return the index tables for `num_heads`, shared by all layers."""
+        """Return the index tables for `num_heads` heads; all layers share them."""
         if num_heads not in self._tables:
             self._tables[num_heads] = (
                 _tables_of_single_cells(self.num_sequences, self.num_rows, num_heads, self.device)
@@ -187,7 +187,8 @@ def gather_blocks(
     if not torch.is_grad_enabled():
         return _gather_blocks(rows, blocks)
     gathered: tuple[Tensor, ...] = _ToCells.apply(blocks, *rows)  # type: ignore[no-untyped-call]
-    return list(zip(*[iter(gathered)] * len(rows), strict=True))
+    step = len(rows)  # arrays of each block
+    return [gathered[first : first + step] for first in range(0, len(gathered), step)]
 
 
 def put_back(contexts: Iterable[Tensor], cells: Sequence[Cells], num_rows: int) -> Tensor:
@@ -227,7 +228,10 @@ class _ToCells(torch.autograd.Function):
 
 
 class _ToRow(torch.autograd.Function):
-    """Gather contexts of cells into a row. Cells without a token get no gradient."""
+    """Gather contexts of cells into a row, as `put_back` does.
+
+    Cells without a token get the gradient 0.
+    """
 
     @staticmethod
     def forward(ctx: Any, cells: Sequence[Cells], num_rows: int, *contexts: Tensor) -> Tensor:
@@ -275,9 +279,10 @@ def _with_adjacent_heads(heads: Tensor) -> Tensor:
 def _group_by_array(
     rows: Sequence[Tensor], blocks: Sequence[Sequence[Cells]]
 ) -> list[tuple[int, int]]:
-    """Divide rows into ranges of neighbours that one call gathers, since each call takes time.
+    """Divide rows into ranges `(first, end)` that one call gathers, since each call takes time.
 
-    They are parts of one array of the same tokens, in its order, and go to the same cells.
+    The rows of a range are parts of one array, such as queries, keys and values, in the array's
+    order, and go to the same cells.
     """
     ends = [
         end
@@ -310,6 +315,8 @@ def _gather(rows: Sequence[Tensor], first: int, cells: Cells) -> tuple[Tensor, .
     step = heads.stride(0) // size
     begin = heads.storage_offset()
     starts = tuple((row.storage_offset() - begin) // size for row in rows)
+    # All vectors of `size` numbers in memory, from the first head of the block's first token to the
+    # last head of its last token.
     vectors = heads.as_strided(
         ((cells.num_tokens - 1) * step + starts[-1] + num_heads, size),
         (size, 1),

@@ -16,7 +16,8 @@ PRESETS = {
     "base": {"num_hidden_layers": 12, "hidden_size": 768},
     "large": {"num_hidden_layers": 24, "hidden_size": 1024},
 }
-"""The released sizes; heads are 64 wide and the feed-forward layer is 4 times the hidden size."""
+"""Sizes of the released models: base and large of Devlin et al. 2019, the others of Turc et al.
+2019. Heads are 64 wide and the feed-forward layer is 4 times the hidden size."""
 
 SIZES = (
     "vocab_size",
@@ -94,7 +95,7 @@ class BertConfig:
             if type(value) is not int or value < 1:
                 raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
             check_largest(name, value)
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+        for name in (field.name for field in fields(self) if "dropout" in field.name):
             value = getattr(self, name)
             is_default = value is None and getattr(type(self), name) is None
             if not is_default and (type(value) not in (int, float) or not 0 <= value < 1):
@@ -104,8 +105,9 @@ class BertConfig:
             if type(value) not in (int, float) or not 0 < value < 1:
                 raise ConfigError(f"{name} is {value!r}. It must be above 0 and below 1.")
         pad: Any = self.pad_token_id
-        has_pad = pad is not None or type(self).pad_token_id is not None
-        if has_pad and not (type(pad) is int and 0 <= pad < self.vocab_size):
+        may_lack_pad = type(self).pad_token_id is None  # as in the config of a GPT
+        is_pad_id = type(pad) is int and 0 <= pad < self.vocab_size
+        if not is_pad_id and not (pad is None and may_lack_pad):
             raise ConfigError(
                 f"pad_token_id is {self.pad_token_id!r}. It must be 0 to {self.vocab_size - 1}."
             )
@@ -213,5 +215,8 @@ class BertConfig:
         return {name: number for name, number in ids.items() if name in field_names}
 
     def stored_layer(self, number: int) -> str:
-        """Return the number of a layer in Hugging Face's names of its weights."""
+        """Return the part of Hugging Face's names of weights that says which layer they belong to.
+
+        It is the layer's number, unless a family writes more there, such as a group of layers.
+        """
         return str(number)

@@ -38,7 +38,7 @@ PROBLEM_TYPES = {
     "multi_label": "multi_label_classification",
     "regress": "regression",
 }
-"""Name in config.json of each head of a sequence classifier."""
+"""Value of `problem_type` in config.json for each head of a sequence classifier."""
 
 DEFAULT_NUM_LABELS = 2
 """Outputs of a classifier in transformers if config.json does not say."""
@@ -47,7 +47,7 @@ TASK_SETTINGS = "bertsmith"
 """Our key in config.json; transformers keeps it."""
 
 PAIR_TASK = "pairs"
-"""Key inside it: the task of the pair head, if that is not next sentence prediction."""
+"""Key below `TASK_SETTINGS`: the task of the pair head, if that is not next sentence prediction."""
 
 
 def family_of(settings: Mapping[str, Any]) -> Family:
@@ -74,6 +74,7 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a task stored in config.json; empty if none did."""
+    # Below `TASK_SETTINGS` a model with pre-training heads has at most `PAIR_TASK`.
     has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
     if task_head(settings) is None and has_pretraining_head:
         return {}
@@ -102,7 +103,7 @@ def num_labels(settings: Mapping[str, Any]) -> int:
 
 
 def model_kind(settings: Mapping[str, Any]) -> ModelKind:
-    """Return the kind of a model by its config.json.
+    """Return the kind of a model by its config.json, which decides the commands that take it.
 
     Raises:
         ConfigError: we have no such family.

@@ -71,11 +71,12 @@ def compute_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Compute the softmax over the last dimension in fp32, as torch does inside for bf16, too.
+    """Compute the softmax over the last dimension in fp32, and return it in the dtype of `scores`.
 
-    But torch's bf16 softmax is slow on rows shorter than 32, and on rows below 256 whose length is
-    no multiple of 16. Through an fp32 copy, forward and backward take a quarter of the time at
-    length 16, a fifth to three quarters at lengths from 29 to 125, but twice the time at 512.
+    torch, too, computes the softmax of bf16 numbers in fp32, but slowly for rows shorter than 32,
+    and for rows below 256 whose length is no multiple of 16. Through an fp32 copy, forward and
+    backward take a quarter of the time at length 16, a fifth to three quarters at lengths from 29
+    to 125, but twice the time at 512.
     """
     length = scores.shape[-1]
     if scores.dtype == torch.bfloat16 and (length < 32 or (length < 256 and length % 16)):

@@ -21,15 +21,16 @@ from torch import Tensor
 from bertsmith.model.shape_buckets import rounded_up
 
 RESOLUTION = 2**16
-"""Number of steps to which dropout probabilities are rounded."""
+"""Number of cases, one for each value of 16 random bits. A dropout probability is rounded to a
+number of these cases, in which an element is dropped."""
 
 PER_DRAW = 4
 """Elements whose 16 random bits each come from one 64-bit number."""
 
 Bits = NDArray[np.int16]
 
-# Types of streams are strings: numpy imports numpy.random when it is first used, and prediction,
-# which drops nothing, does without it.
+# "np.random.SFC64" stands in quotes below: numpy imports numpy.random when it is first used, and
+# prediction, which drops nothing, does without it.
 
 
 class _Sequences:
@@ -45,9 +46,13 @@ class _Sequences:
         self.has_one_each = False
 
     def counts(self, num_rows: int) -> Sequence[int] | None:
-        """Return the number of a tensor's rows per sequence; None if rows belong to no sequence."""
-        # Rows are recognized by their number. In a layer that computes picked tokens it may equal
-        # that of all tokens, so the layer says so (`one_row_per_sequence`).
+        """Return how many rows of a tensor with `num_rows` each sequence has.
+
+        None if the rows belong to no sequence.
+        """
+        # A tensor has a row for each token or for each sequence; its number of rows tells which.
+        # Both numbers may be equal once they are filled up, so a layer that computes one token of
+        # each sequence says so (`one_row_per_sequence`).
         if not self.has_one_each and num_rows in self.token_counts:
             return self.lengths
         return self.ones if num_rows in self.sequence_counts else None

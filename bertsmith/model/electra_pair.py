@@ -31,7 +31,7 @@ large models (base: a third)."""
 
 
 def suggest_masked_lm_folder(folder: Path) -> str:
-    """Suggest a model that has a masked-LM head."""
+    """Return advice for a message: which folder to take for a model with a masked-LM head."""
     if (folder / GENERATOR).is_dir():
         return f"Use its generator, which does: {folder / GENERATOR}."
     return "Use a folder that 'bertsmith pretrain' wrote."
@@ -76,23 +76,24 @@ class ElectraPair(BertModel):
 
 def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:
     """Build a random discriminator and a generator of `share` its width, by default a quarter."""
-    shape = cast(ElectraConfig, config)
-    return ElectraPair(shape, generator_config(shape, share or GENERATOR_SIZE))
+    electra_config = cast(ElectraConfig, config)
+    return ElectraPair(electra_config, generator_config(electra_config, share or GENERATOR_SIZE))
 
 
 def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
-    """Return a generator's config: all layers, `share` of the width.
+    """Return the config of a generator for a discriminator with `config`.
 
-    The paper found a quarter to a half to work best (section 3.2): too good a generator leaves too
-    little to detect. Attention heads are as wide as the discriminator's if that divides the
-    generator's width; else they have the next larger width that does.
+    The generator has as many layers, each of `share` the width. The paper found a quarter to a half
+    to work best (section 3.2): too good a generator leaves too little to detect. Attention heads
+    are as wide as the discriminator's if that divides the generator's width; else they have the
+    next larger width that does.
     """
     width = max(1, round(share * config.hidden_size))
     max_heads = max(1, width // config.head_size)
     return replace(
         config,
         hidden_size=width,
-        num_attention_heads=next(n for n in range(max_heads, 0, -1) if width % n == 0),
+        num_attention_heads=next(heads for heads in range(max_heads, 0, -1) if width % heads == 0),
         intermediate_size=max(1, round(share * config.intermediate_size)),
     )
 

@@ -21,7 +21,9 @@ HeadBuilder = Callable[[Any, int], nn.Module]
 """Builds a head from the family's config and the number of its outputs."""
 
 Tensors = Mapping[str, Tensor]
+"""The tensors of a folder, by their stored names."""
 Names = Mapping[str, tuple[str, ...]]
+"""Hugging Face's names, by the names of our modules."""
 
 
 def initialize(module: nn.Module, config: BertConfig) -> None:
@@ -126,7 +128,7 @@ class Family:
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """The encoder's parts: first components of weight names after the prefix."""
+        """The encoder's parts in Hugging Face's names, such as "embeddings" and "encoder"."""
         stored_names = (name for names in self.names.values() for name in names)
         return tuple({name.split(".")[1] for name in stored_names if name.startswith(self.prefix)})
 
@@ -192,8 +194,10 @@ class Family:
     @property
     def pair_task(self) -> str:
         """The sentence-pair objective of the family's original paper, or "none"."""
-        names = (x for x in PAIR_HEADS if frozenset({"masked_lm", x}) in self.architectures)
-        return next(names, "none")
+        for name in PAIR_HEADS:
+            if frozenset({"masked_lm", name}) in self.architectures:
+                return name
+        return "none"
 
     def transpose(self, name: str, tensor: Tensor) -> Tensor:
         """Transpose a tensor whose Hugging Face name ends in one of `transposed_names`.

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.errors import InputError
+from bertsmith.model.padding import check_is_tensor
 
 
 def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
@@ -44,11 +45,7 @@ def check_labels(head: str, labels: Tensor, shape: torch.Size) -> Tensor:
     Raises:
         InputError: another shape, or no tensor.
     """
-    if not isinstance(labels, Tensor):
-        raise InputError(
-            f"labels is a {type(labels).__name__}. It must be a tensor: convert it with "
-            "torch.tensor()."
-        )
+    check_is_tensor("labels", labels, str(list(shape)))
     if labels.shape != shape and labels.shape != (*shape, 1):
         raise InputError(
             f"labels has the shape {list(labels.shape)}. For the head {head!r} and this input it "
@@ -71,10 +68,11 @@ def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -
 
     It is an fp32 scalar. Only real tokens can be chosen: `is_real` is bool [batch, length]. (The
     softmax of transformers' models includes padding.) `starts` and `ends` are int64 [batch];
-    positions at or beyond the length are ignored, as for answers that were cut off.
+    positions at or beyond the length are ignored, as for answers that were cut off, and negative
+    ones count as 0, as in transformers.
 
     Raises:
-        InputError: another shape, or a position at padding.
+        InputError: no tensor, another shape, or a position at padding.
     """
     length = is_real.shape[1]
     losses = []
@@ -86,12 +84,13 @@ def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -
 
 
 def _check_positions(name: str, positions: Tensor, is_real: Tensor) -> Tensor:
-    """Return positions as int64 [batch], those beyond the length replaced by the length.
+    """Return positions as int64 [batch]: negative ones as 0, those beyond the length as the length.
 
     Raises:
-        InputError: another shape, or a position at padding.
+        InputError: no tensor, another shape, or a position at padding.
     """
     rows, length = is_real.shape
+    check_is_tensor(name, positions, f"[{rows}]")
     if positions.numel() != rows:
         raise InputError(f"{name} has the shape {list(positions.shape)}. It must be [{rows}].")
     flat_positions = positions.view(-1).long().clamp(0, length)

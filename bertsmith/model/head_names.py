@@ -21,4 +21,4 @@ MEMBERS_FOLDER = "members"
 """Folder of the other models whose probabilities are averaged with those of the model beside it
 (tasks/averaged_classification.py)."""
 MEMBERS = "members"
-"""Key of the names of these other models in the settings of the task."""
+"""Key, in the settings of a task, of the names of the models in `MEMBERS_FOLDER`."""

@@ -85,16 +85,16 @@ class TwoLogitHead(nn.Module):
 class ClassificationHead(nn.Module):
     """Dropout and a linear layer to `num_labels` outputs (Devlin et al. 2019, section 4.1).
 
-    It reads a vector per sequence, or as head "tag" one per token.
+    It reads a vector per sequence, or as head "tag" one per token. `dropout` is by default the
+    config's `classifier_dropout`, or else its `hidden_dropout_prob`.
     """
 
     def __init__(self, config: BertConfig, num_labels: int, dropout: float | None = None) -> None:
         super().__init__()
         self.num_labels = num_labels
-        probabilities = (dropout, config.classifier_dropout, config.hidden_dropout_prob)
-        self.dropout_prob = next(
-            probability for probability in probabilities if probability is not None
-        )
+        if dropout is None:
+            dropout = config.classifier_dropout
+        self.dropout_prob = config.hidden_dropout_prob if dropout is None else dropout
         self.dense = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, vectors: Tensor) -> Tensor:

@@ -25,12 +25,14 @@ CHECKPOINT_FILES = (
 )  # fmt: skip
 """Patterns of the files that are fetched, also from a folder within the model's."""
 OLD_WEIGHTS = "*pytorch_model*.bin"
+"""Pattern of weights that are fetched only if the model has none as .safetensors."""
 
 WEIGHTS = "model.safetensors"
 CARD_FILE = "README.md"
 CARD_MARK = (
     "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
 )
+"""Line of a README.md that bertsmith wrote, and may write again."""
 SENT_FILES = (WEIGHTS, LINEAR_HEAD_FILE, *sorted(SUMMED_FILES), SUMS_FILE, CARD_FILE)
 """Files of a model that are sent to the hub; run.json is not, since it holds paths of this
 computer."""
@@ -103,7 +105,8 @@ def _fetch(name: str) -> Path:
         ) from error
     try:
         folder = Path(snapshot_download(name, allow_patterns=list(CHECKPOINT_FILES)))
-        # Most models have their weights in both forms.
+        # Most models have their weights as .safetensors, many also as .bin, which is then not
+        # needed.
         if not any(model_directory(folder).glob("*.safetensors")):
             snapshot_download(name, allow_patterns=[OLD_WEIGHTS])
         return folder

@@ -91,8 +91,8 @@ class Int8Linear(nn.Module):
 def quantize_rows(x: Tensor, zero_point: int) -> tuple[Tensor, Tensor]:
     """Quantize fp32 `x` `[rows, columns]` to uint8, with fp32 scales `[rows, 1]`.
 
-    `x` is near `(q - zero_point) * scale`, to half a scale; 0 is exact. A row that has NaN or an
-    infinite number has such a scale, too.
+    For the quantized `q`, `(q - zero_point) * scale` differs from `x` by at most half a scale; 0 is
+    exact. If a row has a number that is NaN or infinite, so is its scale.
     """
     # torch's aminmax takes ten times as long as both of these.
     low, high = x.amin(1, keepdim=True), x.amax(1, keepdim=True)

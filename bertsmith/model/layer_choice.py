@@ -1,5 +1,6 @@
 """Choice of the layers that a smaller model keeps."""
 
+import math
 from typing import Literal, get_args
 
 from bertsmith.errors import SettingError
@@ -29,6 +30,5 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
         return list(range(num_layers - num_kept, num_layers))
     if choice == "first" or num_kept == 1:
         return list(range(num_kept))
-    gaps = num_kept - 1
-    # i * (num_layers - 1) / gaps, rounded to the nearest integer, halves down.
-    return [-(-(2 * i * (num_layers - 1) - gaps) // (2 * gaps)) for i in range(num_kept)]
+    # `ceil(x - 0.5)` rounds to the nearest number, and halves down.
+    return [math.ceil(i * (num_layers - 1) / (num_kept - 1) - 0.5) for i in range(num_kept)]

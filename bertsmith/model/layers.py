@@ -155,7 +155,10 @@ class TransformerLayer(nn.Module):
 
 
 class LayerList(nn.ModuleList):
-    """The layers of an encoder, from the bottom, with their type."""
+    """The layers of an encoder, from the bottom.
+
+    It is a `ModuleList` that tells mypy what its items are.
+    """
 
     if TYPE_CHECKING:
 
@@ -189,7 +192,10 @@ class Pooling(nn.Module):
         return hidden.index_select(0, picked)
 
     def project(self, read: Tensor) -> Tensor:
-        """Project the pooled state of each sequence, [sequences, hidden], to its vector."""
+        """Turn what `read` returns, [sequences, hidden], into vectors of its shape.
+
+        Here nothing changes; `Pooler` has a dense layer.
+        """
         return read
 
 
@@ -211,9 +217,9 @@ def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
     """
     lengths = send(torch.tensor(batch.lengths), hidden.device)
     # Without `output_size` torch would wait for the GPU to learn the length of the result.
-    sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(
+    sequence_of_token = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(
         lengths, output_size=batch.num_tokens
     )
-    total = hidden.new_zeros(batch.num_sequences, hidden.shape[-1], dtype=torch.float32)
-    total = total.index_add(0, sequence, hidden.float())
-    return (total / lengths[:, None]).to(hidden.dtype)
+    sums = hidden.new_zeros(batch.num_sequences, hidden.shape[-1], dtype=torch.float32)
+    sums = sums.index_add(0, sequence_of_token, hidden.float())
+    return (sums / lengths[:, None]).to(hidden.dtype)

@@ -87,7 +87,10 @@ def build(
             model = _build_encoder(folder, heads, num_labels, keep_task_head=keeps_task_head)
     if keeps_task_head:
         model.id2label = folder.labels
-    if keeps_task_head or not (heads or task_head):
+    # A task's settings belong to its head. Without any head they are those of an encoder
+    # whose vectors a task reads.
+    has_no_heads = not heads and not task_head
+    if keeps_task_head or has_no_heads:
         model.task_settings = own_settings(folder.settings)
     return model.eval()
 
@@ -152,9 +155,9 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     state = {}
     missing = []
     needed = []  # missing names without which the model cannot be used
-    filled_layers: set[str] = set()  # of poolers and heads, as are those of `absent_by_layer`
-    absent_by_layer: dict[str, list[str]] = {}
-    first_names: dict[int, str] = {}  # of parameters, which may have several
+    filled_layers: set[str] = set()  # layers of the pooler and of heads that have a stored weight
+    absent_by_layer: dict[str, list[str]] = {}  # weights of such layers that are not stored
+    first_names: dict[int, str] = {}  # by the id of a parameter, which layers may share
     for name, parameter in model.state_dict(keep_vars=True).items():
         stored_names = hugging_face_names(name, model.config)
         absent = [stored for stored in stored_names if stored not in tensors]
@@ -217,7 +220,7 @@ def _check_copies(
 
 
 def _stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
-    """Stack the folder's tensors into one of ours, in fp32."""
+    """Stack tensors of the folder into one of the model, such as query, key and value, in fp32."""
     expected = [shape[0] // len(parts), *shape[1:]]
     for part in parts:
         _check_shape(part, name, expected, directory)
@@ -272,6 +275,7 @@ def _warn_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
 
 
 def _report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
+    """Compare the model's weights with the `stored` names; `missing` are those `_fill` found."""
     family = family_named(model.config.model_type)
     expected = {
         name

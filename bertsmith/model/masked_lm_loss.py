@@ -1,5 +1,6 @@
 """Masked-LM loss in bounded memory, with tokens sampled from the same logits."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,14 +22,15 @@ positions of 30,522 tokens.
 CACHED_BYTES = 2**20
 """Bytes of logits whose softmax is computed at once on a CPU: they stay in its cache."""
 SAMPLED_BLOCK = 128
-"""Number of tokens in a block, whose probabilities are summed to find the block of a draw."""
+"""Number of tokens in each block of `sample_tokens`."""
 
 
 def token_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
-    """Compute the log-probability of each position's label, fp32 [positions], without gradients.
+    """Compute the log-probability of each position's label, fp32 [positions].
 
-    Shapes: `hidden` [positions, size], `weight` [vocabulary, size], `bias` [vocabulary], `labels`
-    int64 [positions]. `hidden` may have further rows, which are ignored. At most `MAX_LOGITS`
+    It is meant for use without gradients, which would keep all logits in memory. Shapes: `hidden`
+    [positions, size], `weight` [vocabulary, size], `bias` [vocabulary], `labels` int64 [positions],
+    at least one position. `hidden` may have further rows, which are ignored. At most `MAX_LOGITS`
     logits exist at a time (`MAX_GPU_LOGITS` on a GPU).
     """
     log_probs = []
@@ -64,7 +66,7 @@ class MaskedLMLoss(torch.autograd.Function):
 
         def compute_loss(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             targets = labels[rows]
-            logits[len(targets) :] = 0.0
+            logits[len(targets) :] = 0.0  # rows beyond the labels get no gradient
             sample = None if draws is None else (draws[rows], samples[rows])
             return _cross_entropy_and_gradient(logits[: len(targets)], targets, sample)
 
@@ -83,19 +85,20 @@ def _decode_in_chunks(
     weight: Tensor,
     bias: Tensor,
     compute_loss: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
-    num_kinds: int = 1,
+    num_arrays: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Compute a loss over the vocabulary in chunks of logits.
 
     `compute_loss` gets logits `[rows, vocabulary]` and their slice of rows. It returns the summed
     loss and the number of correct predictions, and overwrites the logits with their gradient. The
-    gradients of `hidden`, `weight` and `bias` are kept for `_scaled_gradients`.
+    gradients of `hidden`, `weight` and `bias` are kept for `_scaled_gradients`. `num_arrays` is
+    that of `_chunks`.
     """
     loss_sum = torch.zeros((), device=hidden.device)
     num_correct = torch.zeros((), device=hidden.device)
     grad_hidden = torch.zeros_like(hidden)
     grad_weight = grad_bias = None
-    for rows in _chunks(hidden, weight, num_kinds):
+    for rows in _chunks(hidden, weight, num_arrays):
         logits = F.linear(hidden[rows], weight, bias)
         loss, correct = compute_loss(logits, rows)
         loss_sum += loss
@@ -113,7 +116,10 @@ def _decode_in_chunks(
 
 
 def _scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
-    """Run the backward pass of a loss computed by `_decode_in_chunks`, once."""
+    """Return the gradients that `_decode_in_chunks` kept, times `scale`; this works only once.
+
+    `scale` is the gradient of the loss itself, a scalar.
+    """
     if ctx.gradients is None:
         raise RuntimeError("a loss over the vocabulary keeps its gradients for one backward pass")
     scaled = [
@@ -125,20 +131,24 @@ def _scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
 
 
 def _accumulate(total: Tensor | None, part: Tensor) -> Tensor:
-    """Add a chunk's gradient to the sum, in fp32 after the first."""
+    """Add a chunk's gradient to the sum of earlier chunks, in fp32; None is an empty sum."""
     return part if total is None else total.float().add_(part)
 
 
-def _chunks(hidden: Tensor, weight: Tensor, num_kinds: int = 1) -> list[slice]:
+def _chunks(hidden: Tensor, weight: Tensor, num_arrays: int = 1) -> list[slice]:
     """Divide the rows of `hidden` into slices of about equal size.
 
-    `num_kinds` is the number of arrays of logits that exist at a time, all of a slice's size.
+    `num_arrays` is the number of arrays of logits that exist at a time for a slice, such as 2 for
+    those of a student and its teacher.
     """
-    max_logits = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // num_kinds
-    count = len(hidden)
-    largest = max(1, max_logits // len(weight))
-    size = -(-count // max(1, -(-count // largest)))
-    return [slice(first, first + size) for first in range(0, count, max(1, size))]
+    num_rows = len(hidden)
+    if num_rows == 0:
+        return []
+    max_logits = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // num_arrays
+    max_rows = max(1, max_logits // len(weight))
+    num_chunks = math.ceil(num_rows / max_rows)
+    size = math.ceil(num_rows / num_chunks)
+    return [slice(first, first + size) for first in range(0, num_rows, size)]
 
 
 def _cross_entropy_and_gradient(
@@ -168,6 +178,7 @@ def _cross_entropy_and_gradient(
             samples[rows] = sample_tokens(part, draws[rows])
         # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
         loss_sum += (distance - part.gather(-1, guess).float().log()).sum()
+        # The gradient of cross entropy is the probabilities, less 1 at the label.
         indices = torch.arange(len(targets), device=part.device), targets
         part.index_put_(indices, part[indices] - 1)
     return loss_sum, num_correct
@@ -178,30 +189,32 @@ def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
 
     Shapes: `probabilities` `[positions, vocabulary]`, `draws` fp32 `[positions]` in [0, 1). A
     position's token depends on its probabilities and draw alone, not on the device or on how
-    positions are divided. Blocks are summed first, then one block is searched: summing token by
-    token would take several times as long.
+    positions are divided. The sums of blocks of `SAMPLED_BLOCK` tokens give the block of the token,
+    and only that block is then searched: summing token by token would take several times as long.
     """
     vocab_size = probabilities.shape[-1]
-    num_blocks = vocab_size // SAMPLED_BLOCK
-    whole = probabilities[:, : num_blocks * SAMPLED_BLOCK]
-    whole = whole.reshape(len(whole), num_blocks, SAMPLED_BLOCK)
-    sums = whole.sum(-1, dtype=torch.float32)
+    num_blocks = vocab_size // SAMPLED_BLOCK  # and the tokens that remain are a last, shorter one
+    in_blocks = probabilities[:, : num_blocks * SAMPLED_BLOCK]
+    in_blocks = in_blocks.reshape(len(in_blocks), num_blocks, SAMPLED_BLOCK)
+    block_sums = in_blocks.sum(-1, dtype=torch.float32)
     rest = probabilities[:, num_blocks * SAMPLED_BLOCK :].sum(-1, keepdim=True, dtype=torch.float32)
-    blocks = torch.cat([sums, rest], -1).cumsum(-1)
-    thresholds = draws * blocks[:, -1]
-    block = _first_above(blocks, thresholds)[:, None]
-    before = blocks.gather(-1, (block - 1).clamp(min=0)) * (block > 0)
+    sums_to_end = torch.cat([block_sums, rest], -1).cumsum(-1)
+    thresholds = draws * sums_to_end[:, -1]
+    block = _first_above(sums_to_end, thresholds)[:, None]
+    sum_before = sums_to_end.gather(-1, (block - 1).clamp(min=0)) * (block > 0)
     ids = block * SAMPLED_BLOCK + torch.arange(SAMPLED_BLOCK, device=block.device)
+    # In a shorter block, ids beyond the vocabulary have the probability 0.
     inside = probabilities.gather(-1, ids.clamp(max=vocab_size - 1)).float() * (ids < vocab_size)
-    column = _first_above(inside.cumsum(-1), thresholds - before[:, 0])
+    column = _first_above(inside.cumsum(-1), thresholds - sum_before[:, 0])
     return block[:, 0] * SAMPLED_BLOCK + column
 
 
 def _first_above(sums: Tensor, thresholds: Tensor) -> Tensor:
-    """Find the first of rising `sums` `[rows, count]` above `thresholds` `[rows]`.
+    """Find the index of the first of rising `sums` `[rows, count]` above `thresholds` `[rows]`.
 
     If rounding leaves no sum above a threshold, the first of the highest sums is taken.
     """
+    # A threshold is at most the number just below the last sum, so that this sum is above it.
     highest = sums[:, -1].nextafter(sums.new_zeros(()))
     return (sums <= torch.minimum(thresholds.clamp(min=0), highest)[:, None]).sum(-1)
 
@@ -254,7 +267,8 @@ class _SoftLMLoss(torch.autograd.Function):
             teacher_logits = F.linear(vectors, teacher.weight, teacher.bias)
             return divergence_and_gradient(logits[:num_real], teacher_logits, temperature)
 
-        return _decode_in_chunks(ctx, hidden, weight, bias, compute_loss, num_kinds=2)
+        # Two arrays of logits: the student's and the teacher's.
+        return _decode_in_chunks(ctx, hidden, weight, bias, compute_loss, num_arrays=2)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
@@ -272,7 +286,7 @@ def divergence_and_gradient(
     """
     size = max(1, len(logits))
     if logits.device.type == "cpu":
-        size = max(1, CACHED_BYTES // (logits.shape[-1] * 4))
+        size = max(1, CACHED_BYTES // (logits.shape[-1] * torch.float32.itemsize))
     loss = torch.zeros((), device=logits.device)
     num_alike = torch.zeros((), device=logits.device)
     parts = zip(torch.split(logits, size), torch.split(teacher_logits, size), strict=True)
@@ -282,5 +296,6 @@ def divergence_and_gradient(
         log_probs = F.log_softmax(part.float() / temperature, -1)
         teacher_probs = teacher_log_probs.exp()
         loss += temperature**2 * (teacher_probs * (teacher_log_probs - log_probs)).sum()
+        # The derivative of temperature² · KL by a logit: logits are divided by the temperature.
         part.copy_(temperature * (log_probs.exp() - teacher_probs))
     return loss, num_alike

@@ -31,6 +31,7 @@ def without_values(model: Model) -> Model:
 
 
 def _of_same_shape(tensor: Tensor) -> Tensor:
+    """Return a tensor or parameter on the meta device with the shape and dtype of `tensor`."""
     empty = torch.empty_like(tensor, device="meta")
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(empty, tensor.requires_grad)

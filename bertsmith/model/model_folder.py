@@ -64,7 +64,7 @@ def read_folder(path: str | Path, *, to_classify: bool = False) -> "ModelFolder"
 
 
 class ModelFolder:
-    """A folder's config and facts; its tokenizer and weights are read when first needed."""
+    """A folder's config, heads and labels; its tokenizer and weights are read when first needed."""
 
     def __init__(self, files: SmallFiles, *, to_classify: bool = False) -> None:
         self.files = files
@@ -244,7 +244,9 @@ class ModelFolder:
             raise ModelKindError(self.files.path(CONFIG_FILE), model_kind(self.settings))
 
     def check_classifier(self, kind: str | None) -> None:
-        """Refuse a sequence classifier of another kind than `kind`; None accepts any that we have.
+        """Refuse a sequence classifier with another head than `kind`, one of `PROBLEM_TYPES`.
+
+        None accepts each of these heads. Models that are no sequence classifiers are not refused.
 
         Raises:
             CheckpointError: names the kind.
@@ -253,7 +255,8 @@ class ModelFolder:
         head = task_head(self.settings)
         if stored_type is None or (head is not None and kind in (None, head)):
             return
-        # A regression is refused for its outputs, and then not offered.
+        # A regression with several outputs has no head of ours: what is allowed is then another
+        # problem type.
         others = [each for each in PROBLEM_TYPES.values() if each != stored_type]
         allowed = others if kind is None else [PROBLEM_TYPES[kind]]
         outputs = f" with {num_labels(self.settings)} outputs" if head is None else ""

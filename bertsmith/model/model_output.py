@@ -52,4 +52,13 @@ class ModelOutput(dict[str, Any]):
         return tuple(self.values())
 
     def __getitem__(self, key: int | slice | str) -> Any:
-        return getattr(self, key) if isinstance(key, str) else self.to_tuple()[key]
+        """Return an output by its number, or by its name, also if it is no item of the dict.
+
+        Raises:
+            KeyError: there is no output of that name.
+        """
+        if not isinstance(key, str):
+            return self.to_tuple()[key]
+        if key not in self.__dataclass_fields__:
+            raise KeyError(key)
+        return getattr(self, key)

@@ -18,8 +18,9 @@ from bertsmith.model.varlen import Bounds
 class PackedRow:
     """The sequences of a packed row: one after another, without padding.
 
-    `columns`, int64 [tokens], are those of the batch. On a CPU the cells of neighbouring sequences
-    are filled up to one of a few lengths, unless `pads` is false.
+    `columns`, int64 [tokens], are those of the batch. On a CPU the array of cells that neighbouring
+    sequences get has one of a few numbers of rows, and with `pads` also one of a few lengths, so
+    that few shapes occur (`model/shape_buckets.py`).
     """
 
     lengths: tuple[int, ...]
@@ -35,6 +36,7 @@ class PackedRow:
 
     @cached_property
     def bounds(self) -> Bounds:
+        """The bounds of the sequences as the CUDA kernel for a whole row takes them."""
         starts = torch.from_numpy(self.starts.astype(np.int32))
         return Bounds(send(starts, self.device), max(self.lengths))
 

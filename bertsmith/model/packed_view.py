@@ -116,18 +116,22 @@ def _attend_recorded(
     dropout_prob: float,
     record_weights: RecordWeights,
 ) -> Iterator[Tensor]:
-    """Compute the context of every block from weights that `record_weights` receives and returns.
+    """Yield the context of each block, from weights that `record_weights` receives and returns.
 
-    `heads` are the blocks' queries, keys and values, contexts [rows, heads, length, head_size].
+    `heads` are the queries, keys and values of each block, [rows, heads, length, head_size] as the
+    contexts are.
     """
     computed = [
         dense_attention.compute_weights(query, key, bias)
         for (query, key, _), bias in zip(heads, biases, strict=True)
     ]
-    pairs = zip(computed, blocks, strict=True)
-    used = record_weights([weights[: block.queries.num_sequences] for weights, block in pairs])
-    rows = zip(used, computed, heads, blocks, strict=True)
-    for of_sequences, weights, (_, _, value), block in rows:
-        # A block may have more rows than sequences; the other rows keep the computed weights.
-        of_rows = torch.cat([of_sequences, weights[len(of_sequences) :]])
-        yield dense_attention.average_values(of_rows, value, block, dropout_prob)
+    # A block may have more rows than sequences: only those of sequences are recorded.
+    recorded = [
+        weights[: block.queries.num_sequences]
+        for weights, block in zip(computed, blocks, strict=True)
+    ]
+    to_use = record_weights(recorded)
+    for block, all_weights, used, block_heads in zip(blocks, computed, to_use, heads, strict=True):
+        value = block_heads[2]
+        weights = torch.cat([used, all_weights[len(used) :]])
+        yield dense_attention.average_values(weights, value, block, dropout_prob)

@@ -144,11 +144,21 @@ def number_columns(input_ids: Tensor) -> Tensor:
     return torch.arange(input_ids.shape[1], device=input_ids.device).expand(input_ids.shape)
 
 
-def ids_in_place(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> Tensor:
-    """Return placeholder ids, int64 zeros `[batch, length]`, for vectors `[batch, length, size]`.
+def flatten_choices(x: Tensor | None) -> Tensor | None:
+    """Turn `[batch, choices, length]` into `[batch * choices, length]`.
+
+    Anything else is returned as it is: the model's own checks refuse it.
+    """
+    return x.flatten(0, 1) if isinstance(x, Tensor) and x.ndim == 3 else x
+
+
+def placeholder_ids(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> Tensor:
+    """Return ids to pack in place of `input_ids`, int64 zeros `[batch, length]`.
+
+    `inputs_embeds` are the vectors, `[batch, length, size]`, that replace the ids' embeddings.
 
     Raises:
-        InputError: both are given, or the vectors have another shape.
+        InputError: `input_ids` are given, too, or the vectors have another shape.
     """
     if input_ids is not None:
         raise InputError("input_ids and inputs_embeds exclude each other. Give one of them.")
@@ -180,21 +190,26 @@ def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
         )
 
 
-def check_is_tensor(name: str, x: object) -> None:
-    """Check that `x` is a tensor.
+def check_is_tensor(name: str, x: object, shape: str = "[batch, length]") -> None:
+    """Check that `x` is a tensor; the message names the `shape` that it must have.
 
     Raises:
         InputError: `x` is something else, such as a list or an array.
     """
     if not isinstance(x, Tensor):
         raise InputError(
-            f"{name} is a {type(x).__name__}. It must be a tensor [batch, length]; convert with "
+            f"{name} is a {type(x).__name__}. It must be a tensor {shape}; convert with "
             "torch.tensor()."
         )
 
 
 def as_mask(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
-    """Convert the mask to bool `[batch, length]`; without one, every token is real."""
+    """Convert the mask to bool `[batch, length]`; without one, every token is real.
+
+    Raises:
+        InputError: the mask is no tensor, has another shape than `input_ids`, or holds a number
+            other than 0 and 1.
+    """
     if attention_mask is None:
         return torch.ones_like(input_ids, dtype=torch.bool)
     check_is_tensor("attention_mask", attention_mask)
@@ -215,13 +230,16 @@ def as_mask(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
 
 def has_holes(mask: Tensor) -> bool:
     """Return whether a row of a mask [batch, length] has padding between real tokens."""
-    begins_again = mask[:, 1:] & ~mask[:, :-1]
-    num_runs = begins_again.sum(1) + mask[:, 0]
+    begins_run = mask[:, 1:] & ~mask[:, :-1]  # a real token after padding
+    num_runs = begins_run.sum(1) + mask[:, 0]
     return bool((num_runs > 1).any())
 
 
 def check_padding(lengths: Tensor, order: Tensor) -> None:
-    """Raise InputError if the shortest row (the last one) has no real token."""
+    """Raise InputError if a row has no real token.
+
+    `lengths` are the rows' real tokens, the most first; `order` are the numbers of these rows.
+    """
     if lengths[-1] == 0:
         row = int(order[lengths == 0][0])
         raise InputError(

@@ -6,7 +6,7 @@ A parameter that several layers share counts once.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -18,8 +18,8 @@ from bertsmith.model.meta_init import on_meta_device
 from bertsmith.model.pretraining_catalog import OBJECTIVES
 
 PARAMETER_FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
-"""The usual estimate of the parameters, for V tokens, 512 positions, 2 segments, and L layers of
-width H."""
+"""The usual estimate of BERT's parameters, for V tokens, 512 positions, 2 segments, and L layers of
+width H: 4·H² of a layer are in attention and 8·H² in feed-forward."""
 
 RELEASED_VOCABULARY = 30522
 """Vocabulary size of the released English models."""
@@ -47,15 +47,16 @@ COMPONENTS = (
     (r"heads\.(\w+)\.", r"\1 head"),
     (r"(\w+)\.", r"\1"),
 )
-"""Patterns of parameter names and their components; the first match counts."""
+"""Patterns of parameter names and their components; the first pattern that matches decides."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """Parameters of one kind, in `matrices` (with embeddings) and `vectors`, each once.
+    """Numbers of parameters of one component.
 
-    `used` counts a matrix once per multiplication in a forward pass, `per_layer` all parameters
-    that one layer uses; where layers share weights, both count these for every layer.
+    `matrices` (with embeddings) and `vectors` count each parameter once. `used` counts a matrix as
+    often as a forward pass uses it, so once for every layer that shares it. `per_layer` are the
+    parameters that a layer uses, on average over the layers, whether shared or not.
     """
 
     matrices: int = 0
@@ -92,24 +93,24 @@ def pretraining_model(config: BertConfig) -> BertModel:
 def count_parameters(model: nn.Module) -> dict[str, Component]:
     """Count a model's parameters by component, in the model's order."""
     uncounted = {id(parameter) for parameter in model.parameters()}
-    layers = max(1, len(getattr(model, "layers", ())))
+    num_layers = max(1, len(getattr(model, "layers", ())))
     counts: dict[str, Component] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        kind = _component_of(name)
+        component = _component_of(name)
         count = parameter.numel()
-        total = counts.get(kind, Component())
+        before = counts.get(component, Component())
         is_new = id(parameter) in uncounted
         is_matrix = parameter.ndim > 1
         uncounted.discard(id(parameter))
-        counts[kind] = Component(
-            matrices=total.matrices + (count if is_new and is_matrix else 0),
-            vectors=total.vectors + (count if is_new and not is_matrix else 0),
-            used=total.used + (count if is_matrix else 0),
-            per_layer=total.per_layer + (count if kind in IN_LAYERS else 0),
+        counts[component] = Component(
+            matrices=before.matrices + (count if is_new and is_matrix else 0),
+            vectors=before.vectors + (count if is_new and not is_matrix else 0),
+            used=before.used + (count if is_matrix else 0),
+            per_layer=before.per_layer + (count if component in IN_LAYERS else 0),
         )
     return {
-        kind: Component(each.matrices, each.vectors, each.used, each.per_layer // layers)
-        for kind, each in counts.items()
+        component: replace(total, per_layer=total.per_layer // num_layers)
+        for component, total in counts.items()
     }
 
 

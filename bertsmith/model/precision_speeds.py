@@ -17,7 +17,7 @@ from bertsmith.system.matrix_products import (
     threads_key,
     trial_matrices,
 )
-from bertsmith.system.measurements import remember
+from bertsmith.system.measurements import check_numbers, remember
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,9 @@ class Int8Speed:
 
     int8_gflops: float
     int8_error: float
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
 
 def int8_speed() -> Int8Speed | None:

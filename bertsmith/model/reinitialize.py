@@ -1,5 +1,6 @@
 """Functions that change a model's weights in place before training."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -13,8 +14,8 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 
 MAX_WAVELENGTH = 1000.0
-"""Base of the wavelengths; the longest is 2 pi times this number of positions. The 10,000 of
-Vaswani et al. is too large for rows of 128 tokens: half of the dimensions would be nearly
+"""Base of the sinusoids' wavelengths; the longest is about 2 pi times this number of positions. The
+10,000 of Vaswani et al. is too large for rows of 128 tokens: half of the dimensions would be nearly
 constant."""
 
 AMPLITUDE = 2.8
@@ -54,7 +55,7 @@ def sinusoids(count: int, width: int) -> Tensor:
 
 
 def has_own_queries(model: BertModel) -> bool:
-    """Return whether the last layer shares its attention with no other."""
+    """Return whether the last layer shares its attention with no other layer."""
     *others, last = (layer.attention for layer in model.layers)
     return last not in others
 
@@ -105,22 +106,26 @@ def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]
 
 
 def extend_rows(rows: Tensor, first_id: int, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """Return `rows` `[tokens, size]` with the means of old rows from `first_id` on."""
+    """Return `rows` `[tokens, size]` with rows of new tokens in place of those from `first_id` on.
+
+    The row of a new token is the mean of the rows of its `pieces`, old ids; rows beyond the new
+    tokens stay. The result has more rows than `rows` if these are too few.
+    """
     later_rows = rows[first_id + len(pieces) :]
     return torch.cat([rows[:first_id], average_rows(rows[:first_id], pieces), later_rows])
 
 
 def average_rows(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """Average the rows of each entry of `pieces`: `[entries, size]`.
+    """Average the rows of each entry of `pieces`, a list of token ids, to `[entries, size]`.
 
     An empty entry gets the mean of all rows.
     """
-    counts = torch.tensor([len(ids) for ids in pieces], device=rows.device)
-    ids = torch.tensor([id_ for entry in pieces for id_ in entry], dtype=torch.int64)
-    owners = torch.arange(len(pieces), device=rows.device).repeat_interleave(counts)
-    total = rows.new_zeros(len(pieces), rows.shape[1])
-    total.index_add_(0, owners, rows[ids.to(rows.device)])
-    return torch.where(counts[:, None] > 0, total / counts.clamp(min=1)[:, None], rows.mean(0))
+    counts = torch.tensor([len(entry) for entry in pieces], dtype=torch.int64, device=rows.device)
+    all_ids = torch.tensor([token_id for entry in pieces for token_id in entry], dtype=torch.int64)
+    entry_of_id = torch.arange(len(pieces), device=rows.device).repeat_interleave(counts)
+    sums = rows.new_zeros(len(pieces), rows.shape[1])
+    sums.index_add_(0, entry_of_id, rows[all_ids.to(rows.device)])
+    return torch.where(counts[:, None] > 0, sums / counts.clamp(min=1)[:, None], rows.mean(0))
 
 
 @torch.no_grad()
@@ -135,10 +140,12 @@ def set_positions(model: BertModel, size: int) -> None:
     model.config = replace(model.config, max_position_embeddings=first + size)
     if embedding is None:
         return
-    unread, rows = embedding.weight.detach()[:first], embedding.weight.detach()[first:]
-    repeated = torch.cat([unread, rows.repeat(-(-size // len(rows)), 1)[:size]])
+    weight = embedding.weight.detach()
+    rows_before, rows = weight[:first], weight[first:]  # no token has a position below `first`
+    num_copies = math.ceil(size / len(rows))
+    resized = torch.cat([rows_before, rows.repeat(num_copies, 1)[:size]])
     model.embeddings.position = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
-        repeated, freeze=False, padding_idx=embedding.padding_idx
+        resized, freeze=False, padding_idx=embedding.padding_idx
     )
 
 
@@ -163,5 +170,5 @@ def start_masked_lm_head(head: MaskedLMHead, counts: Tensor) -> None:
     if is_square and head.dense.bias is not None:  # without a shift, GELU is no identity
         nn.init.eye_(head.dense.weight)
         nn.init.constant_(head.dense.bias, START_SHIFT)
-    seen = F.pad(counts.to(head.bias), (0, len(head.bias) - len(counts))) + 1
-    head.bias.copy_((seen / seen.sum()).log())
+    smoothed = F.pad(counts.to(head.bias), (0, len(head.bias) - len(counts))) + 1
+    head.bias.copy_((smoothed / smoothed.sum()).log())

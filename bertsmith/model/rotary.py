@@ -27,8 +27,9 @@ class Rotation:
     @classmethod
     def of(cls, position_ids: Tensor, theta: float, head_size: int) -> Self:
         """Compute the angles of `position_ids`, int64 [tokens], of heads of `head_size` numbers."""
-        evens = torch.arange(0, head_size, 2, device=position_ids.device, dtype=torch.float32)
-        angles = position_ids[:, None].float() * theta ** -(evens / head_size)
+        even_numbers = torch.arange(0, head_size, 2, device=position_ids.device).float()
+        rates = theta ** -(even_numbers / head_size)  # angle from one position to the next
+        angles = position_ids[:, None].float() * rates
         return cls(cos=fill_up(angles.cos())[:, None], sin=fill_up(angles.sin())[:, None])
 
     def __call__(self, x: Tensor) -> Tensor:

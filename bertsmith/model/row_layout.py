@@ -74,7 +74,8 @@ class RowLayout:
 
     def pick_first_tokens(self) -> PickedTokens:
         """Pick the first token of each sequence."""
-        # For a single query the fused kernel rounds differently in each thread.
+        # For a single query the fused kernel rounds differently in each thread. So where bytes must
+        # not depend on the batch, more queries are computed.
         return PickedTokens.first(self.row, pads=self.by_length)
 
     def pick_last_tokens(self) -> PickedTokens:

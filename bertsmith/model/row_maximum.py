@@ -32,14 +32,17 @@ def row_maximum(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _in_two_steps(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's maximum and its first column, as `row_maximum`."""
     num_columns = x.shape[-1]
-    whole = num_columns // ROW_BLOCK
-    tops = x[:, : whole * ROW_BLOCK].view(len(x), whole, ROW_BLOCK).amax(-1)
-    if whole * ROW_BLOCK < num_columns:
-        tops = torch.cat([tops, x[:, whole * ROW_BLOCK :].amax(-1, keepdim=True)], -1)
-    first = tops.argmax(-1, keepdim=True) * ROW_BLOCK
-    # The last block may be shorter: indices beyond it repeat its last column.
-    columns = (first + torch.arange(ROW_BLOCK, device=x.device)).clamp_(max=num_columns - 1)
+    num_blocks = num_columns // ROW_BLOCK  # and the columns that remain are a last, shorter one
+    in_blocks = x[:, : num_blocks * ROW_BLOCK].view(len(x), num_blocks, ROW_BLOCK)
+    block_maxima = in_blocks.amax(-1)
+    if num_blocks * ROW_BLOCK < num_columns:
+        rest = x[:, num_blocks * ROW_BLOCK :]
+        block_maxima = torch.cat([block_maxima, rest.amax(-1, keepdim=True)], -1)
+    first_column = block_maxima.argmax(-1, keepdim=True) * ROW_BLOCK
+    # In a shorter block, indices beyond it repeat its last column.
+    columns = (first_column + torch.arange(ROW_BLOCK, device=x.device)).clamp_(max=num_columns - 1)
     inside = x.gather(-1, columns)
     offset = inside.argmax(-1, keepdim=True)
     return inside.gather(-1, offset), columns.gather(-1, offset)

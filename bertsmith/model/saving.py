@@ -140,6 +140,7 @@ def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
     """
     files = SmallFiles(directory)
     config = read_config(files)
-    if config.get(TASK_SETTINGS) != settings or not has_sum(files, CONFIG_FILE):
+    is_written = config.get(TASK_SETTINGS) == settings and has_sum(files, CONFIG_FILE)
+    if not is_written:
         with recording_sums(directory, CONFIG_FILE):
             write_json(directory / CONFIG_FILE, config | {TASK_SETTINGS: dict(settings)})

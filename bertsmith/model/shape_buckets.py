@@ -17,13 +17,16 @@ STEPS = 16
 
 
 def rounded_up(count: int, steps: int = STEPS, smallest: int = MIN_ROW_STEP) -> int:
-    """Round up to one of `steps` counts per power of two.
+    """Round up to one of `steps` counts from one power of two to the next.
+
+    These counts are at least `smallest` apart.
 
     >>> [rounded_up(count) for count in (1, 100, 1000, 4000, 4097)]
     [16, 112, 1024, 4096, 4352]
     """
-    step = max(smallest, (1 << (count - 1).bit_length()) // (2 * steps))
-    return -(-count // step) * step
+    power = 1 << (count - 1).bit_length()  # the lowest power of two that is not below `count`
+    step = max(smallest, power // (2 * steps))  # `steps` of these lead from power / 2 to power
+    return (count + step - 1) // step * step
 
 
 def filled_up(num_rows: int, device: torch.device) -> int:

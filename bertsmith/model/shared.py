@@ -25,28 +25,28 @@ ALIGNMENT = 64
 
 
 class SharedFile:
-    """Zeroed memory that other processes can map by its `path`, until `close` or its deletion.
+    """Zeroed memory that other processes can map by its `path`.
 
-    Where the system has `memfd_create` it takes no space on the disk; elsewhere it is a temporary
-    file.
+    They can do so until `close` is called, or this object is deleted. Where the system has
+    `memfd_create` the memory takes no space on the disk; elsewhere it is a temporary file.
 
     Raises:
-        ConfigError: it is larger than files may be.
+        ConfigError: `num_bytes` is more than the system allows for a file.
     """
 
     def __init__(self, num_bytes: int) -> None:
         self.num_bytes = num_bytes
         temporary_path = None
         if hasattr(os, "memfd_create"):
-            file = os.memfd_create("bertsmith")
-            self.path = f"/proc/{os.getpid()}/fd/{file}"
+            descriptor = os.memfd_create("bertsmith")
+            self.path = f"/proc/{os.getpid()}/fd/{descriptor}"
         else:
-            file, self.path = tempfile.mkstemp(prefix="bertsmith-")
+            descriptor, self.path = tempfile.mkstemp(prefix="bertsmith-")
             temporary_path = Path(self.path)
-        self.close = weakref.finalize(self, _close, file, temporary_path)
+        self.close = weakref.finalize(self, _close, descriptor, temporary_path)
         """Closes the file; existing mappings stay."""
         try:
-            os.ftruncate(file, num_bytes)
+            os.ftruncate(descriptor, num_bytes)
         except OSError as error:
             self.close()
             if error.errno != errno.EFBIG:
@@ -62,8 +62,8 @@ class SharedFile:
         return map_file(self.path, self.num_bytes)
 
 
-def _close(file: int, temporary_path: Path | None) -> None:
-    os.close(file)
+def _close(descriptor: int, temporary_path: Path | None) -> None:
+    os.close(descriptor)
     if temporary_path is not None:
         temporary_path.unlink()
 

@@ -38,26 +38,29 @@ def trim_vocabulary(
         )
     kept_ids = torch.tensor(sorted(ids), dtype=torch.int64)
     trimmed = copy.deepcopy(model)
-    padding = model.config.pad_token_id if model.config.pad_token_id in ids else tokenizer.pad_id
-    pad = int(torch.searchsorted(kept_ids, padding))
-    special_ids = model.config.special_token_ids(pad, smaller.cls_id, smaller.sep_id)
+    has_own_pad = model.config.pad_token_id in ids
+    old_pad_id = model.config.pad_token_id if has_own_pad else tokenizer.pad_id
+    pad_id = int(torch.searchsorted(kept_ids, old_pad_id))
+    special_ids = model.config.special_token_ids(pad_id, smaller.cls_id, smaller.sep_id)
     trimmed.config = replace(model.config, vocab_size=len(kept_ids), **special_ids)
     trimmed.embeddings.word = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         model.embeddings.word.weight.detach()[kept_ids],
         freeze=False,
         padding_idx=trimmed.config.pad_token_id,
     )
-    move_positions(trimmed, model.config.first_position - trimmed.config.first_position)
+    num_unread = model.config.first_position - trimmed.config.first_position
+    remove_first_positions(trimmed, num_unread)
     for head in trimmed.heads.values():
         if isinstance(head, MaskedLMHead):
             head.bias = nn.Parameter(head.bias.detach()[kept_ids])
     return trimmed, smaller
 
 
-def move_positions(model: BertModel, count: int) -> None:
-    """Remove the first `count` position rows.
+def remove_first_positions(model: BertModel, count: int) -> None:
+    """Remove the first `count` rows of the position embedding.
 
-    RoBERTa's positions begin after `pad_token_id`, which trimming has lowered by `count`.
+    RoBERTa's positions begin after `pad_token_id`. If trimming has lowered that id by `count`, the
+    embeddings of a text's tokens must move to rows with lower numbers, too.
     """
     if count == 0:
         return

@@ -26,6 +26,7 @@ MAX_ERROR = 1e-2
 3.3e-3 on a CPU; a wrong computation has about 1."""
 
 MIN_GAIN = 1.1
+"""How many times faster than blocks the kernel must be, so that noise does not decide."""
 
 TRIAL_LENGTHS = (512, 256, 128, 32)
 VARLEN_TRIAL_ROWS = 8
@@ -198,7 +199,10 @@ def _distance(result: Tensor, exact: Tensor) -> float:
 
 
 def _has_dropout(qkv: Tensor, gradient: Tensor, bounds: Bounds) -> bool:
-    """Check that with dropout the averages of ones vary around 1, and that gradients are finite."""
+    """Return whether the kernel's dropout works.
+
+    With dropout, averages of values that are all 1 must vary around 1, and gradients be finite.
+    """
     query, key, value = qkv.unbind(1)
     ones = torch.ones_like(value)
     try:
@@ -207,12 +211,13 @@ def _has_dropout(qkv: Tensor, gradient: Tensor, bounds: Bounds) -> bool:
     except (AttributeError, TypeError, RuntimeError):
         return False
     context, qkv_gradient = context.detach().float(), qkv_gradient.float()
-    about_one = abs(float(context.mean()) - 1) < 0.01 and float(context.std()) > 0.001
-    return about_one and bool(torch.isfinite(qkv_gradient).all())
+    is_near_one = abs(float(context.mean()) - 1) < 0.01
+    varies = float(context.std()) > 0.001
+    return is_near_one and varies and bool(torch.isfinite(qkv_gradient).all())
 
 
 def _seconds(run: Callable[[], object], device: torch.device, calls: int = 10) -> float:
-    """Return the shortest mean time of a call among batches of calls."""
+    """Return the time of a call: the shortest of five means over `calls` calls."""
     times = []
     for _ in range(5):
         _wait(device)

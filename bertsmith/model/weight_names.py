@@ -16,7 +16,9 @@ from bertsmith.model.load_report import list_weights
 
 
 def canonical(name: str, family: Family) -> str:
-    """Return the canonical form of a name: old names have gamma and beta, or lack "bert.".
+    """Return the canonical form of a name, that of today's transformers.
+
+    Old names end in gamma and beta instead of weight and bias, or lack the prefix "bert.".
 
     >>> from bertsmith.model.families.bert import BERT
     >>> canonical("embeddings.LayerNorm.gamma", BERT)
@@ -76,7 +78,8 @@ def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[s
                 "beside the model's weights. Merge it with model.merge_and_unload(), and save "
                 "what that gives."
             )
-    num_leading = min(map(_count_leading_wrappers, stored), default=0)  # of all names
+    # Wrappers that all names begin with are their common prefix, which stays here.
+    num_leading = min(map(_count_leading_wrappers, stored), default=0)
     renamed: dict[str, str] = {}
     for name in stored:
         parts = name.split(".")
@@ -155,15 +158,17 @@ def hugging_face_names(name: str, config: BertConfig) -> tuple[str, ...]:
     >>> hugging_face_names("layers.3.feed_forward.up.bias", BertConfig(30_522, 768, 12, 12, 3072))
     ('bert.encoder.layer.3.intermediate.dense.bias',)
     """
-    module, _, kind = name.rpartition(".")
+    module, _, parameter = name.rpartition(".")  # the latter is weight or bias
     family = family_named(config.model_type)
-    names = family.names
     layer = re.match(r"layers\.(\d+)\.", module)
     if layer is None:
         return tuple(
-            stored_name if stored_name in family.whole_names else f"{stored_name}.{kind}"
-            for stored_name in names[module]
+            stored_name if stored_name in family.whole_names else f"{stored_name}.{parameter}"
+            for stored_name in family.names[module]
         )
-    number = config.stored_layer(int(layer[1]))
-    pattern = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
-    return tuple(f"{stored_name.replace('{i}', number)}.{kind}" for stored_name in names[pattern])
+    stored_layer = config.stored_layer(int(layer[1]))
+    module_of_any_layer = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
+    return tuple(
+        f"{stored_name.replace('{i}', stored_layer)}.{parameter}"
+        for stored_name in family.names[module_of_any_layer]
+    )

@@ -50,9 +50,9 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def _find_weights(directory: Path) -> tuple[str, list[Path]]:
-    """Return the first file name of `READERS` that the folder has, whole or in shards.
+    """Return the name in `READERS` of the folder's weights, and the files that hold them.
 
-    The second value lists the files that hold it.
+    Of several names that the folder has, whole or in shards, it is the first in `READERS`.
     """
     directory = model_directory(directory)
     for name in READERS:

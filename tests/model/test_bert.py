@@ -61,6 +61,8 @@ def zeros(*shape):
     ({"inputs_embeds": torch.zeros(7, 23, 33)}, ["input_ids and inputs_embeds"]),
     ({"input_ids": None, "inputs_embeds": torch.zeros(7, 23, 5)}, ["[7, 23, 5]", ", 33]"]),
     ({"position_ids": zeros(7, 2)}, ["[7, 2]", "input_ids [7, 23]"]),
+    ({"position_ids": zeros(1, 7, 23)}, ["[1, 7, 23]", "[batch, length]"]),
+    ({"position_ids": zeros(1, 23), "input_ids": [[1, 2]]}, [" a list", "torch.tensor()"]),
     ({"position_ids": 29 + zeros(7, 23)}, ["row 0, column 0: found 29", "0 to 28"]),
     ({"attention_mask": torch.ones(7, 19)}, ["[7, 19]", "input_ids [7, 23]"]),
     ({"attention_mask": torch.full((7, 23), 2)}, ["row 0, column 0: found 2"]),
@@ -78,6 +80,15 @@ def test_inputs_of_a_wrong_kind(small_model, padded_inputs, changes, parts):
             padded_inputs[name] = value
     with refuses(InputError, list(changes)[-1], *parts):
         small_model()(**padded_inputs)
+
+
+def test_an_output_has_no_item_by_the_name_of_a_method(small_model, padded_inputs):
+    output = small_model("classify", num_labels=2)(**padded_inputs)
+    assert output["logits"] is output.logits
+    assert output["last_hidden_state"] is output.last_hidden_state
+    for name in ("keys", "no_such_output"):
+        with pytest.raises(KeyError):
+            output[name]
 
 
 @pytest.mark.parametrize("pooling", ["first_token", "mean"])

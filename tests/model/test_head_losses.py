@@ -73,12 +73,18 @@ def test_answers_and_choices(small_model, padded_inputs, tmp_path):
     place = {"start_positions": torch.tensor([14]), "end_positions": torch.tensor([12])}
     with refuses(InputError, "start_positions, row 0: found 14", "23"):
         model(**padded, **place)
+    with refuses(InputError, "start_positions is a list", "[1]", "torch.tensor()"):
+        model(**padded, start_positions=[14], end_positions=[12])
 
     model, theirs = both(small_model("choose"), tmp_path / "choose")
     padded_inputs["attention_mask"][:, 0] = 1
     rows = {k: v[:6].view(2, 3, 23) for k, v in padded_inputs.items()}
     found, expected = check_same(model, theirs, rows | {"labels": torch.tensor([2, 0])})
     torch.testing.assert_close(found.logits, expected.logits, rtol=0, atol=1e-5)
+    columns = torch.arange(23)[None]  # one row for all choices
+    assert torch.equal(model(**rows, position_ids=columns).logits, found.logits)
+    with refuses(InputError, "attention_mask is a list", "torch.tensor()"):
+        model(input_ids=rows["input_ids"], attention_mask=[[1]])
 
 
 def test_replaced_tokens(padded_inputs, tmp_path):

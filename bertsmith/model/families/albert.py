@@ -133,7 +133,8 @@ class AlbertConfig(BertConfig):
     def stored_layer(self, number: int) -> str:
         """Return Hugging Face's name of a layer: its group, and its number within the group."""
         layer, inner = divmod(number, self.inner_group_num)
-        # transformers assigns layers to groups like this, even if groups do not divide them.
+        # transformers assigns layers to groups like this, even if the number of groups does not
+        # divide that of layers.
         group = int(layer / (self.num_hidden_layers / self.num_hidden_groups))
         return f"{group}.albert_layers.{inner}"
 

@@ -27,10 +27,14 @@ TWO_LAYER_NAMES = {
     **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
     **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
 }
+"""Hugging Face's names of task heads with a dense layer of their own."""
 
 
 def encoder_names(prefix: str) -> dict[str, tuple[str, ...]]:
-    """Map our modules to the names in encoders of transformers that are built as its BERT."""
+    """Map our modules to Hugging Face's names in a family whose encoder has those of BERT.
+
+    The names begin with `prefix`, such as "electra".
+    """
     layer = f"{prefix}.encoder.layer.{{i}}"
     return {
         "embeddings.word": (f"{prefix}.embeddings.word_embeddings",),

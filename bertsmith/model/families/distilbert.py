@@ -79,8 +79,8 @@ DISTILBERT = Family(
         "masked_lm": lambda config, _: MaskedLMHead(config),
         **dict.fromkeys(
             SEQUENCE_HEADS,
-            lambda config, n: TwoLayerHead(
-                config, n, torch.relu, dropout=config.seq_classif_dropout, drop_first=False
+            lambda config, num_labels: TwoLayerHead(
+                config, num_labels, torch.relu, dropout=config.seq_classif_dropout, drop_first=False
             ),
         ),
         "tag": ClassificationHead,

@@ -64,9 +64,11 @@ ELECTRA = Family(
     heads={
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
         "replaced_token": lambda config, _: ReplacedTokenHead(config),
-        **dict.fromkeys(TEXT_HEADS, lambda config, n: TwoLayerHead(config, n, F.gelu)),
-        "choose": lambda config, n: TwoLayerHead(
-            config, n, F.gelu, dropout=config.summary_last_dropout, drop_first=False
+        **dict.fromkeys(
+            TEXT_HEADS, lambda config, num_labels: TwoLayerHead(config, num_labels, F.gelu)
+        ),
+        "choose": lambda config, num_labels: TwoLayerHead(
+            config, num_labels, F.gelu, dropout=config.summary_last_dropout, drop_first=False
         ),
         **{name: BERT_HEADS[name] for name in ("tag", "answer")},
     },

@@ -189,12 +189,14 @@ def periodic(count: int, period: int) -> tuple[str, ...]:
 
 
 def find_period(types: tuple[str, ...], preferred: int | None) -> int | None:
-    """Return the period of layer types; `preferred` if it fits, since several fit few layers.
+    """Return the period of layer types; None if they are not periodic.
 
-    The result is None if the types are not periodic.
+    Several periods may fit a model of few layers. It is then `preferred`, if that is one of them,
+    or else the shortest.
     """
-    periods = range(1, len(types) + 1)
-    for period in (preferred or len(types), *periods):
+    if preferred is not None and types == periodic(len(types), preferred):
+        return preferred
+    for period in range(1, len(types) + 1):
         if types == periodic(len(types), period):
             return period
     return None

@@ -82,8 +82,12 @@ ROBERTA = Family(
     heads={
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
         **{name: BERT_HEADS[name] for name in ("tag", "answer")},
-        "choose": lambda config, n: ClassificationHead(config, n, config.hidden_dropout_prob),
-        **dict.fromkeys(TEXT_HEADS, lambda config, n: TwoLayerHead(config, n, torch.tanh)),
+        "choose": lambda config, num_labels: ClassificationHead(
+            config, num_labels, config.hidden_dropout_prob
+        ),
+        **dict.fromkeys(
+            TEXT_HEADS, lambda config, num_labels: TwoLayerHead(config, num_labels, torch.tanh)
+        ),
     },
     names={
         **encoder_names("roberta"),

@@ -55,7 +55,8 @@ class StaticConfig(BertConfig):
 class StaticEmbeddings(Embeddings):
     """Word embeddings alone, without position, segment and LayerNorm.
 
-    A token with the vector 0 keeps it in training, so that special tokens never count.
+    A token whose vector is 0 keeps that vector in training: it gets no gradient, so that special
+    tokens never count.
     """
 
     def __init__(self, config: StaticConfig) -> None:

@@ -37,7 +37,7 @@ def read_bin(file: Path) -> dict[str, Tensor]:
         ) from error
     except OSError as error:
         raise read_error(CheckpointError, file, error) from error
-    except Exception as error:  # what damage makes the reader stumble over can be anything
+    except Exception as error:  # a damaged file can raise any error in torch's reader
         if lacks_memory(error):
             raise MemoryError(str(error)) from error
         reason = str(error).splitlines() or [type(error).__name__]
