@@ -19,7 +19,7 @@ from bertsmith.commands.finetune import predict_command
 from bertsmith.commands.pretrain import describe_run
 from bertsmith.commands.settings import distill_pretraining, finetune, pretrain
 from bertsmith.config import to_jsonable
-from bertsmith.demo.page import next_steps, program
+from bertsmith.demo.page import find_program, list_next_steps
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.catalog import task_named
 
@@ -142,9 +142,9 @@ def test_after_finetuning_the_next_step_asks_the_model(task, are_pairs, texts):
 
 
 def test_next_steps_of_the_demo_can_be_typed(tmp_path, capsys):
-    for step in next_steps(tmp_path / "my demo"):
+    for step in list_next_steps(tmp_path / "my demo"):
         for command in step["commands"]:
-            words = shlex.split(command.removeprefix(program()))
+            words = shlex.split(command.removeprefix(find_program()))
             test_shown_commands_and_flags_exist(words, capsys)
             assert not any(word == "demo" or word.startswith("demo/") for word in words)
 

@@ -7,7 +7,7 @@ from typing import Any
 from bertsmith.commands.output import print_note
 from bertsmith.commands.settings.demo import Settings
 from bertsmith.demo.job import run_demo
-from bertsmith.demo.page import METHODS, MORE_MINUTES, PRETRAINED, UNTRAINED, shortened
+from bertsmith.demo.page import METHODS, MORE_MINUTES, PRETRAINED, UNTRAINED, describe_shortening
 from bertsmith.system.counts import percent
 from bertsmith.training.display import Display
 
@@ -31,7 +31,7 @@ def describe_demo(results: dict[str, Any]) -> Iterator[str]:
     )
     plain = ", ".join(f"{share} {METHODS[name][0]}" for name, share in right.items())
     yield f"plain methods  {plain}"
-    if note := shortened(results):
+    if note := describe_shortening(results):
         yield f"note           {note}"
     yield f"more minutes   {MORE_MINUTES}"
     yield f"report         {results['out']}/report.html  ({seconds:.0f} s in all)"

@@ -18,7 +18,9 @@ from hashlib import sha256
 from pathlib import Path
 
 MAX_CHARS = 8_000_000
+"""Maximum number of characters of all libraries."""
 MAX_CHARS_OF_LIBRARY = 800_000
+"""Number of characters after which no further module of a library is read."""
 ENOUGH_CHARS = 60_000
 """Number of characters to read from each library of the question, even if the time is over."""
 
@@ -118,7 +120,7 @@ def read_documentation(
     documentation = Documentation()
     seen = set[str]()
     chars = documentation.chars_by_library
-    modules = {name: _modules(top, documentation.skipped) for name, top in libraries.items()}
+    modules = {name: _list_modules(top, documentation.skipped) for name, top in libraries.items()}
     while modules:
         name = min(modules, key=lambda name: (name not in first, chars[name]))
         is_enough = name not in first or chars[name] >= ENOUGH_CHARS
@@ -130,13 +132,14 @@ def read_documentation(
         if reason is not None:
             documentation.skipped[reason] += len(modules.pop(name))
         elif modules[name]:
-            _add(documentation, seen, name, *modules[name].pop())
+            module, path = modules[name].pop()
+            _add_module(documentation, seen, name, module, path)
         else:
             del modules[name]
     return documentation
 
 
-def _add(
+def _add_module(
     documentation: Documentation, seen: set[str], library: str, module: str, path: Path
 ) -> None:
     """Add the paragraphs of a module that are not in `seen` as one document."""
@@ -159,7 +162,7 @@ def _add(
         documentation.chars_by_library[library] += document.num_chars
 
 
-def _modules(top: Path, skipped: Counter[str]) -> list[tuple[str, Path]]:
+def _list_modules(top: Path, skipped: Counter[str]) -> list[tuple[str, Path]]:
     """List the source files of a library as (path inside the library, path), sorted by a hash."""
     if top.is_file():
         return [(top.name, top)]

@@ -2,6 +2,11 @@
 
 A demo is built in its final folder, because its files contain paths of the folder. The earlier demo
 is kept in a folder inside until the new demo is complete, and is moved back if the new demo fails.
+The files of both are told apart by demo.json, even after a demo was killed:
+
+- complete: the files beside it are of this demo, and what is left of the earlier one can go;
+- incomplete: the files beside it are of the new demo, and the earlier one is whole in its folder;
+- missing: the files are all of the earlier demo, which was being moved to its folder or back.
 """
 
 import json
@@ -9,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import write_json
@@ -17,8 +23,9 @@ from bertsmith.system.write_error import writing
 
 COMMAND = "demo"
 TEXT, RESULT, PAGE = "documentation.txt", "demo.json", "report.html"
-PARTS = (RESULT, TEXT, "question", "tokenizer", "corpus", "pretrained", "classifier", PAGE)
-"""Names of the files and folders of a demo; all others in its folder are the user's."""
+PARTS = (TEXT, "question", "tokenizer", "corpus", "pretrained", "classifier", PAGE)
+"""Names of the files and folders of a demo beside demo.json; all others in its folder are the
+user's."""
 EARLIER = "earlier-demo"
 
 
@@ -26,7 +33,8 @@ EARLIER = "earlier-demo"
 def fresh_folder(out: Path) -> Iterator[None]:
     """Lock the folder of a demo, and set an earlier demo aside while the block runs.
 
-    After the block, the earlier demo is deleted, or restored if the block raised an error.
+    The block ends by writing a complete demo.json. Then the earlier demo is deleted; it is restored
+    if the block raised an error.
 
     Raises:
         ConfigError: `out` holds something other than a demo, or another process works there.
@@ -35,16 +43,15 @@ def fresh_folder(out: Path) -> Iterator[None]:
     with hold_folder(out, lambda: check_out(out)):
         earlier = out / EARLIER
         with writing(out):
-            if earlier.exists():  # left by a demo that was killed
-                _move_parts(earlier, out)
-            earlier.mkdir(exist_ok=True)
-            _move_parts(out, earlier)
+            if earlier.exists():
+                _recover(out)
+            earlier.mkdir()
+            _set_aside(out)
         try:
             write_json(out / RESULT, {"command": COMMAND, "is_complete": False})
             yield
         except BaseException:
-            _move_parts(earlier, out)
-            earlier.rmdir()
+            _restore(out)
             raise
         shutil.rmtree(earlier)
 
@@ -59,18 +66,46 @@ def check_out(out: Path) -> None:
 
 def is_demo(out: Path) -> bool:
     """Return whether a demo wrote this folder, complete or not."""
+    return _read_result(out).get("command") == COMMAND
+
+
+def _read_result(out: Path) -> dict[str, Any]:
+    """Return the content of demo.json; empty if there is none, or no such file of a demo."""
     try:
         facts = json.loads((out / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(facts, dict) and facts.get("command") == COMMAND
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
-def _move_parts(source: Path, target: Path) -> None:
-    """Move a demo's parts into another folder, where they replace the parts of an earlier demo."""
-    for name in PARTS:
-        if (target / name).is_dir():
-            shutil.rmtree(target / name)
-        (target / name).unlink(missing_ok=True)
-        if (source / name).exists():
-            (source / name).rename(target / name)
+def _recover(out: Path) -> None:
+    """Leave only one demo in a folder in which a demo was killed."""
+    if _read_result(out).get("is_complete"):
+        shutil.rmtree(out / EARLIER)
+    else:
+        _restore(out)
+
+
+def _set_aside(out: Path) -> None:
+    """Move a demo to its folder for the time of a new demo; demo.json first."""
+    for name in (RESULT, *PARTS):
+        if (out / name).exists():
+            (out / name).rename(out / EARLIER / name)
+
+
+def _restore(out: Path) -> None:
+    """Remove an incomplete demo and move the earlier one back; demo.json last in both."""
+    if (out / RESULT).exists():
+        for name in (*PARTS, RESULT):
+            _remove(out / name)
+    for name in (*PARTS, RESULT):
+        if (out / EARLIER / name).exists():
+            (out / EARLIER / name).rename(out / name)
+    (out / EARLIER).rmdir()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -45,16 +45,18 @@ from bertsmith.vocabulary.train import write_tokenizer
 
 READING_SHARE = 0.08
 """Share of the time in which modules are read."""
-ENDING_SHARE, ENDING = 0.3, 5.0
-"""Share of the time for all parts after pre-training. They get at most `ENDING` times the seconds
-that learning the vocabulary took, so that a fast computer pre-trains longer."""
+ENDING_SHARE = 0.3
+"""Share of the time for all parts after pre-training, at most."""
+ENDING_FACTOR = 5.0
+"""Time for all parts after pre-training, at most, as a multiple of the time that learning the
+vocabulary took: a fast computer needs less of the time for them, and pre-trains longer."""
 PAGE_SHARE = 0.03
 """Share of the time for examples and the page."""
-COUNTING = 0.5
+COUNTING_FACTOR = 0.5
 """Time in which `pretrain` counts tokens for the first word embeddings, as a multiple of the time
 that learning the vocabulary took. The `minutes` of `pretrain` do not include it."""
-STARTING = 5.0
-"""Seconds that importing the program takes, before the demo begins to measure time."""
+STARTING_SECONDS = 5.0
+"""Seconds for importing the program, which have passed before the demo begins to measure time."""
 MIN_PRETRAINING_SECONDS = 20.0
 """Minimum number of seconds of pre-training, even if no time is left for it."""
 TRAINING_SHARE = 0.5
@@ -63,7 +65,8 @@ TRAINING_SHARE = 0.5
 MAX_VOCABULARY, MIN_VOCABULARY = 8000, 1000
 CHARS_PER_TOKEN = 200
 """Number of characters of text for each token of the vocabulary; less text gets fewer tokens."""
-HELD_OUT = 0.02
+HELD_OUT_SHARE = 0.02
+"""Share of the documents on which vocabulary and pre-training are measured, not trained."""
 NUM_TRAIN, NUM_DEV = 25, 10
 """Numbers of labelled paragraphs of each library: for training, and to choose the best weights."""
 NUM_DRAWS = 3
@@ -73,8 +76,10 @@ MAX_TEST, TEST_PER_MINUTE = 150, 30
 """Maximum number of paragraphs of each library to score on: in all, and for each minute of the
 demo."""
 NUM_PARTS = 7
+"""Number of parts that the demo announces, each as "[1 of 7]"."""
 
 SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomposition.")
+"""Texts whose tokens the page shows."""
 FILLS = (
     "The default [MASK] is None.",
     "Raises an error if the file does not [MASK].",
@@ -83,6 +88,7 @@ FILLS = (
     "The number of [MASK] in the graph.",
     "Set the [MASK] of the line.",
 )
+"""Texts in which the pre-trained model fills the mask."""
 
 
 class Timer:
@@ -141,7 +147,7 @@ def run_demo(
         KeyboardInterrupt: Ctrl-C was pressed; an earlier demo at `out` is restored.
     """
     with fresh_folder(settings.out):
-        timer = Timer(60 * settings.minutes - STARTING, say)
+        timer = Timer(60 * settings.minutes - STARTING_SECONDS, say)
         folders = installed_libraries() if libraries is None else libraries
         try:
             results = _run(settings, timer, callbacks, folders)
@@ -178,20 +184,23 @@ def _run(
                 "scikit-learn is not installed, so TF-IDF with logistic regression is left out "
                 "(pip install 'bertsmith[demo]' adds it)."
             )
-        counts, answers = (Counter(texts_and_labels(part)[1]) for part in (train, test))
-        majority = ClassBaselines().score_constant(None, most_frequent(counts), answers)
+        train_labels, test_labels = (
+            Counter(separate_labels(examples)[1]) for examples in (train, test)
+        )
+        majority = ClassBaselines().score_constant(None, most_frequent(train_labels), test_labels)
     size = documentation.num_chars // CHARS_PER_TOKEN
     size = min(MAX_VOCABULARY, max(MIN_VOCABULARY, size))
     with timer.part("vocabulary", f"Learning a vocabulary of {size:,} tokens."):
         vocabulary = learn_vocabulary(out, size)
     with timer.part("corpus", "Turning the text into a corpus of token ids."):
         tokenizer = load_tokenizer(out / "tokenizer")
-        reading = CorpusSettings(held_out=HELD_OUT)
-        manifest = build_corpus([out / TEXT], tokenizer, out / "corpus", reading)
+        corpus_settings = CorpusSettings(held_out=HELD_OUT_SHARE)
+        manifest = build_corpus([out / TEXT], tokenizer, out / "corpus", corpus_settings)
     announcement = "Pre-training: guessing hidden words, and whether one passage follows another."
     with timer.part("pre-training", announcement):
-        ending = min(ENDING_SHARE * timer.total, ENDING * timer.seconds["vocabulary"])
-        seconds = timer.left - ending - COUNTING * timer.seconds["vocabulary"]
+        vocabulary_seconds = timer.seconds["vocabulary"]
+        ending = min(ENDING_SHARE * timer.total, ENDING_FACTOR * vocabulary_seconds)
+        seconds = timer.left - ending - COUNTING_FACTOR * vocabulary_seconds
         model = pretrain(
             corpus=out / "corpus",
             out=out / "pretrained",
@@ -277,10 +286,11 @@ def _run(
 
 
 def learn_vocabulary(out: Path, size: int) -> dict[str, Any]:
+    """Learn a vocabulary of `size` tokens from the text in `out`; return figures for the page."""
     settings = TokenizerSettings(
         files=(str(out / TEXT),),
         vocab_size=size,
-        held_out_share=HELD_OUT,
+        held_out_share=HELD_OUT_SHARE,
         model_max_length=128,
         compare=False,
     )
@@ -334,20 +344,21 @@ def compare_models(
             )
             limit = EndAfter(TRAINING_SHARE * left / len(reports))
             classifier.fit(
-                *texts_and_labels(train),
-                eval=texts_and_labels(dev),
+                *separate_labels(train),
+                eval=separate_labels(dev),
                 show_progress=False,
                 callbacks=[*callbacks, *([limit] if name == PRETRAINED else [])],
             )
             steps = classifier.result_.training.steps  # the untrained model gets as many
-            group.append(cast(ClassReport, classifier.evaluate(*texts_and_labels(test))))
+            group.append(cast(ClassReport, classifier.evaluate(*separate_labels(test))))
         fewest_steps = min(fewest_steps, steps)
         if timer.left - PAGE_SHARE * timer.total < left_before - timer.left:
             break  # the next draw would take as long as this one, but less time is left
     return reports, fewest_steps
 
 
-def texts_and_labels(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
+def separate_labels(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
+    """Return the texts of examples, and their labels."""
     return [example.text for example in examples], [str(example.label) for example in examples]
 
 

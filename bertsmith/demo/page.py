@@ -29,6 +29,7 @@ METHODS = {
     ),
     "majority": ("always the most frequent answer", "does not look at the text"),
 }
+"""Title and description of each method that the page compares."""
 
 MORE_MINUTES = (
     "on film reviews, a model of this size guessed 29 % of the hidden tokens after 4 minutes of "
@@ -56,42 +57,46 @@ def write_demo_page(out: Path, results: Mapping[str, Any]) -> None:
         **{**results, "comparison": rows},
         pretrained=by_name[PRETRAINED],
         untrained=by_name[UNTRAINED],
-        verdict=verdict(results["comparison"]),
-        shortened=shortened(results),
+        verdict=describe_verdict(results["comparison"]),
+        shortened=describe_shortening(results),
         more_minutes=MORE_MINUTES,
         charts=build_charts(read_journal(pretrained.journal_path), pretrained.read_run()),
         scale=Scale(0, 1),
-        next_steps=next_steps(out),
+        next_steps=list_next_steps(out),
     )
 
 
-def verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the comparison in sentences, whichever method is ahead."""
+def describe_verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
+    """Say in sentences what pre-training was worth, and whether counting words does as well.
+
+    Args:
+        comparison: the `name` of each method and its `accuracy`, of which `mean` is a share.
+    """
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in comparison}
     shown = {name: unbroken_percent(share) for name, share in accuracy.items()}
     gain = accuracy[PRETRAINED] - accuracy[UNTRAINED]
-    worth = f"was worth {100 * gain:.1f} points" if gain > 0 else f"cost {-100 * gain:.1f} points"
+    effect = f"was worth {100 * gain:.1f} points" if gain > 0 else f"cost {-100 * gain:.1f} points"
     if abs(gain) < EQUAL_BELOW:
-        worth = "made no difference"
+        effect = "made no difference"
     sentences = (
-        f"Pre-training {worth}: the model gets {shown[PRETRAINED]} of the answers right with it, "
+        f"Pre-training {effect}: the model gets {shown[PRETRAINED]} of the answers right with it, "
         f"{shown[UNTRAINED]} without."
     )
     if "tfidf" not in accuracy:
         return sentences
     lead = accuracy[PRETRAINED] - accuracy["tfidf"]
-    rank = f"gets {shown['tfidf']}."
+    result = f"gets {shown['tfidf']}."
     if abs(lead) < EQUAL_BELOW:
-        rank = f"does as well, {shown['tfidf']}."
+        result = f"does as well, {shown['tfidf']}."
     elif lead < 0:
-        rank = (
+        result = (
             f"is still ahead with {shown['tfidf']}, and needs no pre-training. Longer pre-training "
             "(--minutes) may change that."
         )
-    return f"{sentences} Counting words (TF-IDF with logistic regression) {rank}"
+    return f"{sentences} Counting words (TF-IDF with logistic regression) {result}"
 
 
-def shortened(results: Mapping[str, Any]) -> str:
+def describe_shortening(results: Mapping[str, Any]) -> str:
     """Describe the parts that were shortened for lack of time; empty if none was."""
     question = results["question"]
     sentences = []
@@ -118,9 +123,9 @@ def shortened(results: Mapping[str, Any]) -> str:
     return " ".join(sentences)
 
 
-def next_steps(out: Path) -> list[dict[str, Any]]:
+def list_next_steps(out: Path) -> list[dict[str, Any]]:
     """List commands to try next; the last ones need texts and labels of the reader."""
-    run = program()
+    run = find_program()
     question = out / "question"
     pretrained, classifier, corpus, test, train, dev, longer, another = (
         shell_path(path)
@@ -152,7 +157,7 @@ def next_steps(out: Path) -> list[dict[str, Any]]:
     return [{"title": title, "commands": commands} for title, commands in steps.items()]
 
 
-def program() -> str:
+def find_program() -> str:
     """Return the command that starts bertsmith from the current folder."""
     installed = Path(sys.executable).parent / "bertsmith"
     if not installed.exists():

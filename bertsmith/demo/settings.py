@@ -5,6 +5,8 @@ from pathlib import Path
 
 from bertsmith.errors import SettingError
 
+TOO_MANY_MINUTES = 1e6  # almost two years: a typing error
+
 
 @dataclass(frozen=True)
 class DemoSettings:
@@ -19,5 +21,6 @@ class DemoSettings:
     def __post_init__(self) -> None:
         if self.out.name in ("", ".."):
             raise SettingError("out", self.out, "a folder of its own")
-        if not 0 < self.minutes < 1e6:
-            raise SettingError("minutes", self.minutes, "a number above 0")
+        if not 0 < self.minutes < TOO_MANY_MINUTES:
+            allowed = f"a number above 0 and below {TOO_MANY_MINUTES:,.0f}"
+            raise SettingError("minutes", self.minutes, allowed)

@@ -28,13 +28,17 @@ class BertsmithError(Exception):
 
     @property
     def message(self) -> str:
+        """The message, whose options are marked as `option` marks them."""
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
         return as_arguments(self.message)
 
     def of_command(self, command: str) -> "BertsmithError":
-        """Return the error as that of a command, which some messages name."""
+        """Return the error for a command line that begins with `command`, such as "predict".
+
+        Only errors whose message names the command differ.
+        """
         return self
 
     def to_json(self) -> dict[str, Any]:

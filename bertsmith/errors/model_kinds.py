@@ -11,6 +11,7 @@ from pathlib import Path
 from bertsmith.errors.kinds import CheckpointError
 
 WRITING = "finetune translate"
+"""The one command of fine-tuning that is not for encoders: the model learns to write a text."""
 PAIR_EVALUATION = "evaluate --minimal-pairs"
 
 
@@ -21,9 +22,10 @@ class ModelKind:
     noun: str
     """Name in messages, such as "a GPT"."""
     commands: tuple[str, ...]
+    """The commands that take folders of this kind, in the order of messages."""
     model_type: str = ""
-    """The `model_type` of a system beside BERT, if all models of this type are of the kind but its
-    classifiers."""
+    """The `model_type` of a system other than BERT, if a folder of this kind can be read as any
+    other folder of the system; else empty, as for encoders and most classifiers."""
 
     def has(self, command: str) -> bool:
         """Return whether a command takes folders of this kind."""
@@ -43,9 +45,13 @@ ENCODERS = (MASKED_LANGUAGE_MODEL, ENCODER, FINE_TUNED)
 VECTOR_TABLE = ModelKind("a table of static vectors", ("embed", "serve", "finetune classify"))
 
 LANGUAGE_MODEL_COMMANDS = (PAIR_EVALUATION, "finetune classify")
+"""Commands of each GPT, LSTM and ELMo without a classifier."""
 CLASSIFIER_COMMANDS = ("predict", "evaluate --data", "serve", "finetune classify")
+"""Commands of each classifier on a GPT, LSTM or ELMo."""
 WRITTEN_TASKS = ("finetune classify", "finetune regress")
+"""Tasks that a T5 learns by writing the name of the class, or the number."""
 WRITER_COMMANDS = ("translate", "evaluate --data", "look", WRITING)
+"""Commands of each model that writes a target for a source."""
 
 SYSTEM_KINDS = {
     kind.model_type: kind
@@ -75,27 +81,27 @@ class ModelKindError(CheckpointError):
     """A folder holds a model of another kind than a command, or a call, can use.
 
     Args:
-        place: the folder, or its config.json.
-        kind: the kind of its model.
+        path: the folder, or its config.json.
+        kind: the kind of the model in it.
         command: the command that was asked for; empty if it is not known where the error is raised.
         advice: a folder to use instead, as a sentence.
     """
 
-    def __init__(self, place: Path, kind: ModelKind, command: str = "", advice: str = "") -> None:
-        super().__init__(place, kind, command, advice)
-        self.place = place
+    def __init__(self, path: Path, kind: ModelKind, command: str = "", advice: str = "") -> None:
+        super().__init__(path, kind, command, advice)
+        self.path = path
         self.kind = kind
         self.command = command
         self.advice = advice
 
     def of_command(self, command: str) -> "ModelKindError":
-        """Return the error of a command, if it does not name one yet."""
-        return ModelKindError(self.place, self.kind, self.command or command, self.advice)
+        """Return the error with the name of a command, if it has none yet."""
+        return ModelKindError(self.path, self.kind, self.command or command, self.advice)
 
     @property
     def message(self) -> str:
         users = describe_users(self.command)
-        if self.kind.has(self.command):  # but not with these options
+        if self.kind.has(self.command):  # the command takes the folder, but not with these options
             problem = f"an encoder such as BERT is needed here, and this is {self.kind.noun}."
         elif users:
             problem = f"'bertsmith {self.command}' is for {users}, and this is {self.kind.noun}."
@@ -104,11 +110,11 @@ class ModelKindError(CheckpointError):
         else:
             problem = f"this is {self.kind.noun}."
         commands = _join(self.kind.commands, "and")
-        return f"{self.place}: {problem} Its commands are {commands}. {self.advice}".rstrip()
+        return f"{self.path}: {problem} Its commands are {commands}. {self.advice}".rstrip()
 
 
 def describe_users(command: str) -> str:
-    """List the kinds of models that a command takes; empty for a command of no kind.
+    """List the kinds of models that a command takes; empty if no kind has the command.
 
     >>> describe_users("translate")
     'a Transformer, a T5 or a fine-tuned T5'

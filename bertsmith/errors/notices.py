@@ -1,4 +1,4 @@
-"""Warnings for the user."""
+"""Warnings for the user, which are shown once and point at the user's own line of code."""
 
 import os
 import sys
@@ -24,11 +24,15 @@ class BertsmithWarning(UserWarning):
 
 
 issued_warnings: set[object] = set()
-"""Message and state of each warning that this process has shown."""
+"""The pair of message and state of each warning that this process has shown."""
 
 
 def warn_once(message: str, state: object = None) -> None:
-    """Warn once for each message and `state`, because a folder may be read several times."""
+    """Warn once for each message, because a folder may be read several times.
+
+    Args:
+        state: a further value; if it differs, the message is shown again.
+    """
     if (message, state) not in issued_warnings:
         issued_warnings.add((message, state))
         warnings.warn(BertsmithWarning(message), stacklevel=1 + _levels_to_caller())

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 BEGIN, VALUE, END = "\ue0f0", "\ue0f1", "\ue0f2"
-"""Private-use characters of Unicode, which enclose an option and its value in a message."""
+"""Private-use characters of Unicode around an option in a message: BEGIN name END, or
+BEGIN name VALUE type value END."""
 _BEGIN, _VALUE, _END = (rf"(?:{mark}|\\u{ord(mark):x})" for mark in (BEGIN, VALUE, END))
 MARKED = re.compile(
     rf"{_BEGIN}(?P<path>[\w.]+)(?:{_VALUE}(?P<kind>[a-z]+) (?P<value>.*?))?{_END}", re.DOTALL
@@ -26,8 +27,10 @@ VALUE_KINDS: dict[str, Callable[[str], Any]] = {
     "str": str,
     "dict": lambda text: dict([_read_pair(text)]),
 }
+"""For each type that a marked value may have, the function that reads it from its text."""
 
 Spelling = Callable[["NamedOption"], str]
+"""A function that spells an option, with its value if there is one, such as `flag_of`."""
 
 
 @dataclass(frozen=True)

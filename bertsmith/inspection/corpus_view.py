@@ -29,6 +29,7 @@ from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.texts import LabelTask
 
 TOKENS_PER_BATCH = 2048
+"""Number of tokens whose attention weights are computed together."""
 SHOWN_CHARACTERS = 200
 """Characters of each text that the page shows beside its point."""
 
@@ -107,6 +108,7 @@ def _add_weights_to(statistics: StatisticsSum, batch: Batch, sep_id: int) -> Rec
 
 
 def _pool(model: BertModel, hidden: Tensor, batch: Batch, pooling: str) -> Tensor:
+    """Return a vector for each text, [sequences, hidden]."""
     if pooling == "mean":
         return mean_over_sequences(hidden.float(), batch)
     if pooling == "first_token":
@@ -115,6 +117,7 @@ def _pool(model: BertModel, hidden: Tensor, batch: Batch, pooling: str) -> Tenso
 
 
 def _label_head(predictor: Predictor[Any]) -> str | None:
+    """Return the name of the head that predicts one label for a text, if the model has it."""
     is_classifier = isinstance(predictor.definition, LabelTask)
     heads = predictor.model.heads
     return "classify" if is_classifier and "classify" in heads else None

@@ -34,6 +34,9 @@ MIN_REPLACED_PROBABILITY = 0.5
 """Probability from which a token of an ELECTRA counts as replaced."""
 
 Kind = Literal["labels", "number", "tags", "answers", "masks", "choices", "replaced", "none"]
+"""The kind of decisions that a model makes, by its head: the tags of words, the choices of a
+prompt, the tokens that an ELECTRA finds replaced, and so on; "none" for an encoder without a head.
+"""
 
 
 @dataclass(frozen=True)

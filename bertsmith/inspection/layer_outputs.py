@@ -44,11 +44,11 @@ def compute_layers(
     attentions: list[Tensor] = []
     length = batch.num_tokens
 
-    def keep(layer: int, blocks: Sequence[Tensor]) -> None:
+    def receive(layer: int, blocks: Sequence[Tensor]) -> None:
         # One sequence is one block of one row; [sequences, heads, length, length].
         attentions.append(blocks[0][0, :, :length, :length].float().cpu())
 
-    recorder = LayerRecorder(keep, without)
+    recorder = LayerRecorder(receive, without)
     with recording_vectors([layer.attention for layer in model.layers]) as calls:
         model.encode(batch, recorder)
     assert recorder.hidden_states is not None

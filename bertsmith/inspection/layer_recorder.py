@@ -9,8 +9,8 @@ from bertsmith.model.output_recorder import OutputRecorder
 AttentionHead = tuple[int, int]
 """An attention head: its layer and its number there, both from 0."""
 ReceiveWeights = Callable[[int, Sequence[Tensor]], object]
-"""Receives the number of a layer, from 0, and its attention weights, [sequences, heads, length,
-length] for each block of the packed row."""
+"""Receives the number of a layer, from 0, and its attention weights: for each block, which is some
+sequences of the packed row padded to one length, [sequences, heads, length, length]."""
 
 
 class LayerRecorder(OutputRecorder):

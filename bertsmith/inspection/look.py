@@ -18,6 +18,7 @@ from bertsmith.tasks.auto import FolderPath
 
 LANGUAGES = ("en", "zh")
 DEFAULT_TEXTS = 200
+"""Number of texts that are read from `data`, unless the user gives another."""
 
 
 class LookOptions(TypedDict, total=False):
@@ -87,13 +88,13 @@ def look(
                 f"{option('data')}: only encoders such as BERT have it, and the model_type of this "
                 f"model is '{model_type}'. Leave it out."
             ) from None
-        read = read_by_system(
+        system_input = read_by_system(
             Path(model), model_type, text, pairs, max_length=length, device=device
         )
         return look_at_system(
             Path(model),
             model_type,
-            read,
+            system_input,
             checkpoints=checkpoints,
             without=heads,
             words=words,
@@ -101,8 +102,8 @@ def look(
         )
     corpus = None
     if data is not None:
-        count = DEFAULT_TEXTS if num_texts is None else num_texts
-        corpus = CorpusRequest(Path(data), columns or Columns(), count)
+        num_read = DEFAULT_TEXTS if num_texts is None else num_texts
+        corpus = CorpusRequest(Path(data), columns or Columns(), num_read)
     return look_at_text(
         predictor,
         text,

@@ -21,7 +21,7 @@ class Look(ABC):
     """The inside of a model while it reads a text.
 
     Args:
-        data: the page's data, as plain JSON values.
+        data: the page's data, as plain JSON values, which page.js draws.
         tokens: the tokens of the text, as the page writes them.
         num_all: the number of the tokens before the text was cut for the page.
     """

@@ -16,6 +16,7 @@ from bertsmith.inspection.page_limits import fits_neurons
 from bertsmith.inspection.plain_values import ALPHABET, rounded
 
 NUM_LEVELS = len(ALPHABET) ** 2
+"""Number of values that two characters can stand for."""
 
 
 def plain_neurons(parts: Sequence[Sequence[HeadVectors]]) -> list[dict[str, Any]] | None:
@@ -27,7 +28,8 @@ def plain_neurons(parts: Sequence[Sequence[HeadVectors]]) -> list[dict[str, Any]
     layers = [layer for part in parts for layer in part]
     num_numbers = sum(layer.queries.numel() + layer.keys.numel() for layer in layers)
     num_weights = sum(
-        len(layer.queries) * layer.queries.shape[1] * layer.keys.shape[1] for layer in layers
+        len(layer.queries) * layer.queries.shape[1] * layer.keys.shape[1]  # heads, rows, columns
+        for layer in layers
     )
     return list(map(_plain_part, parts)) if fits_neurons(num_numbers, num_weights) else None
 

@@ -40,19 +40,27 @@ OTHERS = "…"
 
 @dataclass(frozen=True, eq=False)
 class LookPage:
-    """The content of a page; `Look` describes the fields."""
+    """The content of a page about an encoder."""
 
     folder: str
+    """The model's folder, as the page names it."""
     config: BertConfig
     decided: TextDecisions
+    """The text, its attention and vectors in each layer, and what the model decides about it."""
     without: TextDecisions | None
+    """What the model decides without the heads `without_heads`; None if there are none."""
     without_heads: Sequence[AttentionHead]
     attributions: Sequence[Attribution | None]
+    """The attribution of each decision, None where none was computed."""
     lens: dict[str, Any] | None
+    """The prediction of each layer, as `show_lens` returns it."""
     predictor: Predictor[Any]
     statistics: HeadStatistics
+    """Statistics of all heads, over the texts of `corpus` if there is one, else over the text."""
     corpus: CorpusView | None
+    """The texts of a file, with the map of their vectors."""
     steps: Sequence[RunStep]
+    """The same text, read by checkpoints of the run."""
     num_steps: int
     """Number of checkpoints of the run, of which `steps` may be only some."""
     are_words_shown: bool
@@ -97,6 +105,7 @@ def _template_values(data: dict[str, Any]) -> dict[str, Any]:
 def page_data(page: LookPage) -> dict[str, Any]:
     """Build the page's data as plain JSON values."""
     shown, config = page.decided.shown, page.config
+    # A frame is what the page shows at one position of its slider over the checkpoints.
     frames = [{"step": each.step, **_frame(each.decided)} for each in page.steps]
     without = None
     if page.without is not None:
@@ -139,7 +148,7 @@ def page_data(page: LookPage) -> dict[str, Any]:
 
 
 def _shown_texts(shown: ShownText) -> list[str]:
-    """Return the texts as far as the row reads them, and some characters after that."""
+    """Return the texts as far as the shown tokens reach, and some characters after that."""
     texts = []
     for part, text in enumerate(shown.texts):
         end = max((piece.end for piece in shown.pieces if piece.part == part), default=0)

@@ -1,4 +1,8 @@
-"""Limits of a page, which keep it below 3 MB: each attention weight is one character."""
+"""Limits on the size of a page: each attention weight is one character.
+
+With them a page of one model has less than 3 MB, unless the user asks for a longer text. The
+checkpoints of a run add up to 5 MB.
+"""
 
 from math import isqrt
 
@@ -6,6 +10,9 @@ MAX_PAGE_TOKENS = 128
 MAX_PAGE_WEIGHTS = 2_500_000
 """Largest number of attention weights of one text on a page, unless the user sets its length."""
 MAX_PAGE_CHECKPOINTS = 12
+MAX_CHECKPOINT_WEIGHTS = 2 * MAX_PAGE_WEIGHTS
+"""Largest number of attention weights of all checkpoints together. Two checkpoints are shown even
+if they have more."""
 CHARACTERS_PER_NUMBER = 2
 """Characters for a number in queries and keys, which are written more finely than weights."""
 
@@ -17,7 +24,7 @@ def count_page_tokens(num_heads: int) -> int:
 
 def count_page_checkpoints(num_weights: int) -> int:
     """Return how many checkpoints of a run a page shows, each with `num_weights` weights."""
-    return max(2, min(MAX_PAGE_CHECKPOINTS, 2 * MAX_PAGE_WEIGHTS // num_weights))
+    return max(2, min(MAX_PAGE_CHECKPOINTS, MAX_CHECKPOINT_WEIGHTS // num_weights))
 
 
 def fits_neurons(num_numbers: int, num_weights: int) -> bool:

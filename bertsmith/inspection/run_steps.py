@@ -91,7 +91,9 @@ def wrong_model_error(checkpoint: Path, folder: str | Path) -> CheckpointError:
 
 
 def evenly_spread(count: int, limit: int) -> list[int]:
-    """Choose at most `limit` indices below `count`, evenly spread, first and last included.
+    """Choose at most `limit` indices below `count`: the first, the last, and evenly spread others.
+
+    A single one is the last.
 
     >>> evenly_spread(10, 4)
     [0, 3, 6, 9]

@@ -34,6 +34,7 @@ MIN_INTEGRATION_POINTS = len(POINTS)
 POINTS_OF_SPLIT = 6
 """New points when a part is halved: the inner three of each half. Its ends are known already."""
 MAX_INTEGRATION_POINTS = 125
+"""Maximum number of points, unless the model is small: those of the whole path and 20 halvings."""
 MAX_POINTS_OF_SMALL_MODEL = 4093
 """Maximum number of points for a small model. A ReLU makes gradients jump, so that each bend of the
 path needs parts of its own: a small Transformer whose logits differ by 0.016, while its words add
@@ -42,7 +43,7 @@ TOLERANCE = 0.01
 """Largest difference between the sum of the attributions and that of the logits, as a share of the
 latter."""
 SMALL_DIFFERENCE = 1e-3
-"""A difference of logits below this counts as this, so that the error is not divided by zero."""
+"""Smallest difference of logits by which an error is divided, so that it is never zero."""
 TOKENS_PER_PASS = 640
 """Tokens whose gradients are computed at once: five points of 128 tokens. The backward pass of a
 base model needs 0.8 MB for each token."""
@@ -195,7 +196,7 @@ def integrate_until_complete(
         worst_first = sorted(parts, key=lambda part: -errors[part])[:max_splits]
         allowed = tolerance / len(parts)
         to_halve = {part for part in worst_first if errors[part] > allowed}
-        to_halve.add(worst_first[0])
+        to_halve.add(worst_first[0])  # each round adds points, even if rounding hides the errors
         smaller_parts: list[Part] = []
         for part in parts:
             smaller_parts += _halve(part) if part in to_halve else [part]

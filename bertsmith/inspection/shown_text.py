@@ -174,6 +174,7 @@ def _read_choices(
 
 
 Align = Callable[[Encoding], Sequence[Any]]
+"""Builds the `alignment` of an encoded row, which some tasks need to decode their outputs."""
 
 
 def _align_context(encoding: Encoding) -> list[ContextWindow]:

@@ -116,14 +116,19 @@ class SystemLook(Look):
 
 def read_by_system(
     path: str | Path,
-    name: str,
+    model_type: str,
     text: str,
     pair: Sequence[str],
     *,
     max_length: int | None = None,
     device: str = "auto",
 ) -> SystemInput:
-    """Load a system of `INPUT_BUILDERS`, by its `model_type`, and let it read the texts.
+    """Load a system and let it read the texts.
+
+    Args:
+        path: a model folder, or a name on the Hugging Face hub.
+        model_type: a key of `INPUT_BUILDERS`.
+        pair: the target, for a model that writes; otherwise empty.
 
     Raises:
         InputError: a text is empty, or there is one too many.
@@ -131,12 +136,12 @@ def read_by_system(
         CheckpointError: the folder cannot be loaded.
     """
     check_given_texts(text, pair)
-    return INPUT_BUILDERS[name](Path(find_checkpoint(path)), text, pair, max_length, device)
+    return INPUT_BUILDERS[model_type](Path(find_checkpoint(path)), text, pair, max_length, device)
 
 
 def look_at_system(
     path: str | Path,
-    name: str,
+    model_type: str,
     inputs: SystemInput,
     *,
     checkpoints: bool = False,
@@ -144,7 +149,7 @@ def look_at_system(
     words: bool = False,
     language: str = "en",
 ) -> SystemLook:
-    """Look inside a system, named by its folder and its `model_type`.
+    """Look inside a system; `path` and `model_type` are those from which `inputs` were read.
 
     Raises:
         ConfigError: there is no such head.
@@ -171,7 +176,7 @@ def look_at_system(
     folder = Path(path)
     data = {
         "folder": folder.name if folder.is_absolute() else str(folder),
-        "family": name,
+        "family": model_type,
         "layers": last.layers,
         "heads": last.heads,
         "language": language,
@@ -256,7 +261,7 @@ def _read_gpt(
     config = model.config
     limit = _limit_length(max_length, config.n_positions, config.n_layer * config.n_head)
     start = tokenizer.cls_id if config.bos_token_id is None else config.bos_token_id
-    ids, pieces = _encode_given(tokenizer, text, 0)
+    ids, pieces = _encode_user_text(tokenizer, text, 0)
     shown = (_special_piece(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))
     return SystemInput(reader, (text,), (number_words(shown),), 1 + len(ids), tokenizer)
@@ -289,10 +294,10 @@ def _read_encoder_decoder(
     encoder, decoder = count_heads(model)
     num_heads = len(model.encoder) * encoder + 2 * len(model.decoder) * decoder
     limit = _limit_length(max_length, model.longest or DEFAULT_MAX_TOKENS, num_heads)
-    ids, pieces = _encode_given(tokenizer, text, 0)
+    ids, pieces = _encode_user_text(tokenizer, text, 0)
     source = [*ids[: limit - 1], model.end_id]
     if pair:
-        target_ids, target_pieces = _encode_given(tokenizer, pair[0], 1)
+        target_ids, target_pieces = _encode_user_text(tokenizer, pair[0], 1)
         target_text = pair[0]
         answer = [*target_ids, model.end_id]
     else:
@@ -365,7 +370,9 @@ def _encode(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list
     return ids, pieces
 
 
-def _encode_given(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int], list[ShownPiece]]:
+def _encode_user_text(
+    tokenizer: Tokenizer, text: str, part: int
+) -> tuple[list[int], list[ShownPiece]]:
     """Encode a text of the user without special tokens, and locate its tokens.
 
     Raises:
@@ -381,7 +388,7 @@ def _encode_given(tokenizer: Tokenizer, text: str, part: int) -> tuple[list[int]
 
 
 def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, list[ShownPiece]]:
-    """Decode ids to a text in which each token can be located."""
+    """Decode generated ids to a text, and locate each token in it."""
     text = tokenizer.decode(ids)
     ids_of_text, pieces = _encode(tokenizer, text, part)
     if ids_of_text == list(ids):

@@ -57,10 +57,11 @@ class SystemOutputs:
 
 
 class ShownSystem(ABC):
-    """A system and the sequences of token ids that it reads.
+    """A system and the sequences of token ids that it reads: a text, or a source and a target.
 
-    The attributions compare them with a baseline. `kept_ids` are the token ids that it keeps, such
-    as the start token. `baseline_id` replaces the other ones, or vectors of zeros if it is None.
+    Attributions compare the sequences with a baseline. The baseline keeps the tokens of `kept_ids`,
+    such as the start token; every other token is replaced by `baseline_id`, or its word vector by
+    zeros if `baseline_id` is None.
     """
 
     model: Any
@@ -126,7 +127,7 @@ class ShownSystem(ABC):
         attentions = []
         head_vectors = []
         for number, part in enumerate(self.parts):
-            # Padding is cut off.
+            # What follows after the tokens of a sequence is padding.
             num_rows, num_columns = (
                 len(self.sequences[part.rows]),
                 len(self.sequences[part.columns]),

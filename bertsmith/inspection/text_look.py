@@ -124,7 +124,8 @@ def look_at_text(
     heads = parse_heads(without, config.num_hidden_layers, config.num_attention_heads)
     loaded_length = predictor.loaded.max_length
     num_heads = config.num_hidden_layers * config.num_attention_heads
-    # What the user asked for, else what fits on a page; never more than the model reads.
+    # As many tokens as the user asked for, else as many as fit on a page, but never more than the
+    # model reads.
     limit = min(loaded_length, predictor.loaded.requested_length or count_page_tokens(num_heads))
     rows = read_text(predictor, text, pair, limit)
     decided = decide(predictor, rows)
@@ -139,7 +140,7 @@ def look_at_text(
         view = view_corpus(predictor, corpus.path, corpus.columns, corpus.num_texts, limit)
     shown = decided.shown
     page = LookPage(
-        folder=_name(predictor.loaded.folder.path),
+        folder=_shown_path(predictor.loaded.folder.path),
         config=config,
         decided=decided,
         without=decide(predictor, rows, heads, decided) if heads else None,
@@ -196,7 +197,7 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
         )
 
 
-def _name(folder: Path) -> str:
+def _shown_path(folder: Path) -> str:
     """Return a relative path as it is, and of an absolute path only the folder's name."""
     return folder.name if folder.is_absolute() else str(folder)
 
@@ -204,6 +205,7 @@ def _name(folder: Path) -> str:
 def _statistics(
     predictor: Predictor[Any], shown: ShownText, decided: TextDecisions
 ) -> HeadStatistics:
+    """Compute the statistics of all heads over the shown text alone."""
     config = predictor.model.config
     total = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
     total.add_lengths([len(shown.ids)])

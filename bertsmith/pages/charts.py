@@ -19,11 +19,13 @@ show them separately."""
 MIN_SPAN = 1e-9
 """Smallest range of values of an axis. With a smaller one, all ticks would have one position."""
 
-# The size of a chart, and the margins around its drawing. Text is 14 units high; a page scales a
-# chart by 0.8 to 1.1.
+# The size of a chart, the margins around its drawing, and lengths of its legend, in units of the
+# SVG. Text is 14 units high, and its letters are about 7.2 wide; a page scales a chart by 0.8 to
+# 1.1.
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 20, 26, 48
-LEGEND_LEFT, LEGEND_ROW_HEIGHT, LEGEND_LINE_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
+LEGEND_LEFT, LEGEND_TOP, LEGEND_BOTTOM, LEGEND_ROW_HEIGHT = 8, 12, 10, 22
+LEGEND_LINE_WIDTH, LEGEND_GAP, CHAR_WIDTH = 40, 14, 7.2
 MAX_NAME = 48
 """Maximum width of a name in the legend; a letter has width 1, a Chinese character width 2."""
 
@@ -110,12 +112,16 @@ class Chart:
 
     @property
     def height(self) -> float:
-        return max((entry.y for entry in self.legend), default=HEIGHT) + 10
+        """The height of the drawing and the legend below it."""
+        return max((entry.y for entry in self.legend), default=HEIGHT) + LEGEND_BOTTOM
 
     @cached_property
     def x_max(self) -> float:
-        last = max((x for series in self.series for x, _ in series.points), default=1.0)
-        return self.x_high or last or 1.0
+        """The right end of the horizontal axis; 1 if all points are at 0, or if there is none."""
+        if self.x_high is not None:
+            return self.x_high
+        largest = max((x for series in self.series for x, _ in series.points), default=0.0)
+        return largest if largest != 0 else 1.0
 
     @cached_property
     def y_max(self) -> float:
@@ -153,14 +159,14 @@ class Chart:
     def legend(self) -> list[_LegendEntry]:
         """The entries of the legend, with as many in a row as fit."""
         entries: list[_LegendEntry] = []
-        x, y = float(LEGEND_LEFT), HEIGHT + 12.0
+        x, y = float(LEGEND_LEFT), float(HEIGHT + LEGEND_TOP)
         for series in self.series:
             name = shorten_name(series.name)
             width = LEGEND_LINE_WIDTH + CHAR_WIDTH * _text_width(name)
             if x > LEGEND_LEFT and x + width > self.width:
                 x, y = float(LEGEND_LEFT), y + LEGEND_ROW_HEIGHT
             entries.append(_LegendEntry(series, name, x, y))
-            x += width + 14
+            x += width + LEGEND_GAP
         return entries
 
     @property
@@ -274,6 +280,7 @@ def round_step(span: float) -> float:
     if span < MIN_SPAN:
         return 1.0
     power = 10.0 ** math.floor(math.log10(span))
+    # `span` is 1 to 10 times `power`, so that a step of 2 times `power` is always large enough.
     factor = next(factor for factor in (0.1, 0.2, 0.5, 1, 2) if span / (factor * power) <= 7)
     return factor * power
 
@@ -285,5 +292,7 @@ def ticks(low: float, high: float) -> list[float]:
     [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
     """
     step = round_step(high - low)
+    # Rounding may have moved an end of the axis a little away from a multiple of the step.
     first = math.ceil(low / step - 1e-9)
-    return [round(i * step, 10) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+    last = math.floor(high / step + 1e-9)
+    return [round(number * step, 10) for number in range(first, last + 1)]

@@ -1,4 +1,4 @@
-"""Colors of charts and of marked texts, as numbers in the style of pages."""
+"""Colors of charts and of marked texts: color 3 is that of the class `c3` in charts.css."""
 
 from typing import Literal
 

@@ -32,9 +32,9 @@ def unbroken_percent(share: float) -> str:
 
 @cache
 def _environment(folder: Path) -> "jinja2.Environment":
-    """Return the environment for the templates of a folder.
+    """Return Jinja's environment for the templates of a folder, with the filters of our pages.
 
-    It is kept, so that a template is compiled once: a run writes its page many times.
+    The environment is kept, so that a template is compiled once: a run writes its page many times.
     """
     import jinja2
 

@@ -1,4 +1,4 @@
-"""The scale of the bars on a page."""
+"""The axis along which the bars of a page are drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis of bars, from `low` to `high`."""
+    """An axis for bars: its left end stands for the value `low`, its right end for `high`."""
 
     low: float
     high: float
@@ -14,7 +14,7 @@ class Scale:
     @classmethod
     def around_zero(cls, values: Sequence[float]) -> "Scale":
         """Build a scale with 0 in the middle that holds all values."""
-        largest = max(map(abs, values), default=0.0) or 1.0
+        largest = max(map(abs, values), default=0.0) or 1.0  # any length, if all values are 0
         return cls(-largest, largest)
 
     def percent(self, value: float) -> float:

@@ -33,7 +33,8 @@ from bertsmith.serving.service import Service
 def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
     """Build the application.
 
-    If the service has not been started, it is started and stopped with the application.
+    A service that has not been started is started with the application. Any service is stopped when
+    the application ends.
 
     Args:
         api_key: the key that clients must send as `Authorization: Bearer KEY`; None if they need
@@ -68,12 +69,13 @@ class KeyCheck:
 
     def __init__(self, app: ASGIApp, api_key: str) -> None:
         self.app = app
-        self._key = api_key.encode()
+        # Bytes of the command line or environment that are not UTF-8 are half surrogates in Python.
+        self._key = api_key.encode(errors="surrogateescape")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and needs_key(scope["method"], scope["path"]):
-            sent = dict(scope["headers"]).get(b"authorization", b"")
-            scheme, _, key = sent.partition(b" ")
+            authorization = dict(scope["headers"]).get(b"authorization", b"")
+            scheme, _, key = authorization.partition(b" ")
             is_right = hmac.compare_digest(key.lstrip(b" "), self._key)
             if scheme.lower() != b"bearer" or not is_right:
                 problem = Problem(
@@ -180,6 +182,11 @@ def _mask_token(service: Service, model: ModelInfo) -> str | None:
 
 
 def _model_type(model: ModelInfo) -> dict[str, Any]:
+    """Describe the kind of a model in the form of text-embeddings-inference.
+
+    It is an object of one field, such as `{"embedding": {"pooling": "mean"}}`. For tasks that
+    text-embeddings-inference does not have, the field is the task.
+    """
     if is_reranker(model):
         return {"reranker": _label_ids(model)}
     if model.task == "text-classification":
@@ -199,7 +206,8 @@ def _label_ids(model: ModelInfo) -> dict[str, Any]:
 
 async def _unknown_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = clip_text(request.url.path)
+    full_path = request.scope["path"]
+    path = clip_text(full_path)
     sentences = {
         404: f"there is no route {path} here. GET /openapi.json lists the routes.",
         405: f"{path} does not take {request.method}.",
@@ -207,7 +215,7 @@ async def _unknown_route(request: Request, error: Exception) -> Response:
     problem = Problem(
         error.status_code, "Validation", sentences.get(error.status_code, str(error.detail))
     )
-    return _answer_problem(problem, request.url.path, error.headers)
+    return _answer_problem(problem, full_path, error.headers)
 
 
 def _answer_problem(
@@ -223,4 +231,4 @@ def _answer_problem(
 async def _fault(request: Request, error: Exception) -> Response:
     """Answer a request that failed by a bug of this program; the server prints the traceback."""
     problem = Problem(500, "Backend", "the request failed by a bug of the server; see its log.")
-    return _answer_problem(problem, request.url.path)
+    return _answer_problem(problem, request.scope["path"])

@@ -21,9 +21,15 @@ def create_app_from_environment() -> ASGIApp:
     engine of its own.
 
     Raises:
-        ConfigError: no model is named.
+        ConfigError: no model is named, or a quote is not closed.
     """
-    words = shlex.split(os.environ.get(MODELS, ""))
+    try:
+        words = shlex.split(os.environ.get(MODELS, ""))
+    except ValueError:
+        raise ConfigError(
+            f"The environment variable {MODELS} has a quote that is not closed. Quote a name as in "
+            "a shell, such as 'films=my runs/sentiment'."
+        ) from None
     if not words:
         raise ConfigError(
             f"The environment variable {MODELS} names no model. Give folders, such as "

@@ -4,7 +4,8 @@ First, more and more callers send requests, and each waits for an answer before 
 This shows the saturation: how many requests a second the server answers at most. Then requests come
 at random times, first at 90 % of this rate. If the server does not keep up with them, the rate at
 which it answers them is the saturation instead. At 50 % and 80 % of the saturation, latency is
-measured. A load of 200 % shows whether the server refuses the requests that it cannot answer.
+measured. A load of twice the saturation shows whether the server refuses the requests that it
+cannot answer.
 """
 
 import json
@@ -32,7 +33,9 @@ MAX_CONNECTIONS = 4000
 """Maximum number of connections of this client. It is high, so that a server that limits its queue
 refuses requests before this client runs out of connections."""
 SPARE_FILES = 64
+"""Number of open files that this process needs beside its connections."""
 MAX_CALLERS = 256
+"""Largest number of callers; each waits for its answer before it sends the next request."""
 MIN_RATE_GAIN = 1.03
 """Factor by which twice as many callers must raise the rate, or the doubling counts as flat."""
 MAX_FLAT_STEPS = 2

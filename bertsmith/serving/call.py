@@ -97,14 +97,14 @@ class Call:
             raise too_large(limit)
         return b"".join(chunks)
 
-    async def body(self, kind: type[Body]) -> Body:
-        """Read and check the body.
+    async def body(self, body_type: type[Body]) -> Body:
+        """Read the body and check its fields.
 
         Raises:
             Problem: 400 if it is not JSON, or 422 if a field is missing, unknown or of another
                 type.
         """
-        return parse(await self.read(), kind)
+        return parse(await self.read(), body_type)
 
     def require(self, kind: ResultKind, route: str) -> ModelInfo:
         """Return the model, after a check that it has results of this kind.
@@ -142,7 +142,8 @@ class Call:
         models = self.service.models
         # Before the service is ready, the kinds of results of its models are not known.
         if name is None and self.service.is_ready:
-            name = next((key for key, one in models.items() if "vectors" in one.kinds), None)
+            with_vectors = [model.name for model in models.values() if "vectors" in model.kinds]
+            name = with_vectors[0] if with_vectors else None
         return self.model if len(models) == 1 else self.service.model(name)
 
     async def compute(
@@ -215,6 +216,7 @@ class Call:
 
 
 def too_large(limit: int) -> Problem:
+    """Build the problem of a body that is larger than `limit` bytes."""
     return invalid(
         f"the body has more than {limit:,} bytes, the limit of this server. Divide the request.",
         status=413,

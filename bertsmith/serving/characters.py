@@ -1,4 +1,4 @@
-"""The size of a request before its texts are encoded."""
+"""The size of a request, in characters and estimated tokens, before its texts are encoded."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,13 +8,19 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def count_characters(records: Sequence[Mapping[str, Any]]) -> int:
-    """Count the characters of all texts in records, also of those in lists."""
-    return sum(
-        sum(map(len, value)) if isinstance(value, list) else len(value)
-        for record in records
-        for value in record.values()
-        if isinstance(value, str | list)
-    )
+    """Count the characters that a model reads; a prompt counts once for each of its choices.
+
+    >>> count_characters([{"text": "abc", "pair": "de"}, {"text": "abc", "choices": ["d", "ef"]}])
+    14
+    """
+    return sum(map(_count_in_record, records))
+
+
+def _count_in_record(record: Mapping[str, Any]) -> int:
+    choices = record.get("choices", [])
+    num_readings = max(1, len(choices))  # the prompt is read beside each choice
+    of_texts = sum(len(value) for value in record.values() if isinstance(value, str))
+    return num_readings * of_texts + sum(map(len, choices))
 
 
 def estimate_tokens(num_characters: int, max_tokens: int) -> int:

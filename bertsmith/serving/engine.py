@@ -62,8 +62,11 @@ class _EncodedRequest:
     encoded: EncodedExamples
     encoding_seconds: float
     encoded_at: float
+    """Time on the clock of `time.perf_counter` at which its last text was encoded."""
     queue_seconds: float | None = None
+    """Seconds from then until the batch of its first text; None before that batch."""
     compute_seconds: float = 0.0
+    """Seconds of all batches that had one of its texts."""
     results: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     """Prediction and raw outputs by the index of the text."""
 
@@ -181,8 +184,9 @@ class Engine:
             encoding.seconds,
             time.perf_counter(),
         )
-        key = (request.model, request.kind, request.options)
-        self.queue.add(request.request_id, key, encoded.lengths)
+        # Texts with the same key are computed by one definition, so a batch may hold them together.
+        batch_key = (request.model, request.kind, request.options)
+        self.queue.add(request.request_id, batch_key, encoded.lengths)
 
     def cancel(self, request_id: int) -> None:
         """Forget a request, and confirm it unless the request has been answered already."""
@@ -194,13 +198,13 @@ class Engine:
 
     def compute_batch(self) -> None:
         """Compute the next batch, if there is one, and answer the requests that are complete."""
-        taken: dict[int, list[int]] = defaultdict(list)
+        batch: dict[int, list[int]] = defaultdict(list)
         for request_id, index in self.queue.take(self.max_batch_tokens):
-            taken[request_id].append(index)
-        if not taken:
+            batch[request_id].append(index)
+        if not batch:
             return
-        self._compute(taken)
-        for request_id in taken:
+        self._compute(batch)
+        for request_id in batch:
             request = self._requests.get(request_id)
             if request is not None and len(request.results) == len(request.examples):
                 del self._requests[request_id]
@@ -220,25 +224,29 @@ class Engine:
             QueueState(self._last_request_id, num_tokens, self.speed.seconds_per_token)
         )
 
-    def _compute(self, taken: Mapping[int, list[int]]) -> None:
-        """Compute texts of several requests together; if that fails, each request by itself."""
-        requests = [self._requests[request_id] for request_id in taken]
+    def _compute(self, batch: Mapping[int, list[int]]) -> None:
+        """Compute texts of several requests together; if that fails, each request by itself.
+
+        Args:
+            batch: the indices of the texts, by the id of their request.
+        """
+        requests = [self._requests[request_id] for request_id in batch]
         started_at = time.perf_counter()
         try:
-            results = compute_texts([(request, taken[request.id]) for request in requests])
+            results = compute_texts([(request, batch[request.id]) for request in requests])
         except Exception as error:
-            if len(taken) > 1:
-                for request_id, indices in taken.items():
+            if len(batch) > 1:
+                for request_id, indices in batch.items():
                     self._compute({request_id: indices})
                 return
-            (request_id,) = taken
+            (request_id,) = batch
             self.queue.cancel(request_id)
             del self._requests[request_id]
             self.sender.send(_not_computed(request_id, error))
             return
         seconds = time.perf_counter() - started_at
         num_tokens = sum(
-            request.encoded.lengths[index] for request in requests for index in taken[request.id]
+            request.encoded.lengths[index] for request in requests for index in batch[request.id]
         )
         now = time.perf_counter()
         # If nothing else waits, the batch may be one short text, which does not show the speed.
@@ -246,36 +254,36 @@ class Engine:
             self.speed.add(num_tokens, now - self._busy_since)
         self._busy_since = now
         self._memory.add(num_tokens)
-        self.sender.send(ComputedBatch(sum(map(len, taken.values())), num_tokens))
+        self.sender.send(ComputedBatch(sum(map(len, batch.values())), num_tokens))
         for request in requests:
             if request.queue_seconds is None:
                 request.queue_seconds = started_at - request.encoded_at
             request.compute_seconds += seconds
-            for index in taken[request.id]:
+            for index in batch[request.id]:
                 request.results[index] = next(results)
 
 
 def compute_texts(
-    parts: Sequence[tuple[_EncodedRequest, list[int]]],
+    selections: Sequence[tuple[_EncodedRequest, list[int]]],
 ) -> Iterator[tuple[Any, Any]]:
     """Compute some texts of each of several requests of one model and definition.
 
     Args:
-        parts: each request, with the indices of its texts to compute.
+        selections: each request, with the indices of its texts to compute.
 
     Returns:
         An iterator of (prediction, raw outputs), in the order of requests and indices.
     """
-    first = parts[0][0]
-    definition = first.definition
+    first_request = selections[0][0]
+    definition = first_request.definition
     encoded_parts = []
     examples: list[Any] = []
-    for request, indices in parts:
+    for request, indices in selections:
         is_whole = len(indices) == len(request.encoded)
         encoded_parts.append(request.encoded if is_whole else request.encoded.select(indices))
         examples += [request.examples[index] for index in indices]
     encoded = EncodedExamples.concat(encoded_parts)
-    outputs = definition.compute_outputs(first.model.loaded.model, encoded)
+    outputs = definition.compute_outputs(first_request.model.loaded.model, encoded)
     predictions = definition.decode(outputs, encoded, examples)
     raw = raw_outputs(definition, outputs, encoded)
     results = []
@@ -288,8 +296,9 @@ def compute_texts(
 def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) -> Sequence[Any]:
     """Return the outputs that predictions are made of, one entry for each text.
 
-    They are logits in the labels' unit, fp32 `[labels]`; for hidden words arrays `[masks, top, 2]`;
-    None for other heads.
+    For classes, an entry has the logits, fp32 `[labels]`; for a regression the number in the unit
+    of the training labels, fp32 `[1]`; for hidden words the token ids and probabilities, fp32
+    `[masks, top, 2]`. It is None for other heads.
     """
     if isinstance(definition, Regress):
         logits = encoded.mean_over_rows(outputs)

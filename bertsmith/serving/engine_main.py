@@ -34,12 +34,14 @@ class EngineSettings(InferenceCompute):
     threads: int | None = None
     """Number of threads; None means one for each core that this process may use."""
     max_length: int | None = None
+    """Maximum number of tokens of a row; None means the model's own."""
     pooling: Pooling | None = None
     """Pooling of vectors; all models then give only vectors. None to use each model's head, and the
     pooling of its folder."""
     max_batch_tokens: int | None = None
     """Number of tokens computed together; None for one forward pass for each thread."""
     max_text_tokens: int = 16_384
+    """Maximum number of tokens of one text, over all the windows in which it is read."""
 
 
 def run_engine(
@@ -48,7 +50,7 @@ def run_engine(
     """Load the models, send `Ready`, and compute until a `Stop` or until the HTTP process dies.
 
     Args:
-        modules: modules of the user to import before, see `import_modules`.
+        modules: names of the user's modules, which are imported before the models are loaded.
     """
     for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
         signal.signal(number, signal.SIG_IGN)

@@ -76,8 +76,8 @@ class EngineProcess:
         if isinstance(first, Failed):
             self._process.join()
             raise ConfigError(first.message)
-        for loop_forever in (self._send_all, self._receive_all):
-            threading.Thread(target=loop_forever, args=(loop,), daemon=True).start()
+        threading.Thread(target=self._send_all, daemon=True).start()
+        threading.Thread(target=self._receive_all, args=(loop,), daemon=True).start()
         return first
 
     def send(self, message: Message) -> None:
@@ -102,7 +102,8 @@ class EngineProcess:
             self._process.kill()
             self._process.join()
 
-    def _send_all(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _send_all(self) -> None:
+        """Send the messages of the outbox, until a None ends this thread."""
         assert self._connection is not None and self._process is not None
         while (message := self._outbox.get()) is not None:
             try:
@@ -114,6 +115,7 @@ class EngineProcess:
                 self._process.kill()  # `_receive_all` notices this, too
 
     def _receive_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Pass on the messages of the engine until it ends; also tell of an unexpected end."""
         assert self._connection is not None and self._process is not None
         while True:
             try:
@@ -123,13 +125,15 @@ class EngineProcess:
             except Exception:
                 traceback.print_exc()
                 break
-            self._call(loop, self._receive, message)
+            self._call_in_loop(loop, self._receive, message)
         self._outbox.put(None)
         if not self._is_stopping:
             self._process.kill()  # it may still run, if a message could not be read
-            self._call(loop, self._on_death)
+            self._call_in_loop(loop, self._on_death)
 
     @staticmethod
-    def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any) -> None:
+    def _call_in_loop(
+        loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any
+    ) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(function, *args)

@@ -1,10 +1,11 @@
-"""The decision when the engine gives free memory back to the system.
+"""The decision when the engine gives the system back the memory that its arrays no longer use.
 
 Batches of different sizes leave holes between arrays, and so do long texts, whose words are many
-small objects. Under full load an engine of all-MiniLM-L6-v2 with two threads and a heap for each
-grew from 513 to 666 MB in two minutes (a Zen 5). After memory was given back, the next batch needs
-most of it again. So under load the engine gives memory back only if the process has grown. If it
-did so after a fixed number of batches, the memory would move up and down all the time.
+small objects. Under full load an engine of all-MiniLM-L6-v2 with two threads, each with a heap of
+its own, grew from 513 to 666 MB in two minutes (a Zen 5). The engine now has one heap, and gives
+free memory back. Most of that memory is needed again by the next batch. So under load the engine
+gives memory back only if the process has grown; after each fixed number of batches, the size of
+the process would go up and down all the time.
 """
 
 import os
@@ -44,12 +45,12 @@ class FreeMemory:
         if self._num_tokens < self._tokens_between_checks:
             return
         self._num_tokens = 0
-        held = resident_bytes([os.getpid()])
-        if is_idle or held is None or self._has_grown(held):
+        num_bytes = resident_bytes([os.getpid()])
+        if is_idle or num_bytes is None or self._has_grown(num_bytes):
             give_free_memory_back()
             self._usual_bytes = None
         elif self._usual_bytes is None:
-            self._usual_bytes = held
+            self._usual_bytes = num_bytes
 
-    def _has_grown(self, held: int) -> bool:
-        return self._usual_bytes is not None and held > MAX_GROWTH * self._usual_bytes
+    def _has_grown(self, num_bytes: int) -> bool:
+        return self._usual_bytes is not None and num_bytes > MAX_GROWTH * self._usual_bytes

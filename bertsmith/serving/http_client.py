@@ -200,7 +200,8 @@ class HttpClient:
             f"Accept: application/json\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n{self._key_header}\r\n"
         )
-        return head.encode() + body
+        # A key with bytes that are not UTF-8 is sent as it is.
+        return head.encode(errors="surrogateescape") + body
 
     async def send(self, request: bytes) -> Response:
         """Send the bytes of a request and return the response.

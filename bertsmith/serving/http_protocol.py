@@ -10,6 +10,7 @@ SENDING_SECONDS = 30.0
 """Seconds that a client has to send the headers of a request, or the rest of a body that nobody
 reads since the request is answered already."""
 UNREAD_SECONDS = 60
+"""Seconds that an answer may wait for a client that does not read it."""
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -53,8 +54,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         was_in_headers = self._is_in_headers
         super().data_received(data)
-        # A portion is counted only if it began and ended within headers: otherwise some of its
-        # bytes may belong to a body.
+        # The bytes of a call are counted only if the call began and ended within headers: otherwise
+        # some of them may belong to a body.
         is_all_headers = was_in_headers and self._is_in_headers
         self._num_header_bytes = self._num_header_bytes + len(data) if is_all_headers else 0
         if self._num_header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():

@@ -13,7 +13,9 @@ Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
 def read_json(body: bytes) -> Any:
-    """Read a body. A field whose value is null counts as missing, also within `parameters`.
+    """Read the JSON of a body.
+
+    A field whose value is null is left out, as if it had not been sent, also within `parameters`.
 
     Raises:
         Problem: 400 if it is not JSON, or has a number that is too large to be read.
@@ -33,25 +35,29 @@ def read_json(body: bytes) -> Any:
     return _without_nulls(content)
 
 
-def parse(body: bytes, kind: type[Fields]) -> Fields:
-    """Read a body as `kind`.
+def parse(body: bytes, fields_type: type[Fields]) -> Fields:
+    """Read a body as an object with the fields of `fields_type`.
 
     Raises:
         Problem: 400 if it is not JSON, or 422 if a field is missing, unknown or of another type.
     """
-    return convert(read_json(body), kind)
+    return convert(read_json(body), fields_type)
 
 
-def convert(content: Any, kind: type[Fields], within: str = "") -> Fields:
-    """Check the fields of a body, or of an object within it.
+def convert(content: Any, fields_type: type[Fields], within: str = "") -> Fields:
+    """Check the fields of a body, or of an object within it, and convert it to `fields_type`.
+
+    Args:
+        content: the object, as plain values.
+        within: the field of the body that holds the object; empty for the body itself.
 
     Raises:
         Problem: 422 if one is missing, unknown or of another type.
     """
     try:
-        return msgspec.convert(content, type=kind)
+        return msgspec.convert(content, type=fields_type)
     except msgspec.ValidationError as error:
-        raise invalid(describe_mismatch(error, kind, within)) from None
+        raise invalid(describe_mismatch(error, fields_type, within)) from None
 
 
 def _without_nulls(fields: Mapping[str, Any]) -> dict[str, Any]:

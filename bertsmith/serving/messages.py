@@ -42,6 +42,7 @@ class ModelInfo:
     pooling: str | None = None
     """Pooling of the vectors, and None if the model gives none."""
     similarity: str = "cosine"
+    """The comparison of two vectors that the folder names: cosine, dot, euclidean or manhattan."""
     folder_state: FolderState = ()
     """The files of the folder when loading began."""
     prompts: Mapping[str, str] = field(default_factory=dict)

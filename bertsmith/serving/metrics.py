@@ -10,10 +10,13 @@ from bertsmith.serving.admission import AdmissionControl
 from bertsmith.serving.messages import Answers, ComputedBatch
 
 DURATIONS = [15e-6 * 1.5**power for power in range(35)]
-"""Upper bounds in seconds: 15 microseconds to a quarter of a minute."""
+"""Upper bounds of the buckets of times, in seconds: 15 microseconds to a quarter of a minute."""
 LENGTHS = [2.0**power for power in range(20)]
+"""Upper bounds of the buckets of text lengths, in tokens: 1 to 524,288."""
 SIZES = [2.0**power for power in range(13)]
+"""Upper bounds of the buckets of numbers of texts: 1 to 4,096."""
 TOKENS = [2.0**power for power in range(21)]
+"""Upper bounds of the buckets of numbers of tokens: 1 to 1,048,576."""
 
 DURATION_PARTS = {
     "_duration": "Seconds of a request",
@@ -21,6 +24,7 @@ DURATION_PARTS = {
     "_queue_duration": "Seconds in the queue",
     "_inference_duration": "Seconds in the model",
 }
+"""Endings of the names of histograms, and their descriptions."""
 COUNTERS = {
     "te_request_count": "Requests, by method",
     "te_request_success": "Requests that were answered, by method",
@@ -33,7 +37,10 @@ COUNTERS = {
 
 
 class _Counters:
-    """Counters whose names do not end in `_total`, which prometheus_client's own counters add."""
+    """Counters under exactly the names of `COUNTERS`.
+
+    The counters of prometheus_client would add `_total` to each name.
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, Counter[tuple[tuple[str, str], ...]]] = {
@@ -75,6 +82,7 @@ class Metrics:
         return Histogram(name, description, buckets=bounds, registry=self.registry)
 
     def count_request(self, method: str) -> None:
+        """Count a request; `method` is the name of its route, such as "predict"."""
         self.counters.add("te_request_count", method=method)
 
     def count_success(self, method: str, seconds: float) -> None:

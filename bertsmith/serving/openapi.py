@@ -147,6 +147,7 @@ def _errors(
 
 
 def _one_of(schemas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return a schema that allows all that one of `schemas` allows."""
     distinct = [schema for index, schema in enumerate(schemas) if schema not in schemas[:index]]
     return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
 

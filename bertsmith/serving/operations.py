@@ -62,6 +62,7 @@ class RouteExample:
     """A request with its answer.
 
     Args:
+        name: what the request sends, such as "a text and two others".
         model: the kind of model that answers it: a pipeline tag of transformers, "rerank",
             "entailment" or "any".
         body: the type of the request's body.
@@ -91,7 +92,7 @@ class Operation:
     content: str = "application/json"
 
 
-# Kinds of models that answer several routes.
+# Kinds of models, as in `RouteExample.model`, that answer several routes.
 CLASSES = "text-classification"
 VECTORS = "feature-extraction"
 # Groups of routes, the headings of the page.
@@ -113,7 +114,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
                 "a text", CLASSES, PredictBody, {"inputs": TEXT}, list[ScoredLabel], SCORED
             ),
             RouteExample(
-                "two texts, of which the second is a pair",
+                "a text, and a pair of texts",
                 CLASSES,
                 PredictBody,
                 {"inputs": [[TEXT], [TEXT, "A dull film."]]},
@@ -374,5 +375,5 @@ def canonical_path(path: str) -> str:
     >>> canonical_path("/models/{model}/embed"), canonical_path("/ping")
     ('/embed', '/health')
     """
-    of_model = re.sub(r"^/models/\{model\}", "", path) or "/"
-    return SAME_AS.get(of_model, of_model)
+    path_without_model = re.sub(r"^/models/\{model\}", "", path) or "/"
+    return SAME_AS.get(path_without_model, path_without_model)

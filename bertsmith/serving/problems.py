@@ -45,7 +45,8 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
 def renaming_inputs(name: str) -> Iterator[None]:
     """Replace `inputs` in the messages of the block's problems by `name`.
 
-    The contracts that answer by the Hugging Face routes call this field otherwise.
+    Some contracts pass their texts to the handlers of the Hugging Face routes, which call the field
+    of the texts `inputs`, while in the request it has another name.
     """
     try:
         yield

@@ -3,6 +3,7 @@
 from collections import deque
 
 NUM_BATCHES = 20
+"""Number of the latest batches that count."""
 
 
 class RecentSpeed:

@@ -31,11 +31,19 @@ class _Texts:
         return self.next_text == len(self.costs)
 
     def take(self, turn_tokens: int, room: float) -> range:
-        """Take the next texts of at most `turn_tokens`, but at least one; none above `room`."""
+        """Take the next texts for one turn.
+
+        Args:
+            turn_tokens: largest number of tokens of a turn; a longer text is a turn by itself.
+            room: number of tokens for which the batch has room.
+
+        Returns:
+            The indices of the texts; empty if the next text does not fit into the batch.
+        """
         first = self.next_text
-        left = min(max(turn_tokens, self.costs[first]), room)
-        while not self.is_empty and self.costs[self.next_text] <= left:
-            left -= self.costs[self.next_text]
+        tokens_left = min(max(turn_tokens, self.costs[first]), room)
+        while not self.is_empty and self.costs[self.next_text] <= tokens_left:
+            tokens_left -= self.costs[self.next_text]
             self.next_text += 1
         return range(first, self.next_text)
 
@@ -74,9 +82,9 @@ class RequestQueue:
     def take(self, max_tokens: int) -> list[tuple[int, int]]:
         """Take texts of at most `max_tokens` tokens, but at least one.
 
-        All have the key of the request whose turn it is. A request gets about a quarter of the
-        batch (`TURNS_OF_BATCH`) at each of its turns. The result has pairs of a request's id and
-        the index of its text, in the order of requests and texts.
+        All texts have the key of the request whose turn it is. A request gets about a quarter of
+        the batch (`TURNS_OF_BATCH`) at each of its turns. The result has pairs of a request's id
+        and the index of its text, sorted by both.
 
         >>> queue = RequestQueue()
         >>> queue.add(1, "a", [10, 10, 10])

@@ -106,30 +106,34 @@ class ServedModel:
             length *= 2
         self._compute_random(1, self.info.max_length)
         shortest = min(MIN_WARM_UP_LENGTH, self.info.max_length)
-        count = max(1, max_tokens // shortest)
+        num_texts = max(1, max_tokens // shortest)
         started_at = time.perf_counter()
-        self._compute_random(count, shortest)
-        return count * shortest, time.perf_counter() - started_at
+        self._compute_random(num_texts, shortest)
+        return num_texts * shortest, time.perf_counter() - started_at
 
-    def _compute_random(self, count: int, length: int) -> None:
+    def _compute_random(self, num_texts: int, length: int) -> None:
         # Predictions, where there are any, use the whole model: its encoder and its head.
         definition = self.definitions.get("predict") or next(iter(self.definitions.values()))
-        rows = EncodedExamples.of_texts(self._random_texts(count, length))
+        rows = EncodedExamples.of_texts(self._random_texts(num_texts, length))
         definition.compute_outputs(self.loaded.model, rows)
 
-    def _random_texts(self, count: int, length: int) -> EncodedTexts:
-        """Make texts of random tokens; the second token is [MASK], for models that fill it in."""
+    def _random_texts(self, num_texts: int, length: int) -> EncodedTexts:
+        """Make texts of `length` random tokens; the second is [MASK], for models that fill it."""
         generator = np.random.default_rng(0)
         ids = generator.integers(
-            0, self.loaded.tokenizer.num_pieces, (count, length), dtype=np.int32
+            0, self.loaded.tokenizer.num_pieces, (num_texts, length), dtype=np.int32
         )
         ids[:, 1] = self.loaded.tokenizer.mask_id
         return EncodedTexts.of((row, np.zeros_like(row), 0) for row in ids)
 
 
 def tokens_of_all_threads() -> int:
-    """Return the number of tokens that all threads compute at once, a forward pass for each."""
-    return usable_threads() * BYTES_PER_FORWARD_PASS // 4
+    """Return the number of tokens that all threads compute at once, a forward pass for each.
+
+    It is the number for fp32; in bf16, a pass may have twice as many tokens.
+    """
+    bytes_per_number = 4
+    return usable_threads() * BYTES_PER_FORWARD_PASS // bytes_per_number
 
 
 def token_vectors_of(vectors: TextVectors) -> TokenVectors:
@@ -147,7 +151,10 @@ def model_info(
     """Describe a model for the HTTP process."""
     vectors = definitions.get("vectors")
     config = loaded.model.config
-    own_length = vectors.max_length if isinstance(vectors, TextVectors) else loaded.max_length
+    # The folder of a sentence encoder may set a smaller maximum than the model's.
+    max_length = loaded.max_length
+    if isinstance(vectors, TextVectors):
+        max_length = min(max_length, vectors.max_length)
     settings = read_settings(loaded.folder.files, SETTINGS_FILE, {})
     prompts = settings.get("prompts")
     return ModelInfo(
@@ -160,7 +167,7 @@ def model_info(
         is_regression=isinstance(definition, Regress),
         reads_pairs=getattr(definition, "pairs", None),
         labels=tuple(getattr(definition, "labels", ())),
-        max_length=min(own_length, loaded.max_length),
+        max_length=max_length,
         hidden_size=config.hidden_size,
         model_type=str(loaded.folder.settings.get("model_type", "bert")),
         precision=loaded.precision,

@@ -18,14 +18,16 @@ from bertsmith.system.open_files import allow_open_files
 from bertsmith.system.stop_signal import HANG_UP
 
 BACKLOG = 2048
-"""Connections that may wait to be accepted."""
+"""Connections that may wait to be accepted, as many as uvicorn lets wait by default."""
 MAX_CONNECTIONS = 8192
 """Connections that may be open; the system may allow fewer."""
 KEEP_ALIVE_SECONDS = 75
+"""Seconds after which a connection without a request is closed. It is the default of nginx; with
+the 5 seconds of uvicorn, a client that pauses would have to connect again."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take the address; `serve` does not accept connections before the models are loaded.
+    """Bind a socket to the address, but do not listen yet: the models have to be loaded first.
 
     Raises:
         ConfigError: another program has the port, or this computer has no such address.
@@ -38,6 +40,12 @@ def bind(host: str, port: int) -> socket.socket:
     close_unread_connections(listener)
     try:
         listener.bind((host, port))
+    except (TypeError, UnicodeError):  # a name that cannot be encoded for the internet (IDNA)
+        listener.close()
+        raise ConfigError(
+            f"{option('host')}: found '{host}', which is no name of a computer. Give an address "
+            "such as 127.0.0.1."
+        ) from None
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -88,7 +96,11 @@ class _Server(uvicorn.Server):
 
 
 def run_server(*args: Any, **options: Any) -> None:
-    """Run `serve` in the fastest event loop that is installed (uvloop, where the system has it)."""
+    """Run `serve` in the fastest event loop that is installed (uvloop, where the system has it).
+
+    Args:
+        args, options: the arguments of `serve`.
+    """
     allow_open_files(MAX_CONNECTIONS)
     loop_factory = uvicorn.Config(_no_app).get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:

@@ -7,6 +7,7 @@ until the client closes the connection or the time-out is over.
 import asyncio
 import contextlib
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -69,8 +70,9 @@ class Limits:
     max_texts: int = 1024
     """Texts of one request."""
     max_characters: int = 2_000_000
-    """Characters of the texts of one request, as many as fit into its body. Only texts that are
-    read several times, such as with each label of a zero-shot request, can exceed it."""
+    """Characters of the texts of one request, as many as fit into a body of `max_body_bytes`. So
+    only texts that are read several times, such as with each label of a zero-shot request, can
+    exceed it."""
     max_held_characters: int = 64_000_000
     """Characters of the texts that wait or are computed at a time; fewer if memory is short."""
     max_body_bytes: int = 2_000_000
@@ -254,16 +256,8 @@ class Service:
         """
         if not self.is_ready:
             raise unhealthy(self.why_not_ready)
-        if len(records) > self.limits.max_texts:
-            raise too_many_texts(len(records), self.limits.max_texts, field)
         num_characters = count_characters(records)
-        if num_characters > self.limits.max_characters:
-            raise invalid(
-                f"{field}: the texts have {num_characters:,} characters, where a text counts once "
-                "for each query or label that it is read with; this server takes at most "
-                f"{self.limits.max_characters:,} in one request. Divide the request.",
-                status=413,
-            )
+        self.check_size(len(records), num_characters, field)
         self.admission.admit(len(records), num_characters)
         request_id = next(self._request_ids)
         self._held[request_id] = len(records), num_characters
@@ -285,6 +279,25 @@ class Service:
             raise problem_of_refusal(result, field)
         self.metrics.observe_request(result)
         return result
+
+    def check_size(self, num_texts: int, num_characters: int, field: str | TextField) -> None:
+        """Check the texts of one request against the limits on a request.
+
+        Args:
+            field: the field of the request that has the texts, for messages.
+
+        Raises:
+            Problem: 413 if there are too many texts or characters.
+        """
+        if num_texts > self.limits.max_texts:
+            raise too_many_texts(num_texts, self.limits.max_texts, field)
+        if num_characters > self.limits.max_characters:
+            raise invalid(
+                f"{field}: the texts have {num_characters:,} characters, where a text counts once "
+                "for each query, label or choice that it is read with; this server takes at most "
+                f"{self.limits.max_characters:,} in one request. Divide the request.",
+                status=413,
+            )
 
     async def _wait(
         self,
@@ -383,7 +396,9 @@ class Service:
             try:
                 await self.start()
                 return
-            except (BertsmithError, OSError) as error:
+            except Exception as error:
+                if not isinstance(error, BertsmithError | OSError):  # such as: no new thread
+                    traceback.print_exc()
                 self._engine.kill()
                 reason = f"the process that computes could not start ({error})"
 

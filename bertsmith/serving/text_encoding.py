@@ -37,12 +37,16 @@ class TextEncoding:
     model: ServedModel
     max_text_tokens: int
     definition: Definition | None = None
+    """The definition of the request's task; None before the first slice is encoded."""
     examples: list[Any] = field(default_factory=list)
+    """The texts that are encoded, as examples of the task."""
     slices: list[EncodedExamples] = field(default_factory=list)
     slice_stop: int = 0
     """One more than the index of the last text of the chosen slice."""
     num_tokens: int = 0
+    """Number of tokens of all slices."""
     seconds: float = 0.0
+    """Seconds that the encoding of all slices took."""
 
     @property
     def is_complete(self) -> bool:

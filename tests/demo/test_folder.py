@@ -47,6 +47,20 @@ def test_a_demo_replaces_the_one_before_and_what_a_killed_one_left(tmp_path):
     make_demo(out, "three")
     assert (out / PAGE).read_text(encoding="utf-8") == "three"
     assert {path.name for path in out.iterdir()} == {RESULT, PAGE, "mine"}
+    # Killed while it removed the earlier one.
+    (out / EARLIER).mkdir()
+    (out / EARLIER / PAGE).write_text("two", encoding="utf-8")
+    with pytest.raises(RuntimeError), fresh_folder(out):
+        raise RuntimeError
+    assert is_demo(out)
+    assert (out / PAGE).read_text(encoding="utf-8") == "three"
+    # Killed while it moved the earlier one away, or back.
+    (out / EARLIER).mkdir()
+    (out / RESULT).rename(out / EARLIER / RESULT)
+    with pytest.raises(RuntimeError), fresh_folder(out):
+        raise RuntimeError
+    assert is_demo(out)
+    assert (out / PAGE).read_text(encoding="utf-8") == "three"
 
 
 def test_other_things_are_never_replaced(tmp_path):

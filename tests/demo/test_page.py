@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertsmith.demo.page import FINETUNE_STEPS, shortened, verdict
+from bertsmith.demo.page import FINETUNE_STEPS, describe_shortening, describe_verdict
 
 
 def test_verdict_follows_the_figures():
@@ -13,12 +13,12 @@ def test_verdict_follows_the_figures():
     ):
         names = zip(("pretrained", "untrained", "tfidf"), means, strict=True)
         rows = [{"name": name, "accuracy": {"mean": mean}} for name, mean in names]
-        assert all(word in verdict(rows) for word in words)
+        assert all(word in describe_verdict(rows) for word in words)
 
 
 def test_a_verdict_without_scikit_learn_names_no_method_of_it():
     rows = [{"name": name, "accuracy": {"mean": 0.5}} for name in ("pretrained", "untrained")]
-    assert "TF-IDF" not in verdict(rows)
+    assert "TF-IDF" not in describe_verdict(rows)
 
 
 @pytest.mark.parametrize(("steps", "draws", "finetune_steps", "parts"), [
@@ -29,6 +29,8 @@ def test_a_verdict_without_scikit_learn_names_no_method_of_it():
 ])  # fmt: skip
 def test_what_there_was_no_time_for_is_told(steps, draws, finetune_steps, parts):
     question = {"num_draws": draws, "finetune_steps": finetune_steps}
-    told = shortened({"pretraining": {"steps": steps}, "question": question, "minutes": 2.5})
+    told = describe_shortening(
+        {"pretraining": {"steps": steps}, "question": question, "minutes": 2.5}
+    )
     assert all(part in told for part in parts)
     assert bool(told) == bool(parts)

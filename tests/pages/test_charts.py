@@ -45,6 +45,13 @@ def test_a_level_is_drawn_over_the_curve_that_would_hide_it():
     assert [curve.series.name for curve in chart.curves] == ["flat", "chance"]
 
 
+def test_an_axis_may_end_at_zero():
+    line = Series("predicted = right", [(-5, -5), (0, 0)])
+    chart = Chart("title", "right", "predicted", [line], low=-5, high=0, x_low=-5, x_high=0)
+    assert (chart.x_max, chart.y_max) == (0, 0)
+    assert chart.curves[0].path.endswith(f"{chart.right:.1f} {chart.top:.1f}")
+
+
 def test_single_dots_and_points_have_no_line():
     dot, points = Series("a", [(1, 2)], "dots"), Series("b", [(-1, -2), (3, 4)], "points")
     chart = Chart("title", "x", "y", [dot, points], low=-2, x_low=-1)

@@ -1,5 +1,6 @@
 """The application under another server of ASGI, and its settings in the environment."""
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -12,8 +13,10 @@ from refusals import refuses
 from tiny_models import save_tiny
 
 from bertsmith.errors import ConfigError
+from bertsmith.serving.app import KeyCheck
 from bertsmith.serving.asgi import create_app_from_environment
 from bertsmith.serving.environment import read_api_key
+from bertsmith.serving.http_client import HttpClient
 
 
 @pytest.fixture
@@ -51,8 +54,26 @@ def test_models_and_key_have_to_be_named(monkeypatch):
     monkeypatch.delenv("BERTSMITH_SERVE", raising=False)
     with refuses(ConfigError, "BERTSMITH_SERVE"):
         create_app_from_environment()
+    monkeypatch.setenv("BERTSMITH_SERVE", "'films=my runs/sentiment")
+    with refuses(ConfigError, "BERTSMITH_SERVE", "not closed"):
+        create_app_from_environment()
     monkeypatch.setenv("BERTSMITH_API_KEY", "")
     with refuses(ConfigError, "BERTSMITH_API_KEY"):
         read_api_key()
     monkeypatch.delenv("BERTSMITH_API_KEY")
     assert read_api_key() is None
+
+
+def test_a_key_may_have_any_bytes(monkeypatch):
+    passed = []
+
+    async def app(scope, receive, send):
+        passed.append(scope["path"])
+
+    monkeypatch.setenv("BERTSMITH_API_KEY", os.fsdecode(b"caf\xe9"))  # Latin-1
+    header = (b"authorization", b"Bearer caf\xe9")
+    scope = {"type": "http", "method": "POST", "path": "/embed", "headers": [header]}
+    asyncio.run(KeyCheck(app, read_api_key())(scope, None, None))
+    assert passed == ["/embed"]
+    client = HttpClient("http://127.0.0.1:8080", 1, read_api_key())
+    assert b"\r\nAuthorization: Bearer caf\xe9\r\n" in client.build_request(b"{}")

@@ -382,6 +382,8 @@ def test_figures_have_the_names_that_dashboards_know(server):
     ("vectors/decode", {"ids": [20]}, 422, ["ids: found 20", "0 to 19"]),
     ("vectors/decode", {"ids": [-1]}, 422, ["ids: found -1"]),
     ("vectors/embed", {"inputs": ["a"] * 1025}, 413, ["1,025 texts", "at most 1,024"]),
+    ("choose", {"inputs": {"text": "a" * 3001, "choices": ["b"] * 1009}}, 413,
+     ["inputs: the texts have 3,029,018 characters", "at most 2,000,000"]),
 ])  # fmt: skip
 def test_mistakes_are_told_in_sentences(refused, path, content, status, parts):
     found, message = refused(path, content)

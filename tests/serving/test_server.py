@@ -16,7 +16,8 @@ import pytest
 from refusals import refuses
 from tiny_models import reviews, save_tiny
 
-from bertsmith.errors import ConfigError
+from bertsmith.commands.settings.serve import Settings
+from bertsmith.errors import ConfigError, SettingError
 from bertsmith.serving.environment import parse_model_folders
 from bertsmith.serving.server import bind
 
@@ -301,6 +302,16 @@ def test_names_of_models(tmp_path):
 def test_names_that_no_route_can_have(text):
     with refuses(ConfigError, text):
         parse_model_folders((text,))
+
+
+def test_an_empty_host_does_not_open_the_server_to_all():
+    with refuses(SettingError, "--host", "127.0.0.1"):
+        Settings(models=("runs/films",), host="")
+
+
+def test_a_host_that_is_no_name_is_refused():
+    with refuses(ConfigError, "--host: found 'ä..b'"), bind("ä..b", 0):
+        pytest.fail("there is no such address")
 
 
 def test_answers_are_not_held_back_by_the_system():

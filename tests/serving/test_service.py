@@ -158,6 +158,45 @@ def test_files_that_change_while_they_are_loaded_are_loaded_again(
     assert all(line.startswith(f"m: files of {folder} changed while") for line in lines)
 
 
+class ThreadlessService(Service):
+    """A service that has no further thread for a new engine, as on a computer that is full."""
+
+    num_engines = 0
+
+    def _new_engine(self):
+        engine = super()._new_engine()
+        self.num_engines += 1
+
+        async def start():
+            raise RuntimeError("can't start new thread")
+
+        if self.num_engines > 1:
+            engine.start = start
+        return engine
+
+
+def test_a_server_gives_up_whatever_keeps_its_engine_from_starting(settings, monkeypatch, capfd):
+    monkeypatch.setattr(service_module, "RESTART_PAUSES", (0.0, 0.1))
+    sentences = []
+
+    async def run():
+        service = ThreadlessService(settings, log=lambda line: None)
+        service.on_give_up = sentences.append
+        await service.start()
+        try:
+            (engine,) = multiprocessing.active_children()
+            engine.kill()
+            await until(lambda: sentences)
+        finally:
+            service.kill()
+
+    asyncio.run(run())
+    assert sentences[0].startswith(
+        "the process that computes could not start (can't start new thread), as it did 2 times"
+    )
+    assert "Traceback" in capfd.readouterr().err
+
+
 def test_too_many_characters_are_refused(settings):
     async def run():
         service = Service(settings, Limits(max_characters=100))

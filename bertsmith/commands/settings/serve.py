@@ -58,8 +58,8 @@ class Settings(InferenceCompute):
     max_texts: Advanced[int] = 1024
     """Number of texts that one request may have; more are refused (413)."""
     max_characters: Advanced[int] = 2_000_000
-    """Number of characters of the texts of one request, where a text counts once for each query or
-    label that it is read with; more are refused (413)."""
+    """Number of characters of the texts of one request, where a text counts once for each query,
+    label or choice that it is read with; more are refused (413)."""
     max_batch_tokens: Advanced[int | None] = None
     """Number of tokens that the model computes together. Default: 1,536 for each thread."""
     max_text_tokens: Advanced[int] = 16_384
@@ -89,6 +89,9 @@ class Settings(InferenceCompute):
                 f"{'is' if len(missing) == 1 else 'are'} not installed. Run: "
                 "pip install 'bertsmith[serve]'."
             )
+        if not self.host:  # the system would listen on all addresses
+            allowed = "an address such as 127.0.0.1, or 0.0.0.0 to let other computers in"
+            raise SettingError("host", self.host, allowed)
         if not 0 <= self.port <= 65_535:
             raise SettingError("port", self.port, "0 to 65535")
         check_upper_limits(self)

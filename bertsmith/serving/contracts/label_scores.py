@@ -12,7 +12,9 @@ def label_scores(
 
     A score is a probability, or with `raw` a logit. A model of numbers has one score, the number.
     """
-    names = model.labels if not model.is_regression else model.labels[:1] or ("LABEL_0",)
+    names = model.labels
+    if model.is_regression:
+        names = model.labels[:1] or ("LABEL_0",)  # the name that transformers gives
     rows = []
     for prediction, logits in zip(answers.predictions, answers.raw, strict=True):
         if raw:

@@ -54,6 +54,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 async def embeddings(call: Call) -> Response:
+    """Answer with the vector of each text, as numbers or as base64."""
     body = await call.body(EmbeddingsBody)
     model = call.model_for_vectors(body.model)
     call.check_kind(model, "vectors", "/v1/embeddings")

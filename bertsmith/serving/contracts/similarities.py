@@ -1,4 +1,4 @@
-"""Similarities of a sentence with others, for two contracts with the same body."""
+"""Similarities of a sentence with others, for text-embeddings-inference and InferenceClient."""
 
 from msgspec import Struct
 
@@ -43,7 +43,9 @@ async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBod
         model,
         [*source, *sentences],
         prompt_name=parameters.prompt_name,
-        normalize=True if model.similarity == "cosine" else None,  # as the folder says
+        # The length of a vector changes every similarity but the cosine, so that only the folder
+        # can say whether vectors are scaled to length 1.
+        normalize=True if model.similarity == "cosine" else None,
         direction=parameters.truncation_direction,
         may_cut=parameters.truncate is not False,
         field=TextField("inputs", _path_of),

@@ -45,6 +45,7 @@ class AnswerBody(Struct, forbid_unknown_fields=True):
 
 
 async def answer_questions(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+    """Return the best answer to each question; a list of answers if `top_k` asks for several."""
     body = convert(content, AnswerBody)
     parameters = body.parameters
     rows, field = as_rows(body.inputs)
@@ -69,7 +70,7 @@ async def answer_questions(call: Call, model: ModelInfo, content: Mapping[str, A
 def answer_rows(
     prediction: AnswerPrediction, count: int, *, may_abstain: bool | None
 ) -> list[dict[str, Any]]:
-    """Return the best answers; "no answer" is an empty text with start and end 0.
+    """Return the best answers, at most `count`; "no answer" is an empty text with start and end 0.
 
     Args:
         may_abstain: whether "no answer" is allowed; None leaves it to the model.

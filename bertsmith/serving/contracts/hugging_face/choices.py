@@ -29,6 +29,7 @@ class ChoiceBody(Struct, forbid_unknown_fields=True):
 
 
 async def choose(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+    """Return the choices of each text with their probabilities, the likeliest first."""
     body = convert(content, ChoiceBody)
     rows, field = as_rows(body.inputs)
     for index, row in enumerate(rows):
@@ -43,9 +44,9 @@ async def choose(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
     return ranked if isinstance(body.inputs, list) else ranked[0]
 
 
-def choice_rows(texts: Sequence[str], scores: NDArray[np.float64]) -> list[dict[str, Any]]:
+def choice_rows(choices: Sequence[str], scores: NDArray[np.float64]) -> list[dict[str, Any]]:
     """List the choices, the likeliest first."""
     return [
-        {"index": index, "choice": texts[index], "score": float(scores[index])}
+        {"index": index, "choice": choices[index], "score": float(scores[index])}
         for index in np.argsort(-scores, kind="stable").tolist()
     ]

@@ -69,10 +69,10 @@ async def classify(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> 
     records = text_records(rows, field)
     check_pairs(model, records, field, single="TEXT", pair='{"text": TEXT, "text_pair": TEXT}')
     answers = await call.compute(model, "predict", records, field=field)
-    apply = body.parameters.function_to_apply
-    scored = label_scores(model, answers, raw=apply is not None)
-    if apply in ("softmax", "sigmoid"):
-        function = softmax64 if apply == "softmax" else sigmoid
+    function_name = body.parameters.function_to_apply
+    scored = label_scores(model, answers, raw=function_name is not None)
+    if function_name in ("softmax", "sigmoid"):
+        function = softmax64 if function_name == "softmax" else sigmoid
         scored = [_apply_to_scores(function, row) for row in scored]
     return [
         [{"label": label, "score": score} for label, score in row[: body.parameters.top_k]]
@@ -83,7 +83,7 @@ async def classify(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> 
 def _apply_to_scores(
     function: Callable[[NDArray[Any]], NDArray[np.float64]], row: list[tuple[str, float]]
 ) -> list[tuple[str, float]]:
-    """Return the labels of a text with the function of their scores."""
+    """Return the labels of one text, each with the value of `function` for its score."""
     labels = [label for label, _ in row]
     scores = np.array([score for _, score in row])
     return list(zip(labels, function(scores).tolist(), strict=True))

@@ -133,6 +133,12 @@ def _decode_all(
     outputs: Sequence[NDArray[np.float32]],
     max_length: int,
 ) -> list[Any]:
+    """Return the tokens for the mask of each text; of a text with several masks, a list for each.
+
+    Args:
+        outputs: for each text, ids of tokens and their probabilities, `[masks, top, 2]`.
+        max_length: number of tokens that the model reads of a text.
+    """
     rows = []
     for text, candidates in zip(texts, outputs, strict=True):
         ids = tokenizer.encode(text, max_length=max_length).ids

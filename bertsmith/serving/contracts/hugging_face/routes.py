@@ -1,4 +1,4 @@
-"""The routes of the InferenceClient, and the other paths under which servers have the same one."""
+"""The routes to which InferenceClient posts, and two paths that clients of other servers use."""
 
 from starlette.responses import Response
 from starlette.routing import Route

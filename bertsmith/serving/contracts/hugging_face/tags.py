@@ -35,6 +35,7 @@ class TagBody(Struct, forbid_unknown_fields=True):
 
 
 async def tag_words(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+    """Return the entities of each text, or with the strategy "none" its words with their labels."""
     body = convert(content, TagBody)
     texts = check_texts(body.inputs)
     answers = await call.compute(
@@ -49,7 +50,7 @@ async def tag_words(call: Call, model: ModelInfo, content: Mapping[str, Any]) ->
 
 
 def labelled_words(prediction: TagPrediction, ignored: Sequence[str]) -> list[dict[str, Any]]:
-    """List the words whose label is not ignored."""
+    """List the words of a text, but those with a label in `ignored`; `index` counts them from 1."""
     words = zip(
         prediction.label_names,
         prediction.label_probabilities,
@@ -65,7 +66,10 @@ def labelled_words(prediction: TagPrediction, ignored: Sequence[str]) -> list[di
 
 
 def labelled_entities(prediction: TagPrediction, ignored: Sequence[str]) -> list[dict[str, Any]]:
-    """List the entities; if labels are plain, each word whose label is not ignored."""
+    """List the entities of a text, but those with a label in `ignored`.
+
+    If the labels do not form entities (scheme "plain"), each word is listed in the form of one.
+    """
     if prediction.scheme == "plain":
         return [
             {

@@ -34,10 +34,12 @@ class ComparisonBody(SimilarityBody, forbid_unknown_fields=True):
 
 
 async def extract_features(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+    """Return the vector of each text; or the similarities, if `inputs` is an object."""
     if isinstance(content.get("inputs"), dict):
         return await compute_similarities(call, model, convert(content, ComparisonBody))
     body = convert(content, VectorsBody)
     if body.parameters:
+        # Checked by themselves, so that an error names a field of `parameters`.
         convert(body.parameters, FeatureOptions, "parameters")
         body = convert({**content, **body.parameters, "parameters": None}, VectorsBody)
     field = TextField.of("inputs", body.inputs)

@@ -14,6 +14,9 @@ from bertsmith.serving.problems import empty, invalid
 from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.probabilities import softmax64
 
+BLANK = "{}"
+"""The place of the label in a hypothesis template, as in transformers."""
+
 
 class ZeroShotParameters(Struct, forbid_unknown_fields=True, frozen=True):
     """Parameters of zero-shot classification."""
@@ -39,11 +42,11 @@ async def classify_zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -
     with one label, a label's entailment is compared with its contradiction instead.
 
     Raises:
-        Problem: 422 if the model has no label for entailment or reads no pairs, or 400 without
-            labels.
+        Problem: 422 if the model has no label for entailment or reads no pairs, 400 without
+            labels, or 413 if texts times labels are too many.
     """
-    entailment = _index_of(model, "entail")
-    if entailment is None:
+    entailment_id = _find_label(model, "entail")
+    if entailment_id is None:
         names = ", ".join(model.labels)
         raise invalid(
             f"candidate_labels: '{model.name}' has the labels {names}, and none for entailment. "
@@ -61,42 +64,61 @@ async def classify_zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -
     if not labels:
         raise empty("parameters.candidate_labels: found none. Send at least one.")
     check_texts(labels, "parameters.candidate_labels")
-    if "{}" not in parameters.hypothesis_template:
+    template = parameters.hypothesis_template
+    if BLANK not in template:
         raise invalid("parameters.hypothesis_template: write {} where the label belongs.")
     texts = check_texts(body.inputs)
-    field = TextField.of("inputs", body.inputs)
+    text_field = TextField.of("inputs", body.inputs)
+    field = TextField(
+        "inputs and parameters.candidate_labels",
+        lambda index: text_field.of_text(index // len(labels)),
+    )
+    # Before the pairs are built: a short request may stand for more of them than fit into memory.
+    num_characters = count_pair_characters(texts, labels, template)
+    call.service.check_size(len(texts) * len(labels), num_characters, field)
     answers = await call.compute(
         model,
         "predict",
         [
-            {"text": text, "pair": parameters.hypothesis_template.replace("{}", label)}
+            {"text": text, "pair": template.replace(BLANK, label)}
             for text in texts
             for label in labels
         ],
-        field=TextField(
-            "inputs and parameters.candidate_labels",
-            lambda index: field.of_text(index // len(labels)),
-        ),
+        field=field,
     )
     logits = np.array(answers.raw).reshape(len(texts), len(labels), -1)
     if parameters.multi_label or len(labels) == 1:
-        contradiction = _index_of(model, "contra")
-        if contradiction is None:  # take the label at the other end, as transformers does
-            contradiction = 0 if entailment else len(model.labels) - 1
-        scores = softmax64(logits[:, :, [contradiction, entailment]])[:, :, 1]
+        contradiction_id = _find_label(model, "contra")
+        if contradiction_id is None:  # take the label at the other end, as transformers does
+            contradiction_id = 0 if entailment_id else len(model.labels) - 1
+        scores = softmax64(logits[:, :, [contradiction_id, entailment_id]])[:, :, 1]
     else:
-        scores = softmax64(logits[:, :, entailment])
-    rows = [_ranked(labels, of_text) for of_text in scores]
+        scores = softmax64(logits[:, :, entailment_id])
+    rows = [_rank(labels, scores_of_text) for scores_of_text in scores]
     return rows if isinstance(body.inputs, list) else rows[0]
 
 
-def _ranked(labels: list[str], scores: NDArray[np.float64]) -> list[dict[str, Any]]:
+def count_pair_characters(texts: list[str], labels: list[str], template: str) -> int:
+    """Count the characters of all pairs of a text and a label's sentence, without building them.
+
+    >>> count_pair_characters(["abc", "d"], ["good", "bad"], "A {} film.")
+    54
+    """
+    num_blanks = template.count(BLANK)
+    num_fixed = len(template) - num_blanks * len(BLANK)
+    of_sentences = sum(num_fixed + num_blanks * len(label) for label in labels)
+    return len(labels) * sum(map(len, texts)) + len(texts) * of_sentences
+
+
+def _rank(labels: list[str], scores: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """List the labels of one text with their scores, the best first."""
     order = np.argsort(-scores, kind="stable").tolist()
     return [{"label": labels[index], "score": float(scores[index])} for index in order]
 
 
-def _index_of(model: ModelInfo, beginning: str) -> int | None:
-    for index, label in enumerate(model.labels):
+def _find_label(model: ModelInfo, beginning: str) -> int | None:
+    """Return the id of the first label that begins with `beginning`, in upper or lower case."""
+    for label_id, label in enumerate(model.labels):
         if label.lower().startswith(beginning):
-            return index
+            return label_id
     return None

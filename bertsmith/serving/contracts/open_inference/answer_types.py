@@ -1,4 +1,4 @@
-"""The types of answers, from which the description of the routes is made."""
+"""The types of the answers, from which /openapi.json and /docs are made."""
 
 from typing import Any
 

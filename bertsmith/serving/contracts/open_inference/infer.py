@@ -75,6 +75,7 @@ class TextParameters(Struct, forbid_unknown_fields=True):
 
 
 async def infer(call: Call) -> Response:
+    """Answer the texts of a request's tensors by the model's head, as tensors."""
     model = model_of_version(call)
     json, binary = split_body(await call.read(), call.request.headers.get(HEADER))
     body = parse(json, InferBody)
@@ -85,8 +86,10 @@ async def infer(call: Call) -> Response:
         )
     texts = check_inputs(model, read_strings(body.inputs, binary))
     requested = check_outputs(model, body.outputs)
-    sent = body.parameters or {}
-    parameters = {name: value for name, value in sent.items() if name not in CLIENT_PARAMETERS}
+    all_parameters = body.parameters or {}
+    parameters = {
+        name: value for name, value in all_parameters.items() if name not in CLIENT_PARAMETERS
+    }
     if "predict" not in model.kinds:
         outputs = await _infer_vectors(
             call, model, texts, convert(parameters, VectorOptions, "parameters")
@@ -100,14 +103,14 @@ async def infer(call: Call) -> Response:
     head = {"model_name": model.name, "model_version": VERSION}
     if body.id is not None:
         head["id"] = body.id
-    by_name = {output.name: output for output in outputs}
-    is_binary_by_default = bool(sent.get("binary_data_output"))
+    outputs_by_name = {output.name: output for output in outputs}
+    is_binary_by_default = bool(all_parameters.get("binary_data_output"))
     binary_names = frozenset(
         name
         for name, is_binary in requested.items()
         if is_binary or (is_binary is None and is_binary_by_default)
     )
-    content, headers = write_body(head, [by_name[name] for name in requested], binary_names)
+    content, headers = write_body(head, [outputs_by_name[name] for name in requested], binary_names)
     return Response(content, headers=headers)
 
 
@@ -170,6 +173,7 @@ async def _infer_others(
     content: dict[str, Any] = {"inputs": texts["text"] if len(texts) == 1 else _rows_of(texts)}
     if parameters:
         content["parameters"] = dict(parameters)
+    # In this protocol the first tensor has the name that the route `/` calls "inputs".
     with renaming_inputs(next(iter(texts))):
         rows = await answer_task(call, model, content)
     answers = [orjson.dumps(row).decode() for row in rows]

@@ -1,4 +1,4 @@
-"""The list of routes of both protocols."""
+"""The list of routes of Open Inference (v2) and of KServe's first protocol."""
 
 from typing import Any
 

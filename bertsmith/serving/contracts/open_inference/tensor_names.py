@@ -56,8 +56,14 @@ def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, 
     for name, strings in tensors.items():
         check_texts(strings.values, name)
         if name == "choices":
-            count, size = strings.shape if len(strings.shape) == 2 else (1, len(strings.values))
-            texts[name] = [strings.values[row * size : (row + 1) * size] for row in range(count)]
+            # The shape is [texts, choices], or [choices] for a single text.
+            num_rows, num_choices = (
+                strings.shape if len(strings.shape) == 2 else (1, len(strings.values))
+            )
+            texts[name] = [
+                strings.values[row * num_choices : (row + 1) * num_choices]
+                for row in range(num_rows)
+            ]
         else:
             texts[name] = strings.values
     counts = {name: len(rows) for name, rows in texts.items()}

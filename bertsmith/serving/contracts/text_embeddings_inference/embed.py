@@ -28,6 +28,7 @@ class EmbedAllBody(Struct, forbid_unknown_fields=True):
 
 
 async def answer_embed(call: Call) -> Response:
+    """Answer with a vector for each text."""
     model = call.require("vectors", "/embed")
     body = await call.body(EmbedBody)
     field = TextField.of("inputs", body.inputs)
@@ -35,6 +36,7 @@ async def answer_embed(call: Call) -> Response:
 
 
 async def answer_embed_all(call: Call) -> Response:
+    """Answer with a vector for each token of each text."""
     model = call.require("token_vectors", "/embed_all")
     body = await call.body(EmbedAllBody)
     texts = with_prompt(model, check_texts(body.inputs), body.prompt_name)
@@ -50,6 +52,7 @@ async def answer_embed_all(call: Call) -> Response:
 
 
 async def answer_similarity(call: Call) -> Response:
+    """Answer with the similarity of a sentence to each of several others."""
     model = call.require("vectors", "/similarity")
     body = await call.body(SimilarityBody)
     return answer_json(await compute_similarities(call, model, body))

@@ -30,18 +30,20 @@ class PredictBody(Struct, forbid_unknown_fields=True):
 
 
 async def predict(call: Call) -> Response:
+    """Answer with the labels of each text or pair, the best first, or with its number."""
     model = call.model
     if model.task != "text-classification":
         raise call.wrong_head(model, "/predict", "a model for classes or numbers of texts")
     body = await call.body(PredictBody)
     check_right(body.truncation_direction)
-    is_flat = isinstance(body.inputs, str) or any(isinstance(one, str) for one in body.inputs)
-    if is_flat and isinstance(body.inputs, list):
+    # A text, or a list that holds a text, is one row; a list of lists has a row in each of them.
+    is_one_row = isinstance(body.inputs, str) or any(isinstance(one, str) for one in body.inputs)
+    if is_one_row and isinstance(body.inputs, list):
         _check_pair(body.inputs, model)
-    rows: Sequence[Pair] = [body.inputs] if is_flat else body.inputs  # type: ignore[list-item]
+    rows: Sequence[Pair] = [body.inputs] if is_one_row else body.inputs  # type: ignore[list-item]
     if not rows:
         raise empty("inputs: found no text. Send at least one.")
-    field = TextField.of("inputs", "" if is_flat else rows)
+    field = TextField.of("inputs", "" if is_one_row else rows)
     records = [_record(row, field.of_text(index)) for index, row in enumerate(rows)]
     check_pairs(model, records, field, single="[TEXT]", pair="[[TEXT, TEXT]]")
     answers = await call.compute(
@@ -51,7 +53,7 @@ async def predict(call: Call) -> Response:
         [{"score": score, "label": label} for label, score in scores]
         for scores in label_scores(model, answers, raw=body.raw_scores)
     ]
-    return answer_json(scored[0] if is_flat else scored)
+    return answer_json(scored[0] if is_one_row else scored)
 
 
 def _check_pair(inputs: Sequence[Pair], model: ModelInfo) -> None:

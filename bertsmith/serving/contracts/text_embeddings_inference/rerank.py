@@ -29,6 +29,7 @@ class RerankBody(Struct, forbid_unknown_fields=True):
 
 
 async def rerank(call: Call) -> Response:
+    """Answer with the indices of the texts and their scores, the best first."""
     model = call.model
     if not is_reranker(model):
         needed = "a model that gives one score for a pair of texts"

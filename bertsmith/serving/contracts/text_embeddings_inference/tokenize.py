@@ -30,6 +30,7 @@ class DecodeBody(Struct, forbid_unknown_fields=True):
 
 
 async def tokenize(call: Call) -> Response:
+    """Answer with the tokens of each text."""
     model = call.model
     body = await call.body(TokenizeBody)
     texts = with_prompt(model, check_texts(body.inputs), body.prompt_name)
@@ -41,6 +42,7 @@ async def tokenize(call: Call) -> Response:
 
 
 async def decode(call: Call) -> Response:
+    """Answer with the text of each list of token ids; one list of numbers is one text."""
     model = call.model
     body = await call.body(DecodeBody)
     if not body.ids:
