@@ -2,8 +2,8 @@
 
 `pretrain` makes a BERT of texts; `TextClassifier` and the other estimators teach it a task, with
 scikit-learn's methods; `load` opens what they save. Names are imported when first used, so that
-`import bertsmith` is instant and the tokenizer works without torch. Where each thing is:
-docs/architecture.md.
+`import bertsmith` is instant and the tokenizer works without torch. docs/architecture.md says where
+each thing is.
 """
 
 import os
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from bertsmith.tokenization.tokenizer import Tokenizer
     from bertsmith.training.callback import Callback, Status
 
-# torch reads this when it is imported. A waiting thread of GNU OpenMP spins for milliseconds by
-# default, even while the one it waits for gets no core: beside two busy processes on two cores
-# training fell below 3,000 tokens/s. With short spins it makes 36,000 there, and 61,000 in place of
-# 64,000 on a quiet machine.
+# torch reads this when it is imported. By default, a waiting thread of GNU OpenMP spins (polls
+# without sleeping) for milliseconds, even while the thread that it waits for gets no core. Beside
+# two other busy processes on two cores, training then fell below 3,000 tokens/s; with short spins
+# it reached 36,000. On idle cores, short spins cost a little: 61,000 tokens/s in place of 64,000.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __all__ = [
@@ -63,7 +63,7 @@ __all__ = [
     "save_model",
 ]
 
-_HOMES = {
+_MODULES = {
     "BertConfig": "bertsmith.model.config",
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
@@ -90,14 +90,14 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'bertsmith' has no attribute '{name}'")
     import importlib
     import random
 
-    state = random.getstate()  # which rich draws from when it is imported
+    state = random.getstate()  # rich draws random numbers when it is imported
     try:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(importlib.import_module(_MODULES[name]), name)
     finally:
         random.setstate(state)
 

@@ -14,9 +14,15 @@ from traceback import print_exception
 from typing import Any
 
 from bertsmith._version import __version__
-from bertsmith.commands.catalog import COMMANDS, find_command, import_settings, import_work
+from bertsmith.commands.catalog import (
+    COMMANDS,
+    add_own_tasks,
+    find_command,
+    import_settings,
+    import_work,
+)
 from bertsmith.commands.error_flags import as_flags_of
-from bertsmith.commands.help import HelpRequested
+from bertsmith.commands.help import HELP_FLAGS, HelpRequested
 from bertsmith.commands.launch_settings import read_launch_settings
 from bertsmith.commands.option_words import option_words
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted, advice_on
@@ -60,9 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     allow_any_character()
     args = list(sys.argv[1:] if argv is None else argv)
     debug, quiet, verbose = (_remove_flag(args, *flags) for flags in GLOBAL_FLAGS)
-    if args[:1] == ["help"]:
-        args = [*args[1:], "--help"]
-    quiet |= not is_first_rank()
+    quiet |= not is_first_rank()  # of several ranks, only the first prints
     with (
         command_streams(),
         _report_errors(args, debug=debug),
@@ -74,7 +78,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     ):
         try:
             with _telling_ranks(args, debug=debug):
-                run = _find_action(args, _take_modules(args))
+                modules = _take_modules(args)
+                if args[:1] == ["help"]:
+                    args[:] = [*args[1:], "--help"]
+                run = _find_action(args, modules)
             run()
         except HelpRequested as request:
             _print_help(request, f"{PROG} {find_command(args)}")
@@ -115,8 +122,8 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
             raise SystemExit(2) from None
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
-        is_of_output = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-        subject = error.filename or ("output" if is_of_output else "error of the system")
+        is_writing = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        subject = error.filename or ("output" if is_writing else "error of the system")
         try:
             sys.stdout.flush()
         except OSError:
@@ -130,7 +137,7 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
 
 @contextmanager
 def _telling_ranks(args: list[str], *, debug: bool) -> Iterator[None]:
-    """Tell the other ranks of a launch if the line of this one is refused; they wait for it."""
+    """Tell the other ranks of a launch, which wait for this one, if its line is refused."""
     try:
         yield
     except BertsmithError as error:
@@ -173,13 +180,15 @@ def _take_modules(args: list[str]) -> list[str]:
         ConfigError: the flag stands without a module.
     """
     modules: list[str] = []
-    while flags := [
-        index for index, word in enumerate(option_words(args))
-        if word == IMPORT_FLAG or word.startswith(f"{IMPORT_FLAG}=")
-    ]:  # fmt: skip
-        _, equals, module = args.pop(flags[0]).partition("=")
-        if not equals and flags[0] < len(option_words(args)):
-            module = args.pop(flags[0])
+    index = 0
+    while index < len(option_words(args)):  # which gets shorter as words are removed
+        flag, equals, module = args[index].partition("=")
+        if flag != IMPORT_FLAG:
+            index += 1
+            continue
+        args.pop(index)
+        if not equals and index < len(option_words(args)):
+            module = args.pop(index)
         if not module or module.startswith("-"):
             raise ConfigError(f"{IMPORT_FLAG} needs the name of a module, such as my_family.")
         modules.append(module)
@@ -206,16 +215,26 @@ def _find_action(args: list[str], modules: Sequence[str]) -> Callable[[], None]:
     """Return a function that runs the command of a line, or prints help or the version.
 
     Args:
-        modules: modules of the user to import before the command runs.
+        modules: modules of the user. They are imported before the line is parsed, since they may
+            add a command `finetune NAME` or a name that a flag takes.
 
     Raises:
-        BertsmithError: the line names no command.
+        BertsmithError: the line names no command, or a module cannot be imported.
     """
     if not args or args[0] in ("-h", "--help"):
         return partial(print, _format_overview())
     if args[0] in ("-V", "--version"):
         return partial(print, f"{PROG} {__version__}")
     name = find_command(args)
+    if modules:
+        _prepare_launch()
+        # The help of a command of ours is shown even if a module cannot be imported.
+        is_optional = name is not None and not HELP_FLAGS.isdisjoint(option_words(args))
+        ignored = (ConfigError,) if is_optional else ()
+        with suppress(*ignored), _importing():
+            import_modules(modules)
+        add_own_tasks()
+        name = find_command(args)
     if name is None:
         if args[1:] in (["-h"], ["--help"]) and _subcommands(args[0]):
             return partial(print, "\n".join(_format_table(_subcommands(args[0]))))
@@ -224,19 +243,20 @@ def _find_action(args: list[str], modules: Sequence[str]) -> Callable[[], None]:
 
 
 def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Callable[[], None]:
-    """Parse a command's line, then import the module that does its work, and those of the user."""
+    """Parse a command's line, then import the module that does its work.
+
+    Args:
+        args: the words after the command's name.
+        modules: modules of the user, which the line has as `--import MODULE`.
+    """
     prog = f"{PROG} {name}"
     parse = import_settings(name).parse
     settings = parse(args, prog)
-    configure_process()
-    launch = read_launch()
-    if launch is not None:  # else torch prints a stack each time that it fails to connect
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-        read_silence_limit()  # here, as the other ranks are told of a mistake in it
+    launch = _prepare_launch()
     words = [*prog.split(), *(f"{IMPORT_FLAG}={module}" for module in modules)]
     line = [*words, *args]
     if launch is None:
-        return partial(_import_main(name, modules), settings, line)
+        return partial(_import_main(name), settings, line)
     launch_settings = read_launch_settings(settings)
     # All ranks compare the line that the launcher gave them; only the work is told to resume.
     work_line = line
@@ -245,8 +265,21 @@ def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Cal
         args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
         settings = parse(args, prog)
         work_line = [*words, *args]
-    work = partial(_import_main(name, modules), settings, work_line)
+    work = partial(_import_main(name), settings, work_line)
     return partial(_run_on_ranks, launch, work, line, launch_settings.threads)
+
+
+def _prepare_launch() -> Launch | None:
+    """Return the launch that this rank is part of, if any; call before torch is imported.
+
+    Raises:
+        ConfigError: the environment of the launch has a mistake, of which the other ranks are told.
+    """
+    launch = read_launch()
+    if launch is not None:  # else torch prints a stack each time that it fails to connect
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+        read_silence_limit()
+    return launch
 
 
 def _run_on_ranks(
@@ -257,10 +290,10 @@ def _run_on_ranks(
 
 
 def _print_error(message: str, *, is_own: bool = False) -> None:
-    """Print an error; of several ranks, only the first prints, as the others tell it theirs.
+    """Print an error. Of several ranks only the first prints; it learns of the others' errors.
 
     Args:
-        is_own: the other ranks are not told of the error, so this rank prints it in any case.
+        is_own: whether no other rank learns of the error, so that this rank prints it in any case.
     """
     launch = None
     try:
@@ -273,31 +306,41 @@ def _print_error(message: str, *, is_own: bool = False) -> None:
         print(f"{PROG}: {message}", file=sys.stderr)
 
 
-def _import_main(name: str, modules: Sequence[str]) -> Callable[[Any, Sequence[str]], None]:
-    """Import the function `main` of a command, and the modules of the user."""
-    # A program that has imported torch itself keeps its garbage collection as it is.
+def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
+    """Import the function `main` of a command."""
+    with _importing():
+        if COMMANDS[name].needs_torch:
+            # Python 3.11 keeps its stack in chunks of 16 KiB. A call that crosses the end of a
+            # chunk allocates the next one, and frees it on return. Imported from within our
+            # modules, deeper in the stack, torch does so 12,000 times, which takes 0.1 s.
+            import_module("torch")
+        main: Callable[[Any, Sequence[str]], None] = import_work(name).main
+    return main
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Prepare this process for modules that import torch, which the block imports.
+
+    Raises:
+        KeyboardInterrupt: the user asked to stop meanwhile.
+    """
+    configure_process()
     if "torch" in sys.modules:
-        main = import_work(name).main
-        import_modules(modules)
-        return main
+        # A program that has imported torch itself keeps its garbage collection as it is.
+        yield
+        return
     # torch makes half a million permanent objects. Searching them for garbage while they are made
     # takes 0.15 s, and each later search would take longer, too.
     gc.disable()
     try:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
-            if COMMANDS[name].needs_torch:
-                # Python 3.11 takes memory for its stack from the system in pieces of 16 KiB, and a
-                # call in a loop at the border of two takes and returns one each time. Imported from
-                # within our modules, torch does so 12,000 times, which takes 0.1 s.
-                import_module("torch")
-            main = import_work(name).main
-            import_modules(modules)
+            yield
     finally:
         gc.freeze()
         gc.enable()
     if stop.requested:
         raise KeyboardInterrupt
-    return main
 
 
 def _format_overview() -> str:

@@ -11,10 +11,12 @@ import difflib
 import json
 import re
 import tomllib
+import types
 import typing
 import unicodedata
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +33,7 @@ DEEP_VALUE = re.compile(rf"(?:[\[{{]\s*+(?:{KEY_PART}\s*+=\s*+)?+){{30}}")
 LONG_KEY = re.compile(rf"(?<![\w-]){KEY_PART}(?:[ \t]*+\.[ \t]*+{KEY_PART}){{{MAX_KEY_PARTS},}}")
 """Pattern of a key of more than `MAX_KEY_PARTS` parts with dots between."""
 
-PYDANTIC_KINDS = {
+PYDANTIC_TYPES = {
     "a valid integer": "a whole number",
     "a valid number": "a number",
     "a valid string": "a text",
@@ -40,7 +42,7 @@ PYDANTIC_KINDS = {
     "a valid dictionary": "a table",
     "an object": "a table",
 }
-"""Pydantic's names for types of values, and ours."""
+"""Pydantic's names for types of values in its messages, and the names that ours use."""
 
 RECIPES = Path(__file__).parent / "recipes"
 NAMES_CODE = "names code"
@@ -49,6 +51,34 @@ whether a value does; a recipe must not have such a value, because it may come f
 OTHER_FORMS = "other forms"
 """Metadata key of a field whose value may be written in several forms. The entry is a function that
 converts each form to the type of the field, or raises SettingError."""
+
+
+ADDED_NAMES = "added names"
+"""Metadata key of a field whose type is a `Literal` of the names in a table, such as those of the
+families. The entry is a function that returns the names that modules of the user have added."""
+
+
+def with_added_names(cls: type[Any], hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the names of `ADDED_NAMES` to the type hints of a dataclass.
+
+    Args:
+        hints: the type hint of each field, as `typing.get_type_hints` returns them.
+    """
+    all_hints = dict(hints)
+    for field in dataclasses.fields(cls):
+        list_names = field.metadata.get(ADDED_NAMES)
+        if list_names is not None and (names := list_names()):
+            all_hints[field.name] = _with_names(hints[field.name], names)
+    return all_hints
+
+
+def _with_names(hint: Any, names: Sequence[str]) -> Any:
+    """Add names to a `Literal`, or to the one in a union."""
+    if typing.get_origin(hint) is typing.Literal:
+        return typing.Literal[(*typing.get_args(hint), *names)]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return reduce(or_, (_with_names(member, names) for member in typing.get_args(hint)))
+    return hint
 
 
 def shipped_recipes(kind: str = "*") -> dict[str, Path]:
@@ -72,8 +102,8 @@ def find_recipe(recipe: Path, folder: Path = Path(), kind: str = "*") -> Path:
     Raises:
         ConfigError: there is no such file and no such recipe.
     """
-    if (own := folder / recipe).exists() and not own.is_dir():
-        return own
+    if (file := folder / recipe).exists() and not file.is_dir():
+        return file
     name = recipe.as_posix().removesuffix(".toml")
     for stem, path in shipped_recipes().items():
         if name in (stem, f"{path.parent.name}/{stem}"):
@@ -83,11 +113,11 @@ def find_recipe(recipe: Path, folder: Path = Path(), kind: str = "*") -> Path:
                 f"{recipe} is a recipe of another command. {_choice_of_recipes(kind)} "
                 "'bertsmith recipes' shows which command takes which."
             )
-    if own.is_dir():
-        raise ConfigError(f"{own}: a folder, not a recipe. Name a .toml file in it.")
+    if file.is_dir():
+        raise ConfigError(f"{file}: a folder, not a recipe. Name a .toml file in it.")
     near = difflib.get_close_matches(recipe.stem, shipped_recipes(kind), n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
-    raise ConfigError(f"{own}: no such recipe. {hint}{_choice_of_recipes(kind)}")
+    raise ConfigError(f"{file}: no such recipe. {hint}{_choice_of_recipes(kind)}")
 
 
 def _choice_of_recipes(kind: str) -> str:
@@ -136,7 +166,7 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
             f"{path}: {where}lists or tables are nested too deeply. A value of a recipe is a "
             "number, a text, true or false, or a list of them. Give one."
         ) from None
-    except ValueError as error:  # of TOML, or its numbers
+    except ValueError as error:  # not TOML, or a number or date that Python cannot hold
         raise ConfigError(f"{path}: not valid TOML: {error}. {_toml_advice(text, error)}") from None
 
 
@@ -182,7 +212,7 @@ def from_mapping(
         ConfigError: a key is unknown, a required value is missing, a value has a wrong type or
             names code to run, or the dataclass's own check refuses it.
     """
-    hints = typing.get_type_hints(cls)
+    hints = with_added_names(cls, typing.get_type_hints(cls))
     fields = {spelling(field.name): field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     changes: dict[str, Any] = {}
     for key, value in values.items():
@@ -190,20 +220,21 @@ def from_mapping(
             raise ConfigError(
                 _unknown_key(source, key, list(fields), _key_locations(root or cls, cls))
             )
-        names_code = fields[key].metadata.get(NAMES_CODE)
-        if names_code is not None and names_code(value) and not may_name_code:
+        does_name_code = fields[key].metadata.get(NAMES_CODE)
+        if does_name_code is not None and does_name_code(value) and not may_name_code:
             raise ConfigError(
                 f"{source}: {key}: found {value!r}, which names code to run. A file must not name "
                 f"code, because it may come from anywhere. Leave it out, and pass {option(key)} to "
                 "the command instead."
             )
-        to_own_form = fields[key].metadata.get(OTHER_FORMS)
-        plain = (
-            value if to_own_form is None else _naming_source(source, partial(to_own_form, value))
-        )
         name = fields[key].name
-        inner = getattr(default, name) if default is not None else None
-        changes[name] = _convert(hints[name], plain, f"{source}: {key}", inner, root or cls)
+        convert_form = fields[key].metadata.get(OTHER_FORMS)
+        own_value = value
+        if convert_form is not None:
+            own_value = _naming_source(source, partial(convert_form, value))
+        field_default = getattr(default, name) if default is not None else None
+        location = f"{source}: {key}"
+        changes[name] = _convert(hints[name], own_value, location, field_default, root or cls)
     if default is not None:
         return _naming_source(source, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
     missing = [
@@ -241,7 +272,12 @@ def to_jsonable(value: Any) -> Any:
 
 
 def _convert(hint: Any, value: Any, location: str, default: Any, root: type[Any]) -> Any:
-    """Convert the value of a recipe to the type of its field, which is `hint`."""
+    """Convert the value of a recipe to the type of its field, which is `hint`.
+
+    Args:
+        location: the recipe and the key, for messages.
+        default, root: as for `from_mapping`, if the type is a dataclass.
+    """
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{location}: found {value!r}; allowed is a table.")
@@ -256,8 +292,8 @@ def _convert(hint: Any, value: Any, location: str, default: Any, root: type[Any]
         raise ConfigError(f"{location}: nested too deeply. Give a plain value.") from None
     except ValidationError as error:
         reason = error.errors()[0]["msg"].replace("Input should be", "allowed is")
-        for theirs, ours in PYDANTIC_KINDS.items():
-            reason = reason.replace(theirs, ours)
+        for pydantic_name, name in PYDANTIC_TYPES.items():
+            reason = reason.replace(pydantic_name, name)
         raise ConfigError(f"{location}: found {value!r}; {reason}.") from None
 
 
@@ -266,10 +302,16 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _unknown_key(source: str, key: str, known_keys: list[str], others: Mapping[str, str]) -> str:
-    names = {**others, **{name: repr(name) for name in known_keys}}
-    near = difflib.get_close_matches(key, list(names), n=1)
-    hint = f"Did you mean {names[near[0]]}? " if near else ""
+def _unknown_key(source: str, key: str, known_keys: list[str], locations: Mapping[str, str]) -> str:
+    """Return the message about an unknown key.
+
+    Args:
+        known_keys: the keys of its table.
+        locations: the keys of other tables, each with its location in the recipe.
+    """
+    candidates = {**locations, **{name: repr(name) for name in known_keys}}
+    near = difflib.get_close_matches(key, list(candidates), n=1)
+    hint = f"Did you mean {candidates[near[0]]}? " if near else ""
     return f"{source}: unknown key '{key}'. {hint}Known keys: {', '.join(known_keys)}."
 
 
@@ -291,7 +333,7 @@ def _key_locations(root: type[Any], cls: type[Any]) -> dict[str, str]:
 
 
 def _naming_source(source: str, build: Callable[[], T]) -> T:
-    """Return `build()`; add the source of the values to its errors about settings."""
+    """Return `build()`; begin its errors about settings with the source of the values."""
     try:
         return build()
     except SettingError as error:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,24 @@ class OwnConfig(BertConfig):
 FAMILIES["own"] = replace(BERT, config=OwnConfig, base_model_prefix="bert")
 with Path(__file__).with_name("imported").open("a") as file:
     file.write(f"{os.getpid()}\\n")
+"""
+NAMES = """
+from test_pair_task import WhichHalf  # noqa
+
+from bertsmith.model.pretraining_catalog import PAIR_TASKS, PairTaskEntry
+from bertsmith.tasks.catalog import TASKS
+from bertsmith.tasks.regression import Regress
+
+PAIR_TASKS["half"] = PairTaskEntry(
+    implementation="test_pair_task:WhichHalf", term="half", title="half", has_head=False
+)
+
+
+class TASK(Regress):
+    name: ClassVar[str] = "rate"
+
+
+TASKS["rate"] = __name__
 """
 ENGINE = """
 import asyncio
@@ -67,7 +86,7 @@ def model(tmp_path):
 def run(folder, *words, text=None):
     """Run Python in a process of its own, which finds the modules in `folder`."""
     command = [sys.executable, *map(str, words)]
-    paths = os.pathsep.join((str(folder), str(ROOT)))
+    paths = os.pathsep.join(map(str, (folder, ROOT, ROOT / "tests" / "extension")))
     return subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=300, cwd=folder,
         env=os.environ | {"PYTHONPATH": paths},
@@ -96,6 +115,65 @@ def test_a_family_of_the_module_is_opened_in_this_process_and_in_workers(model, 
     assert len((tmp_path / "imported").read_text().split()) >= 3
 
 
+def test_a_family_a_pair_task_and_a_task_of_the_module_have_names_on_the_command_line(
+    corpus_dir, tmp_path
+):
+    (tmp_path / "my_names.py").write_text(FAMILY + NAMES)
+    flag = ["--import", "my_names"]
+    out = tmp_path / "own-bert"
+    done = run(
+        tmp_path, "-m", "bertsmith", "pretrain", "--corpus", corpus_dir, "--family", "own",
+        "--pairs", "half", "--preset", "tiny", "--steps", 2, "--batch-size", 7, "--max-length", 19,
+        "--eval-rows", 7, "--threads", 1, "--out", out, *FP32, *flag,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads((out / "config.json").read_text())["model_type"] == "own"
+    settings = json.loads((out / "run.json").read_text())["settings"]
+    assert settings["pretraining"]["pairs"] == "half"
+    train = tmp_path / "a.csv"
+    train.write_text("text,label\n" + "a fine film,5\na bad film,1\n" * 20)
+    done = run(
+        tmp_path, "-m", "bertsmith", *flag, "finetune", "rate", "--model", out, "--train", train,
+        "--eval", train, "--out", "rated", "--steps", 2, "--threads", 1, *FP32,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    next_line = next(line for line in done.stdout.splitlines() if line.startswith("next"))
+    assert next_line.endswith(" --import my_names")
+    command = shlex.split(next_line.removeprefix("next"))
+    done = run(tmp_path, "-m", *command, *FP32)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\tyour text\n")
+
+
+def test_a_name_of_no_module_is_refused_with_those_of_the_module(tmp_path):
+    (tmp_path / "my_names.py").write_text(FAMILY + NAMES)
+    flag = ["--import", "my_names"]
+    for words, name in (
+        (["params", "tiny", "--family", "owm"], "own"),
+        (["pretrain", "--corpus", "a", "--out", "b", "--pairs", "hal"], "half"),
+        (["finetune", "rat"], "rate"),
+    ):
+        done = run(tmp_path, "-m", "bertsmith", *words, *flag)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert name in done.stderr.replace(words[-1], "", 1)
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('[model]\nfamily = "own"\n[pretraining]\npairs = "half"\n')
+    words = ["-m", "bertsmith", "pretrain", "--recipe", recipe, "--corpus", "none", "--out", "b"]
+    assert "family" in run(tmp_path, *words).stderr
+    assert "How long should it train?" in run(tmp_path, *words, *flag).stderr
+
+
+def test_help_with_the_names_of_the_module(tmp_path):
+    (tmp_path / "my_names.py").write_text(FAMILY + NAMES)
+    done = run(tmp_path, "-m", "bertsmith", "--import", "my_names", "help", "pretrain")
+    assert done.stderr == ""
+    assert "|own" in done.stdout and "|half" in done.stdout.replace(" ", "").replace("\n", "")
+    for words in (["help", "finetune", "rate"], ["finetune", "rate", "--help"]):
+        done = run(tmp_path, "-m", "bertsmith", "--import", "my_names", *words)
+        assert done.stderr == ""
+        assert done.stdout.startswith("usage: bertsmith finetune rate --model")
+
+
 def test_the_engine_of_a_server_imports_it(model, tmp_path):
     assert run(tmp_path, "-", model, "my_family", text=ENGINE).stdout == "ready\n"
     assert len((tmp_path / "imported").read_text().split()) == 2
@@ -103,7 +181,9 @@ def test_the_engine_of_a_server_imports_it(model, tmp_path):
 
 def test_help_needs_no_module(typed):
     words = "finetune", "classify", "--help"
-    assert typed("--import", "nowhere_to_be_found", *words).out == typed(*words).out
+    shown = typed(*words).out
+    assert typed("--import", "nowhere_to_be_found", *words).out == shown
+    assert typed("--import", "nowhere_to_be_found", "help", *words[:2]).out == shown
 
 
 @pytest.mark.parametrize(("name", "parts"), [

@@ -20,7 +20,7 @@ BOX = (64, 30)
 VECTOR = (64, 16)
 CELL = (48, 42)
 HALF_CELL = (44, 28)
-BESIDE = 22  # from the middle of a column to a line that passes a cell
+BESIDE = 22  # horizontal distance from the middle of a column to a line that passes its cell
 PREDICTED = 2
 """Number of the token that all figures predict."""
 
@@ -255,7 +255,7 @@ class Figure:
         path = f'<path class="{style}" d="M{x1:g} {y1:g} {x2:g} {y2:g}"/>'
         (self.thin if style == "thin" else self.thick).append(path)
 
-    def see(
+    def connect(
         self,
         lower: Row,
         upper: Row,
@@ -316,10 +316,10 @@ def draw_bert(language: Language) -> Figure:
     words = [*language.sentence]
     words[PREDICTED] = "[MASK]"
     read = figure.tokens(258, words)
-    figure.see(text, read, is_same)
+    figure.connect(text, read, is_same)
     figure.name(202, language.layers)
     vectors = figure.vectors(150)
-    figure.see(read, vectors, sees_all, PREDICTED)
+    figure.connect(read, vectors, sees_all, PREDICTED)
     figure.name(84, language.predicts)
     prediction = figure.tokens(84, [predicted], [COLUMNS[PREDICTED]], {0: "predicted"})
     figure.line(vectors.top(PREDICTED), prediction.bottom(0), "thick")
@@ -334,9 +334,9 @@ def draw_gpt(language: Language) -> Figure:
     read = figure.tokens(264, language.sentence)
     figure.name(206, language.layers)
     vectors = figure.vectors(150)
-    figure.see(read, vectors, sees_left, reader)
+    figure.connect(read, vectors, sees_left, reader)
     predictions = figure.predictions(84, [*language.sentence[1:], "[SEP]"], reader)
-    figure.see(vectors, predictions, is_same, reader)
+    figure.connect(vectors, predictions, is_same, reader)
     return figure
 
 
@@ -353,7 +353,7 @@ def draw_lstm(language: Language) -> Figure:
         style = "thick" if number <= reader else "thin"
         figure.line(read.top(number), cells.bottom(number), style)
     predictions = figure.predictions(84, [*language.sentence[1:], "[SEP]"], reader)
-    figure.see(cells, predictions, is_same, reader)
+    figure.connect(cells, predictions, is_same, reader)
     return figure
 
 
@@ -375,7 +375,13 @@ def draw_cells(
 def hand_on(
     figure: Figure, cells: Row, size: tuple[float, float], order: Sequence[int], reader: int
 ) -> None:
-    """Draw the way of the state through cells in `order`; it is thick up to `reader`."""
+    """Draw the lines on which cells hand their state to the next one.
+
+    Args:
+        size: width and height of a cell.
+        order: the numbers of the cells in the order in which they read.
+        reader: the cell that makes the prediction; lines up to it are thick.
+    """
     style = "thick"
     for before, after in pairwise(order):
         if before == reader:
@@ -450,11 +456,11 @@ def draw_decoder(figure: Figure, written: Sequence[str], memory: Row) -> None:
     so_far = figure.tokens(232, [language.start, *written[:-1]])
     figure.name(146, language.decoder)
     vectors = figure.vectors(146)
-    figure.see(so_far, vectors, sees_left, PREDICTED)
+    figure.connect(so_far, vectors, sees_left, PREDICTED)
     for number in range(len(memory.columns)):
         figure.line(memory.top(number), vectors.bottom(PREDICTED), "thick dashed")
     predictions = figure.predictions(84, written, PREDICTED)
-    figure.see(vectors, predictions, is_same, PREDICTED)
+    figure.connect(vectors, predictions, is_same, PREDICTED)
 
 
 def draw_transformer(language: Language) -> Figure:
@@ -464,7 +470,7 @@ def draw_transformer(language: Language) -> Figure:
     read = figure.tokens(400, language.sentence)
     figure.name(308, language.encoder)
     memory = figure.vectors(308)
-    figure.see(read, memory, sees_all)
+    figure.connect(read, memory, sees_all)
     draw_decoder(figure, language.translation, memory)
     return figure
 
@@ -482,7 +488,7 @@ def draw_t5(language: Language) -> Figure:
         figure.line(text.top(below), read.bottom(number))
     figure.name(308, language.encoder)
     memory = figure.vectors(308, columns)
-    figure.see(read, memory, sees_all)
+    figure.connect(read, memory, sees_all)
     draw_decoder(figure, ["<X>", *gap, "<Y>", last], memory)
     return figure
 

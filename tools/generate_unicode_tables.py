@@ -1,4 +1,4 @@
-"""Write bertsmith/tokenization/unicode_tables.py: what the `tokenizers` library knows.
+"""Write bertsmith/tokenization/unicode_tables.py: the classes of characters in `tokenizers`.
 
 Run `python tools/generate_unicode_tables.py` after the pinned `tokenizers` has changed. Every code
 point is put through the library's own normalizers, so the tables hold what it does, whatever
@@ -56,12 +56,14 @@ def is_word_character(char: str, probe: Tokenizer) -> bool:
 
 
 def single_word_probe() -> Tokenizer:
+    """Build a tokenizer with one added token, [Q], that is found only as a whole word."""
     probe = Tokenizer(WordPiece({"[UNK]": 0, "[Q]": 1}, unk_token="[UNK]"))
     probe.add_tokens([AddedToken("[Q]", single_word=True, normalized=False)])
     return probe
 
 
 def ranges(characters: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last code point of each run of neighbouring characters."""
     first = last = -2
     for code in sorted(map(ord, characters)):
         if code != last + 1:
@@ -73,11 +75,15 @@ def ranges(characters: Iterable[str]) -> Iterator[tuple[int, int]]:
 
 
 def write_ranges(characters: Iterable[str]) -> str:
+    """Write characters as ranges: "41-5a 61"."""
     return " ".join(f"{a:x}-{b:x}" if a != b else f"{a:x}" for a, b in ranges(characters))
 
 
 def shift_runs(pairs: dict[str, str]) -> list[list[int]]:
-    """Group one-to-one maps into runs [first, last, stride, shift]."""
+    """Group one-to-one maps into runs [first, last, stride, shift].
+
+    Every `stride`-th code point from `first` to `last` is mapped to the one that is `shift` higher.
+    """
     runs: list[list[int]] = []
     for upper, lower in sorted(pairs.items()):
         code, shift = ord(upper), ord(lower) - ord(upper)
@@ -108,8 +114,15 @@ def continues(start: str, pre_tokenizer: ByteLevel) -> Iterator[str]:
 
 
 def replacing(key: str) -> Callable[[str], str]:
-    """Build a SentencePiece normalizer with one rule: `key` becomes "B"."""
-    units = [0] * 256 * (len(key.encode()) + 2)
+    """Build a SentencePiece normalizer with one rule: `key` becomes "B".
+
+    The rule is a trie in the format of darts-clone, an array of 32-bit units, followed by the
+    replacement. A unit holds its label, a byte of the key, in bits 0 to 7, and in the bits from 10
+    on the xor of its own index and the base of its children. The child of byte b has the index
+    base ^ b. Bit 8 marks a unit at which a key ends: its child 0 has bit 31 and, in the other bits,
+    the offset of the replacement, which is 0 here.
+    """
+    units = [0] * 256 * (len(key.encode()) + 2)  # each level of the trie has its own 256 units
     state = 0
     for number, byte in enumerate(key.encode(), start=1):
         base = 256 * number
@@ -124,7 +137,10 @@ def replacing(key: str) -> Callable[[str], str]:
 
 
 def clusters() -> Iterator[tuple[str, str, str]]:
-    """Yield the tables of grapheme clusters, found by what `Precompiled` replaces."""
+    """Yield name, comment and content of the tables of grapheme clusters.
+
+    `Precompiled` replaces whole clusters only, so its replacements show which characters join.
+    """
     replace = replacing("A")
     yield (
         "JOINING",

@@ -42,6 +42,7 @@ LIMITS: dict[str, float] = {
     "test files with one name": 0,
 }
 VAGUE_NAMES = ("found", "given", "known", "place")
+"""Names that are counted, since they say nothing about the value."""
 LONG_FUNCTION = 60  # lines
 
 COMMAND_NAMES = ("main", "parse", "Settings")  # what each file of commands/ must define
@@ -52,6 +53,7 @@ NOT_CODE = (
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 )
+# First words of docstrings that do not name their subject.
 INDIRECT = re.compile(r"(What|The same|How|Where|With|Of|As|Everything|Whoever|Whose|Who)\b")
 PRIVATE_WORDS = re.compile(
     r"\b(welcome|yardstick|learnt|tally|lessons?|team|waves|dismiss|farewell|strangers?|fates?)\b",
@@ -119,7 +121,7 @@ def docstring(node: ast.AST) -> ast.Constant | None:
 
 
 def is_bound_name(node: ast.AST) -> TypeGuard[ast.Name]:
-    """Whether a node gives a value to a plain name."""
+    """Return whether a node gives a value to a plain name."""
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 

@@ -22,7 +22,11 @@ KINDS = {"_repr_html_": "text/html", "_repr_svg_": "image/svg+xml"}
 
 
 def run_notebook(notebook: dict[str, Any], change: Callable[[str], str] = str) -> None:
-    """Run the cells, each after `change`, in the working directory; store their outputs in them."""
+    """Run the cells of a notebook in the working directory, and store their outputs in them.
+
+    Args:
+        change: function that changes the source of a cell before it runs; the stored source stays.
+    """
     names: dict[str, Any] = {}
     code_cells = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
     for number, cell in enumerate(code_cells, start=1):

@@ -21,6 +21,7 @@ TASKS = {
     "MultipleChoice": "choose",
     "SentenceEncoder": "embed",
 }
+# Flags of `bertsmith finetune` that are no parameters of an estimator.
 OF_COMMANDS_ALONE = {"recipe", "resume_from", "json", "page", "quiet", "verbose", "debug", "model"}
 
 
@@ -46,7 +47,7 @@ def with_sections(text: str) -> str:
 
 def parameters_of(task: str) -> Iterator[str]:
     """Yield a table of the parameters of a task's estimator, those of `--help` first."""
-    chosen = [
+    parameters = [
         option
         for option in help_page(f"finetune {task}").options
         if option.panel == "options"
@@ -58,7 +59,7 @@ def parameters_of(task: str) -> Iterator[str]:
     yield "    | Parameter | Default | Meaning |"
     yield "    |---|---|---|"
     yield "    | `model` | | Folder of the pre-trained model. |"
-    for option in sorted(chosen, key=lambda option: option.is_advanced):
+    for option in sorted(parameters, key=lambda option: option.is_advanced):
         shown = f"`{option.default}`" if option.default else ""
         meaning = FLAG.sub(lambda flag: flag[1].replace("-", "_"), option.help)
         meaning = meaning.replace("|", "\\|")

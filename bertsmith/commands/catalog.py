@@ -6,6 +6,7 @@ about mistakes appear at once; the second is imported once the line is parsed.
 """
 
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -95,6 +96,16 @@ COMMANDS = {
     ),
     "completion": Command("All", "print the tab completion for bash and zsh", needs_torch=False),
 }
+
+
+def add_own_tasks() -> None:
+    """Add a command `finetune NAME` for each task that modules of the user have registered."""
+    # It imports torch, so it is not imported here; and if nobody has imported it, nobody has
+    # registered a task in it.
+    tasks = sys.modules.get("bertsmith.tasks.catalog")
+    for task in () if tasks is None else tasks.TASKS:
+        summary = f"fine-tune a BERT for your own task '{task}'"
+        COMMANDS.setdefault(f"finetune {task}", Command("Task", summary, "finetune"))
 
 
 def find_command(words: Sequence[str]) -> str | None:

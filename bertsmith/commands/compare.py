@@ -11,7 +11,7 @@ from bertsmith.training.display import Display
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    """Finish all runs, then print the table.
+    """Train and score all recipes, then print the table that compares them.
 
     Raises:
         TrainingError: a run failed; the page and the table have the other runs.

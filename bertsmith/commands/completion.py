@@ -28,28 +28,36 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def cases() -> Iterator[str]:
-    """Yield the shell's cases: the words that may follow each start of a line, longest first."""
+    """Yield the shell's cases: the words that may follow each beginning of a line.
+
+    The shell takes the first case that fits, so the longest beginnings come first.
+    """
     options = {name: help_page(name).options for name in COMMANDS}
-    next_words: dict[str, list[str]] = {"": []}
+    next_words: dict[str, list[str]] = {"": []}  # by the beginning of the line
     for name in COMMANDS:
         first, _, second = name.partition(" ")
-        next_words[""] += [] if first in next_words[""] else [first]
+        if first not in next_words[""]:
+            next_words[""].append(first)
         if second:
             next_words.setdefault(f"{first} ", []).append(second)
         flags = [option.name for option in options[name] if not option.is_positional]
         recipes = list(shipped_recipes("compare")) if name == "compare" else []
         next_words[f"{name} "] = [*flags, "--help", *recipes]
-    for start in sorted(next_words, key=len, reverse=True):
-        for option in options.get(start.rstrip(), ()):
-            values = _values(start, option)
+    for beginning in sorted(next_words, key=len, reverse=True):
+        for option in options.get(beginning.rstrip(), ()):
+            values = _values(beginning, option)
             if values is not None:
-                yield f'        "{start}"*"{option.name} ") words=\'{" ".join(values)}\' ;;'
-        pattern = f'"{start}"*' if start else "*"
-        yield f"        {pattern}) words='{' '.join(next_words[start])}' ;;"
+                yield f'        "{beginning}"*"{option.name} ") words=\'{" ".join(values)}\' ;;'
+        pattern = f'"{beginning}"*' if beginning else "*"
+        yield f"        {pattern}) words='{' '.join(next_words[beginning])}' ;;"
 
 
 def _values(command: str, option: Option) -> list[str] | None:
-    """List a flag's values; empty for a path, for which the shell completes file names."""
+    """List the values of a flag that the script completes.
+
+    The list is empty for a path, for which the shell itself completes file names; None for values
+    that nothing completes.
+    """
     choices = option.values.removesuffix(" ...").split("|")
     if option.name == "--recipe":
         return list(shipped_recipes(recipe_kind(command)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.corpus_build import Settings
 from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
@@ -66,7 +67,7 @@ def print_corpus(
         started_at: the value of `time.perf_counter` when the command began.
     """
     elapsed_seconds = time.perf_counter() - started_at
-    if manifest.unknown_rate > LOUD_RATE:  # a lower rate is only printed with the split
+    if manifest.unknown_rate > LOUD_RATE:  # the rate of each split is printed in any case
         warn_unknown(manifest.unknown_rate, out)
     if as_json:
         head = {"out": str(out), "elapsed_seconds": round(elapsed_seconds, 3)}
@@ -79,6 +80,7 @@ def print_corpus(
 def _encode_shard(
     settings: Settings, shard: ShardNumber, tokenizer: Tokenizer, executor: LocalProcesses
 ) -> None:
+    """Encode the share of the texts that --shard names, and print what it has."""
     out = settings.out
     report = build_shard(
         settings.files,
@@ -92,12 +94,11 @@ def _encode_shard(
     if settings.json:
         print(json.dumps({"out": str(out), "shard": str(shard), **asdict(report)}))
         return
-    documents, tokens = (
-        count_noun(report.documents, "document"),
-        count_noun(report.tokens, "token"),
-    )
+    documents = count_noun(report.documents, "document")
+    tokens = count_noun(report.tokens, "token")
     print(f"shard {shard}  {documents}, {tokens}; {report.units:,} of {report.all_units:,} parts")
-    print(f"next      bertsmith corpus merge {shell_path(out)}  # once all shards are encoded")
+    command = with_modules(f"bertsmith corpus merge {shell_path(out)}")
+    print(f"next      {command}  # once all shards are encoded")
 
 
 def describe_split(split: SplitManifest) -> str:
@@ -139,13 +140,14 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
 
 
 def pretrain_command(corpus: Path, tokenizer: Path) -> str:
-    """Return the command line that trains on a corpus.
+    """Return the command line that pre-trains on a corpus.
 
-    If `tokenizer` belongs to a model or extends its tokenizer, the command continues that model.
+    If `tokenizer` is a model's folder, or extends a model's tokenizer, the command continues that
+    model.
     """
     model = model_of_tokenizer(tokenizer)
     words = ["--recipe", "quarter-hour"]
     if model is not None:
         words = ["--recipe", "continue", "--from", shell_path(model)]
     words += ["--corpus", shell_path(corpus), "--out", shell_path(free_path(Path("runs", "mine")))]
-    return f"bertsmith pretrain {' '.join(words)}"
+    return with_modules(f"bertsmith pretrain {' '.join(words)}")

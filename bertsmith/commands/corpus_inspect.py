@@ -19,9 +19,11 @@ from bertsmith.system.escaping import make_console
 from bertsmith.system.output_files import hold_outputs
 
 BAR_WIDTH = 40
+"""Width of the longest bar of a histogram, in characters of the terminal."""
 EXAMPLE_CHARACTERS = 300
+"""Largest number of characters that are shown of a document."""
 MAX_TOKENS_OF_CHARACTER = 4
-"""Most tokens of a character: those of byte-level BPE may be single bytes of its UTF-8."""
+"""Most tokens that spell one character: a token of byte-level BPE may be a single byte of UTF-8."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -29,7 +31,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if examples < 0:
         raise ConfigError(f"--examples: found {examples}; allowed is 0 or more.")
     splits = {split: Corpus.open(corpus, split, verify=True) for split in SPLITS}
-    shown = {name: list(_examples(split, examples)) for name, split in splits.items()}
+    example_texts = {name: list(_examples(split, examples)) for name, split in splits.items()}
     manifest = splits["train"].manifest
     if settings.page is not None:
         with hold_outputs({"--page": settings.page}, input_file=None):
@@ -41,18 +43,18 @@ def main(settings: Settings, line: Sequence[str]) -> None:
                 sources=manifest.sources,
                 left_out=_left_out(manifest.sources),
                 splits=[
-                    (name, split, shown[name], _length_histograms(split))
+                    (name, split, example_texts[name], _length_histograms(split))
                     for name, split in manifest.splits.items()
                 ],
             )
     if settings.json:
-        facts = {"corpus": str(corpus), **manifest.summary(), "examples": shown}
+        facts = {"corpus": str(corpus), **manifest.summary(), "examples": example_texts}
         print(json.dumps(facts, ensure_ascii=False))
         return
     console = make_console(highlight=False, markup=False, soft_wrap=True)
     for name, split in manifest.splits.items():
         _print_split(console, name, split)
-        for example in shown[name]:
+        for example in example_texts[name]:
             console.print(f"  · {example}")
     sources, tokenizer = manifest.sources, manifest.tokenizer
     console.print(f"read from {describe_sources(sources)}")
@@ -107,6 +109,7 @@ def _examples(corpus: Corpus, count: int) -> Iterator[str]:
 
 
 def _print_split(console: Any, name: str, split: SplitManifest) -> None:
+    """Print the counts of a split, and the histograms of its lengths, on a console of rich."""
     from rich.bar import Bar
     from rich.table import Table
 

@@ -19,6 +19,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe_demo(results: dict[str, Any]) -> Iterator[str]:
+    """Format the results of the demo, line by line."""
     pretraining, seconds = results["pretraining"], results["seconds"]["total"]
     right = {row["name"]: percent(row["accuracy"]["mean"]) for row in results["comparison"]}
     yield (

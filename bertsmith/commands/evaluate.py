@@ -39,12 +39,13 @@ from bertsmith.tasks.task import Task
 def main(words: Sequence[str], line: Sequence[str]) -> None:
     """Score a model and print its scores.
 
-    The page comes last, so that no score is lost if it cannot be written.
+    The page is written after the scores are printed, so that they are not lost if it cannot be
+    written.
     """
     prog = " ".join(line[:2])
     try:
         settings, folder = parse_for_folder(Settings, words, prog)
-    except ModelKindError as error:  # a model beside BERT, such as a GPT
+    except ModelKindError as error:  # the model is no BERT, but for example a GPT
         evaluate_system(error.kind.model_type, words, prog)
         return
     check_flags(settings)
@@ -56,12 +57,13 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
     }
     with hold_outputs(outputs, settings.data or settings.minimal_pairs, settings.model):
         if settings.data is not None:
-            measure(settings, model, settings.data)
+            score_on_data(settings, model, settings.data)
         elif settings.minimal_pairs is not None:
-            measure_pairs(settings, model, settings.minimal_pairs)
+            score_on_pairs(settings, model, settings.minimal_pairs)
 
 
-def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> None:
+def score_on_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> None:
+    """Score a pre-trained model on a file of minimal pairs, and print its scores."""
     check_delimiter(settings.columns, path)
     scorer = load_pair_scorer(
         model,
@@ -98,7 +100,8 @@ def print_result(
     print("\n".join([scores, *map(str, baselines)]) + blank_line + details)
 
 
-def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
+def score_on_data(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
+    """Score a fine-tuned model on labelled data; print its scores and write --errors and --page."""
     check_delimiter(settings.columns, data)
     predictor = load_with_flags(settings, model)
     predictor = predictor.with_definition(
@@ -117,7 +120,8 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
         if survey.calibration.num_predictions:
             more_scores["expected_calibration_error"] = survey.calibration.error
         baselines = majority.baselines()
-        # After the errors are written, or could not be: neither failure may lose the other.
+        # `at_end` closes after `stack`: if the errors cannot be written, the scores are printed
+        # nevertheless.
         at_end.callback(print_result, settings, predictor, result, data, more_scores, baselines)
     if settings.page is not None:
         write_evaluation_page(
@@ -132,7 +136,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
 
 
 def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any]:
-    """Return a copy of the task that splits labels at `separator`; None leaves the task as it is.
+    """Return a copy of the task that splits labels at `separator`; None returns the task itself.
 
     Raises:
         ConfigError: the model does not give a text several labels, or the separator is empty.

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.output import print_note, print_report
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.data.tables import check_delimiter
@@ -23,10 +24,16 @@ from bertsmith.tasks.task import Task
 from bertsmith.training.display import Display
 
 FIELD_NAMES = {"pair": "second text", "context": "passage"}
-"""Names of fields for people, where these differ."""
+"""Names of an example's fields in the suggested command, where they differ from the fields'."""
 
 
 def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> None:
+    """Fine-tune a model and print its report.
+
+    Args:
+        parsed: the settings of the task and, with --teacher, those of the distillation.
+        line: the words of the command, of which the third is the task.
+    """
     settings, distill_settings = parsed
     unlabelled = None if distill_settings is None else distill_settings.unlabelled
     check_delimiter(settings.columns, settings.train, settings.eval, unlabelled)
@@ -63,4 +70,4 @@ def predict_command(task: type[Task[Any, Any]], model: Path, *, are_pairs: bool 
     texts = [f"your {FIELD_NAMES.get(field, field)}" for field in definition.fields[: number or 1]]
     if number is None:  # a prompt and its endings
         texts += ["one ending", "another ending"]
-    return f"bertsmith predict {shell_path(model)} {' '.join(map(shlex.quote, texts))}"
+    return with_modules(f"bertsmith predict {shell_path(model)} {shlex.join(texts)}")

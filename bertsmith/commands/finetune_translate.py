@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.output import print_note
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.finetune_translate import Settings
@@ -34,7 +35,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         print(json.dumps(result))
         return
     print("\n".join(describe(result)))
-    print(f'try        bertsmith translate {shell_path(settings.out)} "a text"')
+    command = f'bertsmith translate {shell_path(settings.out)} "a text"'
+    print(f"try        {with_modules(command)}")
 
 
 def describe(result: Mapping[str, Any]) -> list[str]:
@@ -49,5 +51,5 @@ def describe(result: Mapping[str, Any]) -> list[str]:
         f"{percent(scores['token_accuracy'])}, whole target right "
         f"{percent(scores['exact_match'])} of "
         f"{count_noun(scores['num_examples'], 'pair')}",
-        f"model      {result['out']}  (curves.svg and journal.jsonl beside it)",
+        f"model      {result['out']}  (with curves.svg and journal.jsonl)",
     ]

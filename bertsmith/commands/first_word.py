@@ -20,9 +20,11 @@ ALL_COLUMNS = (ChoiceColumns, Columns, QuestionColumns, RelatedColumns, TagColum
 
 
 def defer_until_model_is_known(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
-    """Let a line that names a model pass unread, since its task decides how it is parsed.
+    """Return the words of a line that names a model, without parsing them.
 
-    That is done later, in task_flags.py. Any other line ends here with help or an error.
+    The model's task decides which flags there are, so `parse_for_folder` in task_flags.py parses
+    the line, once it has read the model's folder. A line without a model ends here, with help or
+    an error.
 
     Raises:
         HelpRequested: the line names no model and asks for help.
@@ -34,7 +36,11 @@ def defer_until_model_is_known(cls: type[Any], args: Sequence[str], prog: str) -
 
 
 def find_model(cls: type[Any], args: Sequence[str]) -> str | None:
-    """Return the name of the model: the first word that is neither a flag nor a flag's value."""
+    """Return the name of the model: the first word that is neither a flag nor a flag's value.
+
+    Args:
+        cls: the settings of the command, apart from those of columns.
+    """
     return first_word(args, find_switches(cls, *ALL_COLUMNS))
 
 

@@ -23,7 +23,13 @@ from bertsmith.commands.help import HELP_FLAGS, HelpRequested, Option, Page
 from bertsmith.commands.mistakes import find_mistake
 from bertsmith.commands.option_words import option_words
 from bertsmith.commands.options import MAIN_PANEL, default_of, options_of
-from bertsmith.config import from_mapping, read_recipe, shipped_recipes, spelling
+from bertsmith.config import (
+    from_mapping,
+    read_recipe,
+    shipped_recipes,
+    spelling,
+    with_added_names,
+)
 from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
@@ -69,7 +75,7 @@ def parse_settings(
     except SystemExit as stop:
         options = (*more_options, *options_of(cls, default))
         if stop.code and (mistake := find_mistake(args, options, prog)):
-            tyro_message = io.StringIO()
+            tyro_message = io.StringIO()  # our message takes the place of tyro's
             raise ConfigError(mistake) from None
         raise
     finally:
@@ -85,6 +91,7 @@ class _RefusedError(Exception):
 
 
 def _build(cls: type[T], **values: Any) -> T:
+    """Build settings for tyro; a check that refuses the values raises `_RefusedError`."""
     try:
         return cls(**values)
     except ConfigError as error:
@@ -96,7 +103,7 @@ def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     """Tell tyro the fields of settings without their help texts, which `help.py` shows."""
     if not dataclasses.is_dataclass(info.type):
         return None
-    hints = get_type_hints(info.type, include_extras=True)
+    hints = with_added_names(info.type, get_type_hints(info.type, include_extras=True))
     fields = [
         StructFieldSpec(field.name, hints[field.name], default_of(field, info.default))
         for field in dataclasses.fields(info.type)
@@ -167,7 +174,11 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
-    """Unset the recipe's value of one of two flags, if the command line has only the other one."""
+    """Unset the recipe's value of one of two flags, if the command line has only the other one.
+
+    >>> unset_other(["--steps", "9"], "minutes", "steps")
+    ['--steps', '9', '--minutes', 'None']
+    """
     words = option_words(args)
     flags = {word.split("=")[0] for word in words}
     has_one, has_other = f"--{one}" in flags, f"--{other}" in flags
@@ -177,7 +188,7 @@ def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
 
 
 def changed_flags(settings: Any) -> list[str]:
-    """Return the flags and values for the settings that differ from their defaults."""
+    """Return the words of a command line for the settings that differ from their defaults."""
     words: list[str] = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)

@@ -45,7 +45,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     precision = select_precision("auto", device)
     attention = describe_attention(device, precision)
     # `configure_process` has already limited torch's threads to the container's cores.
-    chosen = describe_computing(device, precision, count_worker_processes(device), attention)
+    computing = describe_computing(device, precision, count_worker_processes(device), attention)
     if settings.json:
         facts = {
             "processor": processor_name(),
@@ -55,7 +55,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             "attention": paths,
             "device": str(device),
             "precision": precision,
-            "used": chosen,
+            "used": computing,
         }
         print(json.dumps(facts))
         return
@@ -73,13 +73,16 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     lines += [
         f"attention            {describe_paths(paths)}",
         f"measured             {describe_time(measured)}",
-        f"bertsmith trains     {chosen}",
+        f"bertsmith trains     {computing}",
     ]
     print("\n".join(lines))
 
 
 def describe_paths(paths: Mapping[str, str]) -> str:
-    """Describe by which of two ways attention is computed, with a line for each precision and use.
+    """Describe where attention is computed by matrix products, and where by torch's fused kernel.
+
+    Args:
+        paths: "explicit" (matrix products) or "fused" by precision, use and length.
 
     >>> paths = {"fp32 learning 64": "explicit", "fp32 learning 512": "explicit"}
     >>> print(describe_paths({**paths, "bf16 reading 64": "fused"}))
@@ -96,7 +99,7 @@ def describe_paths(paths: Mapping[str, str]) -> str:
         return f"by {PATH_NAMES['fused']}"
     lines = [
         f"by {PATH_NAMES['explicit']} where they are faster here:",
-        *(f"- {use}, for texts of {', '.join(known)} tokens" for use, known in lengths.items()),
+        *(f"- {use}, for texts of {', '.join(each)} tokens" for use, each in lengths.items()),
         f"else by {PATH_NAMES['fused']}",
     ]
     return f"\n{' ' * 21}".join(lines)

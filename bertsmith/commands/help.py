@@ -7,11 +7,14 @@ from dataclasses import dataclass
 HELP_FLAGS = {"-h", "--help", "--help-all"}
 
 MAX_DEFAULT = 40
+"""Most characters of a default that --help shows whole; a longer one loses its parentheses."""
 MAX_SUMMARY = 130
-"""Longest sentence that --help shows whole; a longer one is cut before its list."""
+"""Most characters of a sentence that --help shows whole; a longer one is cut before its list."""
 
 _DEFAULT = re.compile(r"[.;,]? ?\b(?:[Bb]y default,?|[Dd]efault:) (.+?)(?:[.;](?= |$)|$)")
+"""Pattern of a default that a help text gives in words: "By default 512." or "Default: 512."."""
 _LIST_START = re.compile(r"(?<=.{10})[:;] ")
+"""Pattern of the colon before a list; in the first ten characters, it follows the term."""
 _SENTENCE_END = re.compile(r"(?<=\.) ")
 
 
@@ -25,6 +28,7 @@ class Option:
     """Placeholder of its values, such as `INT`, `tiny|mini` or `PATH ...`; empty for a switch."""
     help: str
     panel: str
+    """Title of the group in which help lists the option."""
     default: str = ""
     is_required: bool = False
     is_advanced: bool = False
@@ -36,12 +40,12 @@ class Option:
 
     @property
     def typed(self) -> str:
-        """The option with its placeholder."""
+        """The option with its placeholder: `--steps INT`."""
         return f"{self.name} {self.values}".rstrip()
 
     @property
     def summary(self) -> str:
-        """The first sentence of the help, and the default."""
+        """The first sentence of the help, and the default, for --help."""
         # The help may end with `(required without --folds)`, in place of a default.
         text, _, condition = self.help.partition(" (required")
         default = self.default
@@ -59,6 +63,7 @@ class Option:
 
     @property
     def text(self) -> str:
+        """The whole help, and the default, for --help-all."""
         return f"{self.help} (default: {self.default})" if self.default else self.help
 
 

@@ -13,6 +13,7 @@ MAX_WIDTH = 100
 MIN_WIDTH = 20
 """Narrowest width of a text; a narrower terminal breaks the lines itself."""
 HELP_COLUMN = 26
+"""Column in which the explanation of an option begins."""
 UNBROKEN = "\u00a0"
 """A space at which lines are not broken, so that a flag and its value stay together."""
 
@@ -29,14 +30,16 @@ def format_help(page: Page, prog: str, *, everything: bool, width: int) -> str:
     shown = [option for option in page.options if everything or not option.is_advanced]
     needed = [option for option in shown if option.is_required]
     needed.sort(key=lambda option: not option.is_positional)
-    words = [option.typed.replace(" ", UNBROKEN) for option in needed]
-    words += [
+    usage_words = [option.typed.replace(" ", UNBROKEN) for option in needed]
+    usage_words += [
         f"[{option.typed}]" for option in shown if option.is_positional and option not in needed
     ]
     paragraphs = page.description.split("\n\n")
     pointer = f"All {len(page.options)} options, explained: {prog} --help-all"
     parser = ArgumentParser(
-        usage=_filled(" ".join([prog, *words, "[options]"]), width - len("usage: "), indent=4),
+        usage=_filled(
+            " ".join([prog, *usage_words, "[options]"]), width - len("usage: "), indent=4
+        ),
         description="\n\n".join(
             _filled(paragraph, width)
             for paragraph in (paragraphs if everything else paragraphs[:1])
@@ -76,6 +79,7 @@ class _Formatter(RawDescriptionHelpFormatter):
 
 
 def _filled(text: str, width: int, indent: int = 0) -> str:
-    words = re.sub(r"[ \n]+", " ", text)
-    filled = textwrap.fill(words, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    """Break a text into lines of at most `width`; all but the first are indented."""
+    one_line = re.sub(r"[ \n]+", " ", text)
+    filled = textwrap.fill(one_line, width, subsequent_indent=" " * indent, break_on_hyphens=False)
     return filled.replace(UNBROKEN, " ")

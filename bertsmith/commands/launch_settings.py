@@ -24,7 +24,7 @@ class LaunchSettings:
 
 
 def read_launch_settings(settings: Any) -> LaunchSettings:
-    """Find these settings among those of any command.
+    """Find the settings that a launch needs among those of any command.
 
     Args:
         settings: the result of the command's `parse`, a dataclass or a tuple of them; some of their

@@ -50,7 +50,11 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
 def _find_word_mistake(
     words: Sequence[str], given_flags: set[str], options: Sequence[Option], prog: str
 ) -> str | None:
-    """Describe an extra word, or the needed options that are missing."""
+    """Describe a word too many, or the needed options that are missing; None if all is right.
+
+    Args:
+        words: the words of the line that are neither flags nor values of flags.
+    """
     positionals = [option for option in options if option.is_positional]
     takes_recipe = any(option.name == "--recipe" for option in options)
     for word in words:
@@ -75,8 +79,8 @@ def _is_missing(option: Option, given_flags: set[str]) -> bool:
     """Return whether an option is needed, and the line has neither it nor a replacement."""
     # The help of such an option says what replaces it: "(required without --folds)".
     replaced_by = re.findall(r"--[a-z-]+", option.help.partition("(required")[2])
-    names = {option.name, *replaced_by}
-    return option.is_required and not option.is_positional and not names & given_flags
+    suffices = {option.name, *replaced_by}
+    return option.is_required and not option.is_positional and not suffices & given_flags
 
 
 def _is_flag(word: str) -> bool:
@@ -84,19 +88,21 @@ def _is_flag(word: str) -> bool:
 
 
 def _fits(value: str, placeholder: str) -> bool:
-    """Return whether an option takes this value, if its placeholder is such as "INT|auto"."""
-    kinds = placeholder.removesuffix(" ...").split("|")
-    if value == "None" or UNCHECKED.keys() & kinds or value in kinds:
+    """Return whether an option with a placeholder, such as "INT|auto", takes a value."""
+    alternatives = placeholder.removesuffix(" ...").split("|")
+    if value == "None" or UNCHECKED.keys() & alternatives or value in alternatives:
         return True
-    for kind in NUMBERS.keys() & kinds:
+    for number_placeholder in NUMBERS.keys() & alternatives:
+        number_type, _ = NUMBERS[number_placeholder]
         with suppress(ValueError):
-            NUMBERS[kind][0](value)
+            number_type(value)
             return True
     return False
 
 
 def _allowed(placeholder: str) -> str:
     """Describe the values that a placeholder stands for: "a whole number or auto"."""
-    kinds = placeholder.removesuffix(" ...").split("|")
-    names = [NUMBERS[kind][1] if kind in NUMBERS else UNCHECKED.get(kind, kind) for kind in kinds]
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    descriptions = {**UNCHECKED, **{name: text for name, (_, text) in NUMBERS.items()}}
+    alternatives = placeholder.removesuffix(" ...").split("|")
+    *first, last = [descriptions.get(each, each) for each in alternatives]
+    return f"{', '.join(first)} or {last}" if first else last

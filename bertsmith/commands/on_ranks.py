@@ -31,8 +31,8 @@ def run_on_ranks(
     A rank that loses its connection to rank 0 ends with exit code 1.
 
     Args:
-        line: the command's words on this rank.
-        threads: number of processor threads that they ask for.
+        line: the words of the command line on this rank.
+        threads: number of processor threads that the command line asks for; None if it is open.
     """
     ranks = join_ranks(launch)
     if ranks.rank > 0:
@@ -87,12 +87,12 @@ def check_line(line: Sequence[str], line_there: Sequence[str]) -> None:
     """Check that another rank was started with the same options as this one.
 
     Raises:
-        ConfigError: says what differs first; threads and folders may.
+        ConfigError: names the first difference. Threads and the folders of files may differ.
     """
     expected, words = [*_comparable(line)], [*_comparable(line_there)]
     for index, (word, other) in enumerate(zip_longest(expected, words)):
         if word != other:
-            # With the option before it, if the word is a value.
+            # If the words that differ are values, the message shows the option before them, too.
             start = index - 1 if index and expected[index - 1].startswith("-") else index
             raise ConfigError(
                 f"was started with {_quoted(words[start : index + 1])}, and rank 0 with "
@@ -106,11 +106,11 @@ def _quoted(words: Sequence[str]) -> str:
 
 
 def _comparable(line: Sequence[str]) -> Iterator[str]:
-    """Yield the words of a line without what may differ between machines."""
+    """Yield the words of a line, without those that may differ between machines."""
     words = iter(line)
     for word in words:
         if word == "--threads":
             next(words, None)
         elif not word.startswith("--threads="):
-            # Of a path only the last part: folders may differ.
+            # Only the last part of a path, since folders may differ.
             yield word.rstrip("/").rpartition("/")[2]

@@ -11,12 +11,14 @@ import tyro
 from docstring_parser import parse_from_object
 
 from bertsmith.commands.help import Option
-from bertsmith.config import spelling
+from bertsmith.config import spelling, with_added_names
 from bertsmith.system.compute import ADVANCED
 
+# tyro's marks: the metadata of a type such as `tyro.conf.Positional[int]`.
 POSITIONAL = tyro.conf.Positional[int].__metadata__[0]  # type: ignore[attr-defined]
 SUPPRESSED = tyro.conf.Suppress[int].__metadata__[0]  # type: ignore[attr-defined]
 PLACEHOLDERS = {int: "INT", float: "NUMBER", str: "TEXT", Path: "PATH"}
+"""Placeholders of values in help, by the type of the values."""
 UNIONS = (Union, types.UnionType)
 MAIN_PANEL = "options"
 REQUIRED = "(required)"
@@ -29,43 +31,38 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
     Args:
         default: settings with the default values, or tyro's sentinel for those of the class.
     """
-    hints = get_type_hints(cls, include_extras=True)
+    hints = with_added_names(cls, get_type_hints(cls, include_extras=True))
     helps = help_texts(cls)
     for field in dataclasses.fields(cls):
-        kind, marks = _unwrapped(hints[field.name])
+        value_type, marks = _unwrapped(hints[field.name])
         value = default_of(field, default)
         if SUPPRESSED in marks:
             continue
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            yield from options_of(kind, value, field.name)
+        if dataclasses.is_dataclass(value_type) and isinstance(value_type, type):
+            yield from options_of(value_type, value, field.name)
             continue
-        marked = {
-            name: mark_text
-            for mark in marks
-            for name in ("name", "metavar", "help", "help_behavior_hint")
-            if isinstance(mark_text := getattr(mark, name, None), str) and mark_text
-        }
-        name = marked.get("name", spelling(field.name)).replace("_", "-")
+        mark_texts = _texts_of(marks)
+        name = mark_texts.get("name", spelling(field.name)).replace("_", "-")
         is_missing = value in (tyro.MISSING, tyro.MISSING_NONPROP)
-        text = marked.get("help") or helps.get(field.name, "")
+        text = mark_texts.get("help") or helps.get(field.name, "")
         default_text = ""
         if not (is_missing or isinstance(value, bool)):
             default_text = _format_default(value)
-        hint = marked.get("help_behavior_hint", "")
+        hint = mark_texts.get("help_behavior_hint", "")
         if hint:
             # Help lists it among the needed options, where "(required)" would say nothing new.
             text = text if hint == REQUIRED else f"{text} {hint}"
             default_text = ""
-        metavar = marked.get("metavar")
+        metavar = mark_texts.get("metavar")
         if POSITIONAL in marks:
             typed = metavar or name.upper()
-            values = "..." if get_origin(kind) is tuple else ""
-        elif kind is bool:
+            values = "..." if get_origin(value_type) is tuple else ""
+        elif value_type is bool:
             typed = f"--no-{name}" if value is True else f"--{name}"
             values = ""
         else:
             typed = f"--{name}"
-            values = metavar or _placeholder(kind)
+            values = metavar or _placeholder(value_type)
         yield Option(
             typed,
             values,
@@ -88,30 +85,44 @@ def default_of(field: "dataclasses.Field[Any]", settings: Any) -> Any:
 
 @cache
 def help_texts(cls: type[Any]) -> dict[str, str]:
-    documented = [doc for base in cls.__mro__[-2::-1] for doc in parse_from_object(base).params]
+    """Return the docstring of each field; that of a subclass replaces that of its base class."""
+    classes = [base for base in reversed(cls.__mro__) if base is not object]
+    documented = [doc for base in classes for doc in parse_from_object(base).params]
     return {doc.arg_name: " ".join((doc.description or "").split()) for doc in documented}
 
 
+def _texts_of(marks: tuple[Any, ...]) -> dict[str, str]:
+    """Return the texts that the marks `tyro.conf.arg(…)` of a field set, by argument."""
+    return {
+        argument: text
+        for mark in marks
+        for argument in ("name", "metavar", "help", "help_behavior_hint")
+        if isinstance(text := getattr(mark, argument, None), str) and text
+    }
+
+
 def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a type hint without its marks and None, and the marks."""
+    """Return a type hint without its marks and without None, and the marks."""
     marks: tuple[Any, ...] = ()
     if get_origin(hint) is Annotated:
         hint, *metadata = get_args(hint)
         marks = tuple(metadata)
     if get_origin(hint) in UNIONS:
-        kinds = [kind for kind in get_args(hint) if kind is not type(None)]
-        return (kinds[0] if len(kinds) == 1 else hint), marks
+        members = [member for member in get_args(hint) if member is not type(None)]
+        return (members[0] if len(members) == 1 else hint), marks
     return hint, marks
 
 
-def _placeholder(kind: Any) -> str:
-    if get_origin(kind) is tuple:
-        return f"{_placeholder(get_args(kind)[0])} ..."
-    if get_origin(kind) in UNIONS:
-        return "|".join(map(_placeholder, get_args(kind)))
-    if get_origin(kind) is Literal:
-        return "|".join(map(str, get_args(kind)))
-    return PLACEHOLDERS.get(kind, "TEXT")
+def _placeholder(value_type: Any) -> str:
+    """Return the placeholder of a type: `INT`, `PATH ...` for a tuple, `tiny|mini` for names."""
+    arguments = get_args(value_type)
+    if get_origin(value_type) is tuple:
+        return f"{_placeholder(arguments[0])} ..."
+    if get_origin(value_type) in UNIONS:
+        return "|".join(map(_placeholder, arguments))
+    if get_origin(value_type) is Literal:
+        return "|".join(map(str, arguments))
+    return PLACEHOLDERS.get(value_type, "TEXT")
 
 
 def _format_default(value: Any) -> str:

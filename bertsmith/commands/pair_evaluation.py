@@ -20,6 +20,10 @@ def evaluate_pairs(
 ) -> None:
     """Score the pairs of a file; if --scores is given, write the scores of each pair there.
 
+    Args:
+        scorer: a `PairScorer`.
+        print_scores: receives the result, after the scores of the pairs are written.
+
     Raises:
         WriteError: the scores of the pairs could not be written; `print_scores` was called.
     """
@@ -32,7 +36,8 @@ def evaluate_pairs(
         result = evaluate_minimal_pairs(
             scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
         )
-        # After the pairs' scores are written, or could not be: neither failure may lose the other.
+        # `at_end` closes after `stack`: if the pairs' scores cannot be written, those of the model
+        # are printed nevertheless.
         at_end.callback(print_scores, result)
 
 

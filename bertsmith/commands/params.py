@@ -30,13 +30,13 @@ from bertsmith.system.counts import count_noun
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
-    model = _find(settings.model, sizes)
+    model = _load_or_build(settings.model, sizes)
     facts = account(model)
     print(json.dumps(facts) if settings.json else describe_counts(facts, _notes(model)))
 
 
 def account(model: BertModel) -> dict[str, Any]:
-    """Return config, counts and sizes of a model as plain JSON values."""
+    """Return a model's config, parameter counts and size in bytes, as plain JSON values."""
     counts = count_parameters(model)
     num_parameters = sum_parameters(counts)
     against_formula: dict[str, Any] = {}
@@ -57,6 +57,7 @@ def account(model: BertModel) -> dict[str, Any]:
 
 
 def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
+    """Format the result of `account` as a table, with notes below."""
     config, components = facts["config"], facts["components"]
     rows = [("component", "one layer", "parameters")]
     rows += [_row(name, component) for name, component in components.items() if not is_head(name)]
@@ -121,8 +122,8 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count < 1e8 else f"{count / 1e6:,.0f} MB"
 
 
-def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
-    """Load a folder's model, or build one whose weights take no memory."""
+def _load_or_build(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
+    """Load a folder's model, or build one on torch's meta device, where weights take no memory."""
     if name is not None and name not in PRESETS:
         return _load(name, sizes)
     missing = [name for name in ("num_hidden_layers", "hidden_size") if name not in sizes]
@@ -155,6 +156,7 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
 
 
 def _flag(name: str) -> str:
+    """Return the flag of a field of `Sizes`, which may have a shorter name than the field."""
     metadata = getattr(get_type_hints(Sizes, include_extras=True)[name], "__metadata__", ())
     flag = metadata[0].name if metadata else name.replace("_", "-")
     return f"--{flag}"
@@ -170,23 +172,23 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
             raise ConfigError(
                 f"{_flag(name)}: found {requested[name]}; allowed is 1 to {LARGEST[name]:,}."
             )
-    released = family.preset_sizes(preset) if preset else family.released_values
-    chosen: dict[str, Any] = {**released, **requested}
-    width = chosen["hidden_size"]
+    defaults = family.preset_sizes(preset) if preset else family.released_values
+    values: dict[str, Any] = {**defaults, **requested}
     if not preset or "hidden_size" in requested:
-        chosen |= {**family.proportions(width), **requested}
+        # The number of heads and the feed-forward width follow the width, not the preset.
+        values |= {**family.proportions(values["hidden_size"]), **requested}
     if requested.get("shared", "all") != "all":
-        chosen["num_hidden_groups"] = chosen["num_hidden_layers"]
-    config = family(**{"vocab_size": RELEASED_VOCABULARY, **chosen})
+        values["num_hidden_groups"] = values["num_hidden_layers"]
+    config = family(**{"vocab_size": RELEASED_VOCABULARY, **values})
     length = requested.get("max_position_embeddings", config.max_position_embeddings)
     return replace(config, max_position_embeddings=length + config.first_position)
 
 
 def _check_known(family: type[BertConfig], requested: Mapping[str, Any]) -> None:
-    """Check that a family has the sizes that the user gives.
+    """Check that models of a family have the sizes that the user gives.
 
     Raises:
-        ConfigError: it lacks one.
+        ConfigError: they lack one of these sizes.
     """
     for name in requested:
         if name not in family.__dataclass_fields__:

@@ -12,6 +12,7 @@ from bertsmith.pretraining.forecast import forecast
 from bertsmith.pretraining.scaling import Scaling, parse_bandwidth
 from bertsmith.system.counts import count_noun
 
+# Prefixes of units (yotta to mega), by factor.
 PREFIXES = {1e24: "Y", 1e21: "Z", 1e18: "E", 1e15: "P", 1e12: "T", 1e9: "G", 1e6: "M"}
 
 
@@ -39,6 +40,12 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator[str]:
+    """Format a forecast line by line.
+
+    Args:
+        facts: the forecast as `to_json` returns it.
+        config: the config of the run that was measured.
+    """
     shape, step, run, memory = config.model, facts["step"], facts["run"], facts["memory"]
     for note in facts["notes"]:
         yield f"note    {note}"
@@ -75,6 +82,7 @@ def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator
 
 
 def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
+    """Format the estimate of a step on several ranks line by line."""
     yield (
         f"ranks   {scaling.num_ranks}: {_format_time(scaling.seconds)} a step, of which "
         f"{_format_time(scaling.collective_seconds)} for {_format_count(scaling.num_bytes, 'B')} "
@@ -105,7 +113,7 @@ def _format_count(count: float, unit: str = "") -> str:
     """
     number, prefix = f"{count:,.0f}", ""
     for size, name in PREFIXES.items():
-        if count >= 0.9995 * size:  # from there on, three digits are rounded up to `size`
+        if count >= 0.9995 * size:  # such a count is `size` when it is rounded to three digits
             number, prefix = f"{count / size:.3g}", name
             break
     return f"{number} {prefix}{unit}".rstrip()

@@ -33,7 +33,7 @@ from bertsmith.tasks.page import PredictionRow, write_predictions_page
 from bertsmith.tasks.prediction_files import PendingRows, endings, write_predictions
 from bertsmith.tasks.task import Task
 
-MAX_ROWS = 1000
+MAX_PAGE_ROWS = 1000
 """Largest number of predictions on a page."""
 
 
@@ -71,7 +71,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         try:
             report = _write_or_print(task, settings, pairs, totals, source_rows)
         except BrokenPipeError:
-            # No program reads the lines any more, but the page has rows and counts of all texts.
+            # The program that read the lines has ended, but the page still needs the other texts.
             if settings.page is not None:
                 for _ in pairs:
                     pass
@@ -104,9 +104,9 @@ def _write_page(
 def _collect_rows(
     pairs: Iterable[tuple[Any, Any]], rows: list[PredictionRow]
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the predictions, and collect the first `MAX_ROWS` for the page."""
+    """Yield examples with their predictions; add the first `MAX_PAGE_ROWS` to `rows`."""
     for example, prediction in pairs:
-        if len(rows) < MAX_ROWS:
+        if len(rows) < MAX_PAGE_ROWS:
             rows.append(PredictionRow.of(example, prediction))
         yield example, prediction
 
@@ -126,6 +126,7 @@ def _check_no_file(words: Sequence[str]) -> None:
 
 
 def _count(source: Any) -> int | None:
+    """Count the rows of a file, for the progress bar; None for texts of the command line."""
     return source.count() if isinstance(source, Reader) else None
 
 
@@ -238,7 +239,10 @@ def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[A
 
 
 def examples_of_texts(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
-    """Build examples from the texts of a command line, of which each takes as many as it needs.
+    """Build examples from the texts of a command line.
+
+    An example takes as many texts as the task needs: one, two for a pair, or all texts for a prompt
+    with its choices.
 
     Raises:
         InputError: a text is empty, or there are too few or too many.
@@ -246,7 +250,7 @@ def examples_of_texts(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
     for number, text in enumerate(texts, start=1):
         if not text.strip():
             raise InputError(f"text {number} is empty ('{text}'). Put each text in quotes.")
-    size = task.texts_per_example  # None if one example takes all texts: a prompt and its choices
+    size = task.texts_per_example  # None if one example takes all texts
     is_complete = len(texts) >= 3 if size is None else len(texts) % size == 0
     if not is_complete:
         were = "text was" if len(texts) == 1 else "texts were"

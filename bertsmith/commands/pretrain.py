@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.resume import print_resume_state, resume_command
 from bertsmith.commands.settings.pretrain import Settings
 from bertsmith.model.electra_pair import GENERATOR
@@ -34,10 +35,10 @@ def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    """Pre-train; `line` is the command as typed, for the advice to resume."""
+    """Pre-train; `line` holds the words of the command, for the advice on how to resume."""
     job = build_job(settings)
     if settings.resume:
-        # Checked before the message, since a refused run is not resumed.
+        # Checked before "resuming from …" is printed, since a refused run is not resumed.
         RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
         print_resume_state(settings.out)
     with ExitStack() as stack:
@@ -57,6 +58,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe_run(result: dict[str, Any]) -> str:
+    """Describe a run by its results; the commands that use the model come last."""
     return "\n".join([*describe_pretraining(result), *suggest_commands(result)])
 
 
@@ -71,10 +73,10 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     masked_lm = f"{result['out']}/{GENERATOR}" if has_trained_generator(result) else result["out"]
     mask = result.get("mask_token", "[MASK]")
     model = Path(result["out"])
-    task = "--train train.csv --eval dev.csv"
     out = free_path(model.with_name(f"{model.name.removesuffix('-bert')}-classifier"))
-    return [
-        f'try        bertsmith fill {shell_path(masked_lm)} "… {mask} …"',
-        f"next       bertsmith finetune classify --model {shell_path(model)} {task} "
-        f"--out {shell_path(out)}",
-    ]
+    fill = f'bertsmith fill {shell_path(masked_lm)} "… {mask} …"'
+    finetune = (
+        f"bertsmith finetune classify --model {shell_path(model)} --train train.csv --eval dev.csv "
+        f"--out {shell_path(out)}"
+    )
+    return [f"try        {with_modules(fill)}", f"next       {with_modules(finetune)}"]

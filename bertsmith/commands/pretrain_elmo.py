@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.pretrain_elmo import Settings
 from bertsmith.commands.system_run import run_system
 from bertsmith.system.paths import shell_path
@@ -10,5 +11,5 @@ from bertsmith.system.paths import shell_path
 def main(settings: Settings, line: Sequence[str]) -> None:
     run_system("elmo", settings, line)
     if not settings.json:
-        out = shell_path(settings.out)
-        print(f"next       bertsmith evaluate {out} --minimal-pairs pairs.csv")
+        command = f"bertsmith evaluate {shell_path(settings.out)} --minimal-pairs pairs.csv"
+        print(f"next       {with_modules(command)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.pretrain_gpt import Settings
 from bertsmith.commands.system_run import run_system
 from bertsmith.system.paths import shell_path
@@ -10,4 +11,5 @@ from bertsmith.system.paths import shell_path
 def main(settings: Settings, line: Sequence[str]) -> None:
     run_system("gpt", settings, line)
     if not settings.json:
-        print(f'try        bertsmith generate {shell_path(settings.out)} "The"')
+        command = f'bertsmith generate {shell_path(settings.out)} "The"'
+        print(f"try        {with_modules(command)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.pretrain_t5 import Settings
 from bertsmith.commands.system_run import run_system
 from bertsmith.system.paths import free_path, shell_path
@@ -11,7 +12,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     run_system("t5", settings, line)
     if not settings.json:
         out = free_path(settings.out.with_name(f"{settings.out.name}-tuned"))
-        print(
-            f"next       bertsmith finetune translate --model {shell_path(settings.out)} "
+        command = (
+            f"bertsmith finetune translate --model {shell_path(settings.out)} "
             f"--train train.csv --eval dev.csv --out {shell_path(out)}"
         )
+        print(f"next       {with_modules(command)}")

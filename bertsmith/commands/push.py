@@ -11,7 +11,7 @@ from bertsmith.commands.settings.push import Settings
 from bertsmith.model.hub import CARD_FILE, push_model
 
 CARD_HEAD = re.compile(r"---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
-"""The YAML with which a card begins."""
+"""The YAML with which a model card (README.md) begins."""
 LICENSE = re.compile(r"""^license: *(?:\n *- *)?[\["']*([\w.-]+)""", re.MULTILINE)
 """The entry of a license: a name, or a list of names, on one line or with a line for each."""
 

@@ -7,19 +7,19 @@ from bertsmith.commands.settings.recipes import Settings
 from bertsmith.config import recipe_summary, shipped_recipes
 from bertsmith.system.terminal import align_columns
 
-TAKEN_BY = {
+USED_BY = {
     "pretrain": "pretrain --recipe NAME (also plan)",
     "finetune": "finetune TASK --recipe NAME",
     "distill": "distill pretraining --recipe NAME",
     "compare": "compare NAME",
 }
-"""The command line that takes a recipe, by the kind of recipe."""
+"""The command line that uses a recipe, by the kind of recipe."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     recipes = {
         kind: {name: recipe_summary(path) for name, path in shipped_recipes(kind).items()}
-        for kind in TAKEN_BY
+        for kind in USED_BY
     }
     if settings.json:
         print(json_module.dumps(recipes, ensure_ascii=False))
@@ -39,7 +39,7 @@ def recipe_kind(command: str) -> str:
 
 def _lines(recipes: dict[str, dict[str, str]]) -> Iterator[str]:
     for kind, summaries in recipes.items():
-        yield f"bertsmith {TAKEN_BY[kind]}"
+        yield f"bertsmith {USED_BY[kind]}"
         for line in align_columns(list(summaries.items()), str.ljust):
             yield f"  {line}"
         yield ""

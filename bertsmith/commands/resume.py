@@ -13,8 +13,8 @@ from bertsmith.training.run_folder import RunFolder
 def resume_command(line: Sequence[str]) -> str:
     """Return the typed command line with `--resume`, and without `--overwrite`.
 
-    On several ranks, a shell comment says that the launcher may be typed before it; without it, one
-    machine alone continues the run.
+    On several ranks, a shell comment is added: with the launcher before the command, the ranks
+    continue the run; without it, one machine alone does.
     """
     words = [word for word in line if word not in ("--resume", "--overwrite")]
     command = f"{shlex.join(words)} --resume"

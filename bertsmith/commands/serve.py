@@ -36,14 +36,14 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def _measure(url: str, settings: Settings, api_key: str | None) -> None:
-    """Measure a server that runs already."""
+    """Measure the throughput and latency of a server that runs already, at several loads."""
     bodies = read_bodies(url, settings.texts)
-    shown: list[str] = []
+    shown_loads: list[str] = []
 
     def show_load(name: str, load: LoadResult) -> None:
-        if not shown:  # not earlier, as the server may refuse a first text
+        if not shown_loads:  # the heading comes late, since the server may refuse the first text
             print_note(TABLE_HEADING)
-        shown.append(name)
+        shown_loads.append(name)
         print_note(table_row(name, load))
 
     result = measure_server(
@@ -117,5 +117,5 @@ def _describe_threads(model: ModelInfo) -> str:
         return model.device_name
     threads = count_noun(model.num_threads, "thread")
     cores = available_cores()
-    why = "one for each core" if model.num_threads == cores else f"of {count_noun(cores, 'core')}"
-    return f"{threads} ({why})"
+    share = "one for each core" if model.num_threads == cores else f"of {count_noun(cores, 'core')}"
+    return f"{threads} ({share})"

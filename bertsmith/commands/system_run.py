@@ -1,4 +1,4 @@
-"""The commands that train a system beside BERT on a corpus."""
+"""Training of a GPT, LSTM, ELMo or T5 on a corpus, for the commands `pretrain gpt` and so on."""
 
 import json
 from collections.abc import Sequence
@@ -12,10 +12,16 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def run_system(system: str, settings: Any, line: Sequence[str]) -> None:
-    """Train a system and print its results, as text or as JSON."""
+    """Train a system and print its results, as text or as JSON.
+
+    Args:
+        system: "gpt", "lstm", "elmo" or "t5".
+        settings: the settings of its command, a `PretrainSystem`.
+        line: the words of the command, for the advice on how to resume.
+    """
     job = SystemJob(system, settings.corpus, settings.model, settings.training, settings.optim)
     if settings.resume:
-        # Checked before the message, since a refused run is not resumed.
+        # Checked before "resuming from …" is printed, since a refused run is not resumed.
         RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
         print_resume_state(settings.out)
     with Display() as display:

@@ -1,4 +1,4 @@
-"""Scores of systems beside BERT for `bertsmith evaluate`."""
+"""`bertsmith evaluate` for models that are no BERT: GPT, LSTM, ELMo, T5 and Transformer."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from bertsmith.tasks.scoring import Evaluation
 
 
 def evaluate_system(model_type: str, words: Sequence[str], prog: str) -> None:
-    """Score the model that a command line names, a system beside BERT.
+    """Score the model that a command line names, which is no BERT.
 
     Args:
         model_type: one of `SYSTEM_KINDS`.
@@ -71,7 +71,7 @@ def _score_by_pairs(settings: Settings) -> None:
 
 
 def _score_text_to_text(settings: Settings) -> None:
-    """Score a model that writes one text from another on pairs of both."""
+    """Score a model that writes one text from another on pairs of a source and its target."""
     unfit = used_flags(settings, FLAGS_OF_LABELLED_DATA)
     if settings.data is None or unfit:
         unfit_options = list_options(unfit) or option("minimal_pairs")

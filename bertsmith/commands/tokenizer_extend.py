@@ -17,7 +17,8 @@ from bertsmith.vocabulary.origin import note_origin
 from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.train import check_tokenizer_out
 
-SHOWN_PIECES = 12
+SHOWN_TOKENS = 12
+"""Largest number of new tokens that the report shows."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -37,6 +38,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def extension_as_json(
     settings: ExtensionSettings, out: Path, report: ExtensionReport
 ) -> dict[str, Any]:
+    """Return the report of a new tokenizer in the folder `out` as plain JSON values."""
     result: dict[str, Any] = {
         "out": str(out),
         "settings": to_jsonable(settings),
@@ -78,14 +80,14 @@ def words_first(tokens: Sequence[str]) -> list[str]:
 def extension_lines(
     settings: ExtensionSettings, out: Path, report: ExtensionReport
 ) -> Iterator[str]:
-    total = report.num_old + len(report.added)
-    new = len(report.added)
-    size = count_noun(total, "token")
-    yield f"{out}: {size}: {report.num_old:,} from {settings.from_}, {new:,} new"
-    shown = words_first(report.added)[:SHOWN_PIECES]
-    more = ", …" if new > len(shown) else ""
-    yield f"added       {count_noun(new, 'token')}: {', '.join(shown)}{more}"
-    if len(report.added) < settings.add:
+    """Format the report of a new tokenizer in the folder `out`, line by line."""
+    num_new = len(report.added)
+    size = count_noun(report.num_old + num_new, "token")
+    yield f"{out}: {size}: {report.num_old:,} from {settings.from_}, {num_new:,} new"
+    shown = words_first(report.added)[:SHOWN_TOKENS]
+    more = ", …" if num_new > len(shown) else ""
+    yield f"added       {count_noun(num_new, 'token')}: {', '.join(shown)}{more}"
+    if num_new < settings.add:
         yield (
             f"            not {settings.add:,}: no other pair of tokens occurs "
             f"{settings.min_frequency} times. More text gives more tokens."

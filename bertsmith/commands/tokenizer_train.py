@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.flags import changed_flags
+from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.tokenizer_train import Settings
 from bertsmith.data.reading import SourceReport, count_reason
 from bertsmith.data.settings import CorpusSettings
@@ -22,6 +23,7 @@ from bertsmith.vocabulary.train import write_tokenizer
 from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 
 SHOWN_CHARACTERS = 20
+"""Largest number of dropped characters that the report shows."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -42,6 +44,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def report_as_json(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> dict[str, Any]:
+    """Return the report of a new tokenizer in the folder `out` as plain JSON values."""
     return {
         "out": str(out),
         "settings": asdict(settings),
@@ -70,6 +73,7 @@ def _stats_as_json(stats: TokenizerStats) -> dict[str, float]:
 def training_lines(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> Iterator[str]:
+    """Format the report of a new tokenizer in the folder `out`, line by line."""
     dropped = learned.dropped_characters
     examples = " ".join(list(dropped)[:SHOWN_CHARACTERS])
     seconds = sum(report.seconds.values())
@@ -108,15 +112,16 @@ def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSetti
     words = [*map(shell_path, texts), "--tokenizer", shell_path(tokenizer)]
     words += map(shlex.quote, changed_flags(reading))
     corpus = shell_path(free_path(Path("runs", "corpus")))
-    return f"bertsmith corpus build {' '.join(words)} --out {corpus}"
+    return with_modules(f"bertsmith corpus build {' '.join(words)} --out {corpus}")
 
 
-def describe_source(read: SourceReport) -> str:
+def describe_source(source: SourceReport) -> str:
+    """Describe how much text was read, and how many documents were skipped or divided, and why."""
     counts = [
-        count_noun(read.documents, "document"),
-        f"{read.bytes / 1e6:,.1f} MB",
-        count_noun(read.files, "file"),
-        *(f"{count_reason(*each)} skipped" for each in read.skipped.items()),
-        *(f"{count_reason(*each)} divided" for each in read.cut.items()),
+        count_noun(source.documents, "document"),
+        f"{source.bytes / 1e6:,.1f} MB",
+        count_noun(source.files, "file"),
+        *(f"{count_reason(*each)} skipped" for each in source.skipped.items()),
+        *(f"{count_reason(*each)} divided" for each in source.cut.items()),
     ]
     return ", ".join(counts)

@@ -99,6 +99,7 @@ class Estimator(ABC):
             raise TypeError(self._describe_unknown(next(iter(settings))))
 
     def __init_subclass__(cls) -> None:
+        """Give an estimator a signature with its parameters, which editors show."""
         if not hasattr(cls, "task"):  # an abstract base, such as TextEstimator
             return
         named = [
@@ -312,9 +313,9 @@ class Estimator(ABC):
             notes = map(as_arguments, result.notes)
             result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
             lines = str(result).split("\n")
-            view.show_report(
-                "\n".join(line for line in lines if folder is None or str(folder.path) not in line)
-            )
+            if folder is not None:  # its path is of no use to the user
+                lines = [line for line in lines if str(folder.path) not in line]
+            view.show_report("\n".join(lines))
         self._load_fitted(folder, settings)
         self.result_ = result
         self._columns = columns
@@ -446,7 +447,11 @@ class Estimator(ABC):
         return load_predictor(folder, device=settings.device, precision=settings.precision)
 
     def _settings(self, columns: Mapping[str, Any], **replaced: Any) -> Any:
-        """Build the task's settings from the parameters, the reading options and `replaced`."""
+        """Build the task's settings from the parameters and the reading options `columns`.
+
+        Args:
+            replaced: settings that replace the value of a parameter, or that no parameter sets.
+        """
         if "sample_weight" in columns:
             raise ConfigError(
                 "sample_weight: examples have no weights of their own. Leave it out; "
@@ -470,17 +475,19 @@ class Estimator(ABC):
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
         """Convert X and y to a source of examples: a path, a table or rows."""
-        label_name = str(columns.get("label_column") or self.labels_name)
+        label_column = str(columns.get("label_column") or self.labels_name)
 
-        def column_name(key: str) -> Any:
+        def column_of(key: str) -> Any:
             return columns.get(self.column_options.get(key, "")) or key
 
         def build_row(item: Any, label: Any) -> Row:
             if isinstance(item, Mapping):
-                return {**item, **self._label_cells(item, label, label_name)}
-            return {column_name(key): cell for key, cell in self._row(item, label).items()}
+                return {**item, **self._label_cells(item, label, label_column)}
+            return {column_of(key): cell for key, cell in self._row(item, label).items()}
 
-        return as_source(X, y, build_row, unlabelled=not self.needs_labels, label_name=label_name)
+        return as_source(
+            X, y, build_row, unlabelled=not self.needs_labels, label_column=label_column
+        )
 
     def _held_out(self, eval_data: Any, columns: Mapping[str, Any]) -> Any:
         """Convert the argument `eval` of `fit`, if it is data, to a source of examples."""
@@ -499,10 +506,14 @@ class Estimator(ABC):
 
     @abstractmethod
     def _row(self, item: Any, label: Any) -> Row:
-        """Return an item and its label as a row with the default column names."""
+        """Return an item and its label as a row with the default column names.
+
+        Raises:
+            InputError: the item or the label has not the form that the task reads.
+        """
 
     def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
-        """Return the cells that a label adds to a table's row."""
+        """Return the cells that a label adds to a table's row; `name` is the column of labels."""
         return {name: label}
 
     def _describe_labels(
@@ -532,15 +543,15 @@ class Estimator(ABC):
             check_names_file(data)
             data = Path(data)
         data = wrap_dicts(data)
-        named = as_named(data, "X")
-        if named is None:
+        source = as_named(data, "X")  # a file or a table; None for items such as texts
+        if source is None:
             examples: Iterable[Any] = prediction_items(data)
         else:
-            check_delimiter(self._settings(columns).columns, named)
+            check_delimiter(self._settings(columns).columns, source)
             # A skipped row would shift the predictions of all later rows.
             training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
             reading = self._settings({**training_columns, **columns}).columns
-            examples = predictor.definition.reader(named, reading, labelled=False)
+            examples = predictor.definition.reader(source, reading, labelled=False)
         return (prediction for _, prediction in predictor.iter_predictions(examples, **options))
 
     def _accumulate(
@@ -555,7 +566,7 @@ class Estimator(ABC):
 
 
 class TemporaryFolder:
-    """A folder that is deleted with this object, at the latest when Python ends."""
+    """A new folder for temporary files, deleted with this object or when Python ends."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="bertsmith-"))

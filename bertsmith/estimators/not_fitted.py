@@ -13,7 +13,7 @@ def not_fitted(name: str) -> NotFittedError:
     message = (
         f"{name} is not fitted yet. Call fit first, or load a fitted one with {name}.load(folder)."
     )
-    kinds: tuple[type[Exception], ...] = (NotFittedError,)
+    error_types: tuple[type[Exception], ...] = (NotFittedError,)
     if (sklearn_errors := sys.modules.get("sklearn.exceptions")) is not None:
-        kinds += (sklearn_errors.NotFittedError,)
-    return type("NotFittedError", kinds, {})(message)
+        error_types += (sklearn_errors.NotFittedError,)
+    return type("NotFittedError", error_types, {})(message)

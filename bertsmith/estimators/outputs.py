@@ -15,10 +15,14 @@ def default_output() -> str:
 
 
 def as_output(kind: str, vectors: NDArray[np.float32], names: NDArray[Any], texts: Any) -> Any:
-    """Return vectors, fp32 `[texts, hidden]`, as they are or as a table of pandas or polars.
+    """Return vectors as they are or as a table of pandas or polars.
 
-    `names`, `[hidden]`, are the names of the table's columns. If `texts` is a table or column of
-    pandas, a table of pandas has the same index.
+    Args:
+        kind: "default" (as they are), "pandas" or "polars".
+        vectors: fp32 `[texts, hidden]`.
+        names: the names of the table's columns, `[hidden]`.
+        texts: the texts of the vectors. If they are a table or column of pandas, a table of pandas
+            has its index.
     """
     if kind == "pandas":
         pandas = importlib.import_module("pandas")

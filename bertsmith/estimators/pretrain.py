@@ -36,6 +36,7 @@ from bertsmith.vocabulary.train import write_tokenizer
 
 AnyPath = str | os.PathLike[str]
 CORPUS_OPTIONS = [field.name for field in dataclasses.fields(CorpusSettings)]
+"""Arguments of `pretrain` that are options of `bertsmith corpus build`."""
 RECIPE_TABLES = ("model", "pretraining", "training", "optim")
 """Tables of a recipe; their keys are arguments of `pretrain`."""
 
@@ -133,9 +134,13 @@ def pretrain(
             advice = "give one of the two" if corpus is None else "give only one of the two"
             raise ConfigError(f"texts, corpus: {advice}.")
         source_texts = () if texts is None else as_texts(texts, reading.text_column)
-        files = (str(IN_MEMORY),) if isinstance(source_texts, TextsInMemory) else source_texts
-        first = "my" if files != source_texts else corpus or files[0]
-        model_folder, new_tokenizer_folder, corpus_folder = _name_folders(first, out, corpus)
+        if isinstance(source_texts, TextsInMemory):
+            files: tuple[str, ...] = (str(IN_MEMORY),)
+            named_after: AnyPath = "my"
+        else:
+            files = source_texts
+            named_after = corpus or files[0]
+        model_folder, new_tokenizer_folder, corpus_folder = _name_folders(named_after, out, corpus)
         if recipe is None:
             recipe = "quarter-hour" if settings.get("from_") is None else "continue"
         job = _build_job(corpus_folder, recipe, settings)
@@ -145,9 +150,9 @@ def pretrain(
         inputs = None
         if texts is not None and not isinstance(texts, Iterator):
             inputs = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)
-        # The parts, tokenizer and corpus, that an earlier call with the same inputs built.
-        parts = [] if inputs is None or overwrite else inputs_file.read_built(inputs)
-        has_corpus = corpus_folder.exists() and (resume or "corpus" in parts)
+        # The folders, "tokenizer" and "corpus", that an earlier call with the same inputs built.
+        built = [] if inputs is None or overwrite else inputs_file.read_built(inputs)
+        has_corpus = corpus_folder.exists() and (resume or "corpus" in built)
         if texts is not None and not has_corpus:
             tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
             if tokenizer_folder is None and isinstance(texts, Iterator):
@@ -164,7 +169,7 @@ def pretrain(
                     errors=reading.errors,
                 )
                 tokenizer_folder = new_tokenizer_folder
-                if not ("tokenizer" in parts and tokenizer_folder.exists()):
+                if not ("tokenizer" in built and tokenizer_folder.exists()):
                     inputs_file.remove()  # the tokenizer that it describes is about to be replaced
                     write_tokenizer(
                         tokenizer_settings, tokenizer_folder, source_texts, overwrite=overwrite
@@ -190,21 +195,21 @@ def pretrain(
                 resume_command="the same call with resume=True",
             )
         finally:
-            if run.has_run:  # to continue it needs resume=True, which does not read the inputs
+            if run.has_run:  # it is continued with resume=True, which does not read the inputs
                 inputs_file.remove()
         view.show_report(as_arguments("\n".join(describe_pretraining(figures))))
     return Pretrained(model_folder, corpus_folder, figures)
 
 
 def _name_folders(
-    first: AnyPath, out: AnyPath | None, corpus: AnyPath | None
+    named_after: AnyPath, out: AnyPath | None, corpus: AnyPath | None
 ) -> tuple[Path, Path, Path]:
     """Return the folders of model, tokenizer and corpus.
 
-    They are named after the model's folder `out`; without it, after `first`, the first file of
-    texts or the folder of the corpus.
+    They are named after the model's folder `out`; without it, after `named_after`, which is the
+    first file of texts or the folder of the corpus.
     """
-    stem = Path(first).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
+    stem = Path(named_after).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
     model = Path("runs", f"{stem}-bert") if out is None else Path(out)
     stem = model.name.removesuffix("-bert")
     corpus_folder = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
@@ -214,12 +219,12 @@ def _name_folders(
 def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> PretrainJob:
     """Build a job from a recipe, in which `settings` replace those of the recipe."""
     ignored = ("corpus", *OF_THE_COMMAND)
-    table = {
+    recipe_values = {
         key: value
         for key, value in read_recipe(Path(recipe), kind="pretrain").items()
         if key not in ignored
     }
-    base = from_mapping(PretrainJob, table, os.fspath(recipe), PretrainJob(corpus))
+    base = from_mapping(PretrainJob, recipe_values, os.fspath(recipe), PretrainJob(corpus))
     table_of_argument = {
         field.name: table_name
         for table_name in RECIPE_TABLES

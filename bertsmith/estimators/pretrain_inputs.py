@@ -20,12 +20,15 @@ from bertsmith.system.files import write_json
 
 @dataclass(frozen=True)
 class PretrainInputs:
-    """The hidden file with the inputs of a call and the parts (tokenizer, corpus) that it built."""
+    """The hidden file with the inputs of a call and the names of the folders that it built.
+
+    These names are "tokenizer" and "corpus".
+    """
 
     path: Path
 
     def read_built(self, inputs: Any) -> list[str]:
-        """Return the parts (tokenizer, corpus) that an earlier call with these inputs built."""
+        """Return the names of the folders that an earlier call with these inputs built."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads(self.path.read_text(encoding="utf-8"))
             if content["inputs"] == inputs:

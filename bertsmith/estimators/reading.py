@@ -46,19 +46,19 @@ class QuestionAnswerer(Estimator):
         return {**row, **self._label_cells(row, label, self.labels_name)}
 
     def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
-        value = as_json(label)
-        if isinstance(value, dict) and isinstance(value.get("text"), list):
-            return {name: value}  # `datasets` has texts and offsets as two lists
-        if value is None:
-            value = []
-        elif not isinstance(value, list):
-            value = [value]
+        plain_label = as_json(label)
+        if isinstance(plain_label, dict) and isinstance(plain_label.get("text"), list):
+            return {name: plain_label}  # `datasets` has texts and offsets as two lists
+        if plain_label is None:
+            plain_label = []
+        elif not isinstance(plain_label, list):
+            plain_label = [plain_label]
         passage = str(row.get("context"))
         answers = [
             answer
             if isinstance(answer, Mapping)
             else {"text": answer, "answer_start": _find_start(passage, str(answer))}
-            for answer in value
+            for answer in plain_label
         ]
         return {name: answers} if answers else {name: answers, "is_impossible": True}
 
@@ -70,9 +70,12 @@ def _find_start(passage: str, answer: str) -> int:
     """Return the offset of an answer in a passage; 0 if the passage lacks it.
 
     It is the first occurrence as whole words, or if there is none, the first one inside a word.
+
+    >>> _find_start("An answer answers.", "answer"), _find_start("Answers.", "nswer")
+    (3, 1)
     """
-    as_words = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", passage)
-    return as_words.start() if as_words else max(0, passage.find(answer))
+    whole_words = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", passage)
+    return whole_words.start() if whole_words else max(0, passage.find(answer))
 
 
 class MultipleChoice(Estimator):
@@ -132,7 +135,13 @@ class MultipleChoice(Estimator):
                 f"y: found '{label}'. Give the right choices as numbers counted from 0, as "
                 "`predict` returns them."
             )
-        return {"prompt": values[0], "choices": list(values[1]), "label": label}
+        prompt, choices = values
+        if not isinstance(choices, list | tuple | np.ndarray):  # a string has characters as items
+            raise InputError(
+                f"X: found {name_type(choices)} in place of the choices of a prompt. Give tuples "
+                "(prompt, list of choices)."
+            )
+        return {"prompt": prompt, "choices": list(choices), "label": label}
 
     def _convert_predictions(self, predictions: Iterator[Any]) -> NDArray[np.int64]:
         return np.fromiter((prediction.number for prediction in predictions), np.int64)

@@ -18,8 +18,9 @@ from bertsmith.errors import InputError
 class BuiltRows:
     """Rows that are built from items and labels when they are read.
 
-    `build` makes a row from an item (a text, or a row without a label) and its label. To items that
-    are rows it adds the column `added`; messages that list the user's columns leave it out.
+    `build` makes a row from an item, such as a text, and its label. An item may itself be a row
+    without a label; then `build` adds the column `added` to it. Messages that list the user's
+    columns leave `added` out.
     """
 
     items: Iterable[Any]
@@ -37,7 +38,7 @@ def as_source(
     build: Callable[[Any, Any], Row],
     *,
     unlabelled: bool,
-    label_name: str,
+    label_column: str,
 ) -> ExampleSource:
     """Convert the arguments X and y of `fit` or `score` to a source of examples.
 
@@ -46,7 +47,7 @@ def as_source(
         labels: y, or None if X holds the labels.
         build: makes a row from an item, which may be a row without a label, and its label.
         unlabelled: whether items need no labels.
-        label_name: the column that `build` adds to an item that is a row.
+        label_column: the column that `build` adds to an item that is a row.
 
     Raises:
         InputError: X is of another type or names no file, labels are missing, or there is not one
@@ -62,14 +63,14 @@ def as_source(
             f"y: found the string '{labels[:40]}'. Give a label for each item; or name the column "
             "of a table's labels with label_column."
         )
-    named = as_named(data, "X")
-    if isinstance(named, Path):
+    source = as_named(data, "X")  # a file or a table; None for items such as texts
+    if isinstance(source, Path):
         if labels is not None:
             raise InputError("y: found labels beside a file. Name its column with label_column.")
-        return named
+        return source
     if labels is None:
-        if named is not None:
-            return named
+        if source is not None:
+            return source
         items = as_list(plain_column(data), "X")
         if not unlabelled:
             raise InputError(
@@ -77,18 +78,20 @@ def as_source(
                 "fit(texts, labels); or a table that holds both."
             )
         return BuiltRows(items, itertools.repeat(None), build)
-    values = as_labels(labels)
-    rows = as_list(plain_column(data), "X") if named is None else named
-    count = rows.num_rows if isinstance(rows, TableRows) else len(rows)
-    check_lengths({"X": count, "y": len(values)})
-    columns = rows.names if isinstance(rows, TableRows) else ()
-    return BuiltRows(rows, values, build, None if label_name in columns else label_name)
+    label_list = as_labels(labels)
+    examples = as_list(plain_column(data), "X") if source is None else source
+    count = examples.num_rows if isinstance(examples, TableRows) else len(examples)
+    check_lengths({"X": count, "y": len(label_list)})
+    columns = examples.names if isinstance(examples, TableRows) else ()
+    added = None if label_column in columns else label_column
+    return BuiltRows(examples, label_list, build, added)
 
 
 def as_labels(labels: Any) -> list[Any]:
     """Return labels as a list.
 
-    For a row of a table or matrix of 0 and 1, the label is the list of the columns that have 1.
+    Labels may be a table or matrix of 0 and 1 with a row for each item. The label of an item is
+    then the list of the columns that have 1 in its row.
 
     Raises:
         InputError: a table or matrix holds other values, or `labels` has no items.
@@ -128,9 +131,9 @@ def as_dense(labels: Any) -> Any:
 
 
 def plain_column(column: Any) -> Any:
-    """Iterate over a column of pandas or polars, with None for missing values.
+    """Return an iterator over a column of pandas or polars, with None for missing values.
 
-    Anything else is returned unchanged.
+    An argument of another type is returned unchanged.
     """
     if not hasattr(column, "to_frame"):
         return column

@@ -64,8 +64,8 @@ class SentenceEncoder(Estimator):
     _sklearn_output_config: Mapping[str, str] = {}
     """The choice of `set_output`, in the attribute that scikit-learn reads."""
     _published: tuple[Mapping[str, Any], Predictor[Any]] | None = None
-    """The parameters of the encoder that is used before `fit`, and that encoder, which is loaded
-    from `model` when it is first used."""
+    """For an encoder that is used without `fit`: its parameters, and its predictor, which is loaded
+    from `model` when it is first needed."""
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[EmbedOptions]) -> None:
         super().__init__(model, **settings)
@@ -93,7 +93,7 @@ class SentenceEncoder(Estimator):
         return self
 
     def _warn_of_unused_parameters(self) -> None:
-        """Warn of parameters for a training, which single texts do not start."""
+        """Warn of parameters that are for training, since single texts train nothing."""
         unused = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
@@ -124,7 +124,10 @@ class SentenceEncoder(Estimator):
 
     @classmethod
     def _parameters_of(cls, definition: Any) -> Mapping[str, Any]:
-        """Do not restore a loss of another module: a file must not name code that `fit` runs."""
+        """Return the default loss in place of one of the user's own.
+
+        A file must not name code that `fit` runs.
+        """
         if not is_own_loss(definition.loss):
             return {}
         warn_once(

@@ -43,10 +43,10 @@ class TextEstimator(Estimator):
         return super()._source(X, y if may_be_matrix else self._only_column(y), columns)
 
     def _only_column(self, labels: Any) -> Any:
-        """Return the column of a table or matrix that has only one; return others unchanged.
+        """Return the only column of a table or matrix; return labels in another form unchanged.
 
         Raises:
-            InputError: it has several columns.
+            InputError: the table or matrix has several columns.
         """
         names = matrix_names(labels) or ()
         if len(names) > 1:
@@ -181,26 +181,37 @@ _ONE_HOT_ADVICE = (
 
 
 def _is_one_hot(values: Any) -> bool:
-    """Return whether the values are 0, except a single 1."""
+    """Return whether the values are a single 1 and otherwise 0."""
     return sorted(values, key=str) == [0] * (len(values) - 1) + [1]
 
 
 def _labels_of(
     source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], is_multi_label: bool
 ) -> Iterator[Any]:
-    """Yield the labels of rows as plain Python values, without missing ones."""
-    first = list(islice(source, 1))
-    reader = ExampleReader(first, Columns(**{**columns, "skip_incomplete": True}))
+    """Yield the labels of rows as plain Python values, without missing ones.
+
+    Raises:
+        InputError: a label is cut inside a character, is a dict, or is a list although
+            `is_multi_label` is not set.
+    """
+    first_row = list(islice(source, 1))
+    reader = ExampleReader(first_row, Columns(**{**columns, "skip_incomplete": True}))
     with suppress(InputError):  # the task's reader raises this error later, with more context
         next(iter(reader), None)
-    name, *others = reader.names.get("label", ("label",))
-    if others:  # a column for each label
+    label_column, *other_columns = reader.names.get("label", ("label",))
+    if other_columns:  # a column for each label
         return
     for index, row in enumerate(source):
-        cell = {str(key): cell for key, cell in row.items()}.get(name)
+        cell = {str(key): cell for key, cell in row.items()}.get(label_column)
         if isinstance(cell, str) and HALF_CHARACTER.search(cell):
             raise InputError(f"y[{index}]: {describe_cut_label(str(cell))}")
         value = plain_number(as_json(cell))
+        members = value if isinstance(value, list | Set) and is_multi_label else [value]
+        if nested := [member for member in members if isinstance(member, Mapping)]:
+            raise InputError(
+                f"y[{index}]: found {name_type(nested[0])}. Give a string, a number or a boolean "
+                "as a label."
+            )
         if isinstance(value, list | Set) and is_multi_label:
             yield from value
         elif isinstance(value, list | Set):

@@ -1,10 +1,11 @@
 """The estimator that labels each word of a sentence."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
+from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.label_values import LABEL_TYPES
 from bertsmith.data.table_rows import Row
 from bertsmith.data.tagged_objects import word_labels
@@ -43,6 +44,16 @@ class TokenClassifier(Estimator):
             raise InputError(
                 f"y: found None for the words {item!r:.40}. Give a list of labels, one for each "
                 "word."
+            )
+        if isinstance(label, str | Mapping) or not isinstance(label, Iterable):
+            raise InputError(
+                f"y: found {name_type(label)} for the words {item!r:.40}. Give a list of labels, "
+                "one for each word."
+            )
+        if isinstance(item, Mapping) or not isinstance(item, Iterable):
+            raise InputError(
+                f"X: found {name_type(item)}. Give a list of words for each sentence, or a text "
+                "with entities."
             )
         labels = list(label)
         if isinstance(item, str):

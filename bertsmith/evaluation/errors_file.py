@@ -25,10 +25,11 @@ MAX_NUMBER_ERRORS = 100
 """Largest number of rows that are written if predictions are numbers."""
 
 FIELDS = ("line", "text", "gold", "predicted", "confidence", "score")
+"""Columns of a .csv file, and keys of the objects of a .jsonl file."""
 
 
 class Misses:
-    """Accumulator of wrong outcomes; made by `write_misses`."""
+    """Accumulator of wrong predictions, which writes each as a line; made by `write_misses`."""
 
     def __init__(self, write: Callable[[bytes], object], *, is_csv: bool) -> None:
         self._write = write
@@ -51,23 +52,26 @@ class Misses:
                 self._starts.append(self._starts[-1] + len(line))
 
     def in_order(self, spool: IO[bytes]) -> Iterator[bytes]:
-        """Yield the lines, the most urgent first; lines of equal urgency in order of arrival.
+        """Yield the lines, those of the highest `Outcome.urgency` first.
+
+        Lines of equal urgency keep the order in which they were added.
 
         Args:
-            spool: has what was written.
+            spool: the file that holds the lines that were written.
         """
-        at_most = MAX_NUMBER_ERRORS if self._are_numeric else None
+        max_lines = MAX_NUMBER_ERRORS if self._are_numeric else None
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
-        for index in order[:at_most].tolist():
+        for index in order[:max_lines].tolist():
             spool.seek(self._starts[index])
             yield spool.read(self._starts[index + 1] - self._starts[index])
 
 
 @contextmanager
 def write_misses(path: Path) -> Iterator[Misses]:
-    """Collect misses in the block; write `path` when it ends without error.
+    """Collect wrong predictions in the block; write `path` when it ends without error.
 
-    The file holds all misses; if answers are numbers, the `MAX_NUMBER_ERRORS` most urgent ones.
+    The file holds all of them; if predictions are numbers, the `MAX_NUMBER_ERRORS` with the largest
+    errors.
 
     Raises:
         ConfigError: the name ends neither in .jsonl nor in .csv.
@@ -76,7 +80,8 @@ def write_misses(path: Path) -> Iterator[Misses]:
     if path.suffix not in (".jsonl", ".csv"):
         raise SettingError("errors", path, "a name that ends in .jsonl or .csv")
     with writing(path):
-        # The spool may become as large as `path`, and the system's temporary folder may be small.
+        # The spool, a temporary file, may become as large as `path`, and the system's folder of
+        # temporary files may be small.
         folder = path.parent if path.parent.is_dir() else None
         spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed below
     with _closing(spool):

@@ -31,6 +31,7 @@ def evaluate(
     if callbacks:
         task = predictor.definition.with_columns(columns)
         reader = task.reader(data, columns, labelled=True)
+        # The outcome of an example may depend on all labels, so they are read before.
         task = task.with_label_stats(_read_first_time(data, reader.first(limit)))
         predictor = predictor.with_definition(task)
     accumulator, num_skipped = accumulate_rows(
@@ -40,7 +41,11 @@ def evaluate(
 
 
 def _read_first_time(data: Path, examples: Iterable[Any]) -> Iterator[Any]:
-    """Yield the examples of a file that will be read a second time."""
+    """Yield the examples of a file that will be read a second time.
+
+    Raises:
+        InputError: the file is standard input.
+    """
     if data == STANDARD_INPUT:
         raise InputError(f"{data}: standard input can be read only once. Write it to a file.")
     yield from examples

@@ -27,8 +27,9 @@ from bertsmith.tasks.predictor import Predictor, in_chunks
 GROUPS = {"paradigm": "uid", "phenomenon": "linguistics_term", "field": "field"}
 """Kinds of groups, each with the column that names a pair's group of this kind."""
 MAX_SHOWN_GROUPS = 20
+"""Largest number of groups of one kind that the report shows as a table."""
 POINTS = {"good": 1.0, "tie": 0.5, "bad": 0.0}
-"""Points of a pair, by the sentence that the model finds likelier."""
+"""Points of a pair, by the sentence that the model finds likelier; the accuracy is their mean."""
 
 PairCallback = Callable[[Sequence[MinimalPair], Sequence[PairScores]], object]
 """Function that receives pairs with their scores, chunk by chunk."""
@@ -77,6 +78,7 @@ class PairReport(Report, ReadingCounts):
 
 
 def group_table(kind: str, groups: Mapping[str, GroupScore]) -> Table:
+    """Build the table of the scores of one kind of groups, a row for each group."""
     return Table(
         (kind, "accuracy", "pairs"),
         [(name, f"{score.accuracy:.4f}", f"{score.num_pairs:,}") for name, score in groups.items()],
@@ -139,6 +141,7 @@ def evaluate_minimal_pairs(
     check_limit(limit)
     reader = read_pairs(source, columns or Columns())
     num_identical = num_truncated = 0
+    # The number of pairs and the sum of their points, by kind and name of the group.
     points: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
     start = time.perf_counter()
     for chunk in in_chunks(limit_paradigms(reader, limit)):
@@ -156,8 +159,8 @@ def evaluate_minimal_pairs(
             callback(chunk, scores)
     seconds = time.perf_counter() - start
     groups: dict[str, dict[str, GroupScore]] = {name: {} for name in ("all", *GROUPS)}
-    for (kind, name), (count, total) in sorted(points.items()):
-        groups[kind][name] = GroupScore(int(count), total / count)
+    for (kind, name), (num_pairs, sum_of_points) in sorted(points.items()):
+        groups[kind][name] = GroupScore(int(num_pairs), sum_of_points / num_pairs)
     overall = groups.pop("all")[""]
     accuracies = [score.accuracy for score in groups["paradigm"].values()]
     return PairReport(
@@ -195,7 +198,7 @@ def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalP
 
 
 def limit_paradigms(pairs: Iterable[MinimalPair], limit: int | None) -> Iterator[MinimalPair]:
-    """Yield the first `limit` pairs of each paradigm, and of those without one."""
+    """Yield the first `limit` pairs of each paradigm, and as many of the pairs without one."""
     counts: Counter[str | None] = Counter()
     for pair in pairs:
         paradigm = pair.groups.get("paradigm")

@@ -37,11 +37,13 @@ FIRST_LENGTH = 32
 MAX_CLASSES_SHOWN = 40
 """Largest number of classes for which the page shows a confusion matrix."""
 NUM_MISSES = 20
-"""Number of wrong answers on the page."""
+"""Largest number of wrong answers on the page."""
 MISS_CHARS = 400
+"""Number of characters of a wrong answer's text that the page shows at first."""
 MIN_ANSWERS = 10
 """Smallest number of answers of similar confidence whose accuracy is drawn as a point."""
 NUM_THRESHOLDS = 200
+"""Number of bins of confidence, from 0 to 1, and of points of the curves over the threshold."""
 MAX_POINTS_SHOWN = 1000
 """Largest number of points of the scatter plot; for more examples every second, every fourth … is
 drawn."""
@@ -103,8 +105,11 @@ class ErrorSurvey:
     """Right and predicted numbers of every `_stride`-th example."""
     _stride: int = 1
     _misses: list[Miss] = field(default_factory=list)
+    """A heap of the `NUM_MISSES` most urgent wrong answers, the least urgent one at its root."""
     _counts: dict[int, int] = field(default_factory=dict)
+    """Number of examples by length group."""
     _scores: dict[int, float] = field(default_factory=dict)
+    """Sum of scores by length group."""
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         with_confidence = [outcome for outcome in outcomes if outcome.confidence is not None]
@@ -120,22 +125,25 @@ class ErrorSurvey:
             if not outcome.is_right:
                 self.num_misses += 1
                 miss = Miss(outcome.urgency, -self.num_examples, example, outcome)
-                keep = heapq.heappush if len(self._misses) < NUM_MISSES else heapq.heappushpop
-                keep(self._misses, miss)
-            group = max(
-                0, (count_chars(example.content) - 1).bit_length() - FIRST_LENGTH.bit_length() + 1
-            )
+                if len(self._misses) < NUM_MISSES:
+                    heapq.heappush(self._misses, miss)
+                else:
+                    heapq.heappushpop(self._misses, miss)
+            group = length_group(count_chars(example.content))
             self._counts[group] = self._counts.get(group, 0) + 1
             self._scores[group] = self._scores.get(group, 0.0) + outcome.score
         for outcome in with_confidence:
             pair = (outcome.gold, outcome.predicted)
-            if pair not in self.confidences and len(self.confidences) < 5:  # two labels make four
+            # Two labels make four pairs of gold and prediction. A fifth pair shows that there are
+            # more labels, for which the counts are not used.
+            if pair not in self.confidences and len(self.confidences) < 5:
                 self.confidences[pair] = np.zeros(NUM_THRESHOLDS, dtype=np.int64)
             if pair in self.confidences:
                 step = int((outcome.confidence or 0.0) * NUM_THRESHOLDS)
                 self.confidences[pair][min(step, NUM_THRESHOLDS - 1)] += 1
 
     def _add_point(self, outcome: Outcome) -> None:
+        """Add a point to the scatter plot; if there are too many, drop every second one first."""
         if len(self.points) == MAX_POINTS_SHOWN:
             self.points = self.points[::2]
             self._stride = 2 * self._stride
@@ -166,6 +174,17 @@ class ErrorSurvey:
         ]
 
 
+def length_group(num_chars: int) -> int:
+    """Return the number of a text's length group: 0 up to `FIRST_LENGTH` characters.
+
+    Each further group holds texts of up to twice as many characters as the one before.
+
+    >>> [length_group(num_chars) for num_chars in (0, 32, 33, 64, 65)]
+    [0, 0, 1, 1, 2]
+    """
+    return max(0, (num_chars - 1).bit_length() - (FIRST_LENGTH - 1).bit_length())
+
+
 def write_evaluation_page(
     path: Path,
     predictor: Predictor[Task[Any, Any]],
@@ -177,7 +196,8 @@ def write_evaluation_page(
     data: Path,
 ) -> None:
     """Write the page of an evaluation whose outcomes `survey` received."""
-    longest = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
+    # Of numbers, the page shows the mean error of each length group: 1 minus the mean score.
+    largest_error = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
     notes: Callable[[], list[str]] = getattr(evaluation, "notes", list)
     misses = survey.misses
     definition = predictor.definition
@@ -208,15 +228,15 @@ def write_evaluation_page(
         lengths=survey.lengths(),
         is_numeric=survey.is_numeric,
         share=Scale(0, 1),
-        scale=Scale(0, longest if survey.is_numeric else 1.0),
+        scale=Scale(0, largest_error if survey.is_numeric else 1.0),
         confusion=_confusion_of(evaluation),
     )
 
 
 def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> list[ScoreTile]:
     """List each score once, shares as percentages, with the values of the baselines."""
-    hidden = set[str]()
-    examples, labels = "texts", "labels"
+    hidden = set[str]()  # scores that the page does not show
+    examples, labels = "texts", "labels"  # words for both in the meaning of a score
     max_score = 1.0
     own_meanings: dict[str, str] = {}
     match evaluation:
@@ -249,6 +269,7 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
 
 
 def _format_value(name: str, value: float, max_score: float) -> str:
+    """Format a score as a number, or as a percentage of `max_score`."""
     is_number = name in NOT_PERCENTAGES or abs(value) >= INFINITE_SCORE
     return format_score(name, value, 3) if is_number else unbroken_percent(value / max_score)
 
@@ -278,13 +299,14 @@ def _scale_notes(task: Task[Any, Any]) -> list[str]:
 
 
 def draw_scatter(points: Sequence[Point]) -> Chart | None:
-    """Draw predicted over right numbers; None where all right numbers are equal."""
+    """Draw predicted over right numbers, `points`; None where all right numbers are equal."""
     right = [x for x, _ in points]
     if len(set(right)) < 2:
         return None
     numbers = [value for point in points for value in point]
     step = round_step(max(numbers) - min(numbers))
-    low, high = (step * bound for bound in (min(numbers) // step, -(-max(numbers) // step)))
+    low = step * (min(numbers) // step)  # rounded down to whole steps
+    high = -step * (-max(numbers) // step)  # rounded up
     return Chart(
         "Predicted over right numbers",
         "right",
@@ -301,9 +323,9 @@ def draw_scatter(points: Sequence[Point]) -> Chart | None:
 
 
 def draw_reliability(calibration: Calibration) -> Chart | None:
-    """Draw accuracy over confidence; None unless two bins have `MIN_ANSWERS`.
+    """Draw accuracy over confidence; None unless two bins of confidence have `MIN_ANSWERS`.
 
-    The probabilities of a calibrated model lie on the diagonal.
+    The points of a calibrated model lie on the diagonal.
     """
     bins = [each for each in calibration.bins() if each.count >= MIN_ANSWERS]
     if len(bins) < 2:
@@ -338,11 +360,15 @@ def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds |
     if not isinstance(evaluation, ClassReport) or len(evaluation.classes) != 2:
         return None
     label = evaluation.classes[1].label
-    counts = {True: np.zeros(NUM_THRESHOLDS), False: np.zeros(NUM_THRESHOLDS)}
+    # Examples by the probability of `label`, in `NUM_THRESHOLDS` bins: those that have the label,
+    # and those that do not.
+    with_label, without_label = np.zeros(NUM_THRESHOLDS), np.zeros(NUM_THRESHOLDS)
     for (gold, predicted), confidences in survey.confidences.items():
+        counts = with_label if gold == label else without_label
         # The confidence in the other label is 1 minus the probability of this one.
-        counts[gold == label] += confidences if predicted == label else confidences[::-1]
-    right, wrong = (counts[flag][::-1].cumsum()[::-1] for flag in (True, False))
+        counts += confidences if predicted == label else confidences[::-1]
+    # For each threshold, the examples at or above it: their label is predicted.
+    right, wrong = (counts[::-1].cumsum()[::-1] for counts in (with_label, without_label))
     total = right[0]
     if not total or not wrong[0]:
         return None

@@ -45,7 +45,7 @@ def pair_rows(
         InputError: a row has no prediction or several, or a prediction is for another row or text.
     """
     rows = reader.with_rows()
-    rows = chain(list(islice(rows, 1)), rows)  # now the reader knows its columns
+    rows = chain(list(islice(rows, 1)), rows)  # having read a row, the reader knows its columns
     text_names = reader.names.get("text", ())
     text_column = text_names[0] if len(text_names) == 1 else None
     predicted = read_labels(
@@ -87,22 +87,21 @@ class _Pairing(Generic[Gold]):
             taken: names of the columns that hold texts or labels, and so no ids.
         """
         predicted = self._noting_first(predicted)
-        seen: list[str] = []  # ids of both files so far
+        paired_ids: list[str] = []
         for position, (row, prediction) in enumerate(zip_longest(rows, predicted), start=1):
             gold_ids = row_ids(row[1].columns, row[1].values) if row else {}
             if position == 1 and prediction is not None:
-                shared = gold_ids.keys() & prediction.ids.keys() - {
-                    x.strip().lower() for x in taken
-                }
+                taken_names = {name.strip().lower() for name in taken}
+                shared = gold_ids.keys() & prediction.ids.keys() - taken_names
                 self.id_column = next((name for name in ID_COLUMNS if name in shared), None)
             if self.id_column is not None:
                 gold_id = gold_ids.get(self.id_column, "")
                 if row is None or prediction is None or gold_id != self._id_of(prediction):
                     rest = list(chain([row] if row else [], rows))
                     rest_predicted = list(chain([prediction] if prediction else [], predicted))
-                    yield from self._pairs_by_id(rest, rest_predicted, seen)
+                    yield from self._pairs_by_id(rest, rest_predicted, paired_ids)
                     return
-                seen.append(gold_id)
+                paired_ids.append(gold_id)
             if row is None or prediction is None:
                 num_rows = position - (row is None) + sum(1 for _ in rows)
                 num_predictions = position - (prediction is None) + sum(1 for _ in predicted)
@@ -112,6 +111,7 @@ class _Pairing(Generic[Gold]):
             yield example, prediction
 
     def _noting_first(self, predicted: Iterator[PredictedLabel]) -> Iterator[PredictedLabel]:
+        """Yield the predictions; store the labels of the first ones, for messages."""
         for prediction in predicted:
             if len(self.first_labels) < NUM_SHOWN:
                 self.first_labels.append(prediction.label)
@@ -130,6 +130,11 @@ class _Pairing(Generic[Gold]):
         return InputError(" ".join([*sentences, "Give one for each row, in the same order."]))
 
     def _check_position(self, example: Gold, prediction: PredictedLabel) -> None:
+        """Check that an example and the prediction at its position belong together.
+
+        Raises:
+            InputError: the prediction has the line or the text of another example.
+        """
         name = f"{self.predictions}: prediction {prediction.ordinal:,}"
         if prediction.row not in (0, example.row):
             raise InputError(
@@ -155,13 +160,13 @@ class _Pairing(Generic[Gold]):
         self,
         rows: Sequence[tuple[Gold, SourceRow]],
         predicted: Sequence[PredictedLabel],
-        seen: Sequence[str],
+        paired_ids: Sequence[str],
     ) -> Iterator[tuple[Gold, PredictedLabel]]:
-        """Yield the pairs of the rest of both files; rows with `seen` ids are already paired."""
+        """Yield the pairs of the rest of both files; rows with `paired_ids` are already paired."""
         column = self.id_column or ""
         gold_ids = [row_ids(row.columns, row.values).get(column, "") for _, row in rows]
         predicted_ids = [self._id_of(prediction) for prediction in predicted]
-        self._check_ids([*seen, *gold_ids], [*seen, *predicted_ids])
+        self._check_ids([*paired_ids, *gold_ids], [*paired_ids, *predicted_ids])
         warn_once(
             f"{self.predictions}: the predictions are not in the order of the rows of "
             f"{self.gold}, so each is scored with the row of the same '{column}'."
@@ -182,7 +187,8 @@ class _Pairing(Generic[Gold]):
         """Check that each id occurs once in each file.
 
         Raises:
-            InputError: ids do not; the message gives the first one and their number.
+            InputError: an id is repeated or missing; the message gives the first such id and the
+                number of all.
         """
         column = self.id_column
         advice = f"If the predictions are in the order of the rows, remove the column '{column}'."
@@ -205,7 +211,7 @@ class _Pairing(Generic[Gold]):
                 f"{column} '{missing[0]}'. Give one for each. {advice}"
             )
         unknown = _without(predicted_ids, gold_ids)
-        if len(unknown) > self.reader.num_skipped:  # rows that were skipped may have a prediction
+        if len(unknown) > self.reader.num_skipped:  # skipped rows may have had predictions
             raise InputError(
                 f"{self.predictions}: no row of {self.gold} has the {column} of {len(unknown):,} "
                 f"of the {count_noun(len(predicted_ids), 'prediction')}; the first of them has "

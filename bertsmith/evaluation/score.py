@@ -85,24 +85,29 @@ def score_answer_files(
             f"with. Give {option('no_answer_probs')} too, or leave it out."
         )
     reader = QuestionReader(gold, needs_offsets=False)
-    right = {question.id: [answer.text for answer in question.answers] for question in reader}
-    answer_texts = read_answers(predictions)
+    right_answers = {
+        question.id: [answer.text for answer in question.answers] for question in reader
+    }
+    predicted_answers = read_answers(predictions)
     language = options.language
-    questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
-    for id_, answers in right.items():
-        questions.add(answer_texts.get(id_), answers)
-    numbers = None
+    if language == "auto":
+        language = find_language(right_answers.values())
+    questions = QuestionScores(language)
+    for id_, answers in right_answers.items():
+        questions.add(predicted_answers.get(id_), answers)
+    no_answer_probs = None
     order = None
     lowest = 0.0
     if probs_file is not None:
         probs = read_no_answer_probs(probs_file)
-        if missing := [id_ for id_ in right if id_ in answer_texts and id_ not in probs]:
+        predicted_ids = [id_ for id_ in right_answers if id_ in predicted_answers]
+        if missing := [id_ for id_ in predicted_ids if id_ not in probs]:
             raise InputError(
-                f"{probs_file}: no number for {len(missing):,} of the {len(answer_texts):,} "
+                f"{probs_file}: no number for {len(missing):,} of the {len(predicted_answers):,} "
                 f"predictions, such as that for the question '{missing[0]}'. Give one for each."
             )
-        numbers = [probs.get(id_, 0.0) for id_ in right]
-        indices = {id_: index for index, id_ in enumerate(right)}
+        no_answer_probs = [probs.get(id_, 0.0) for id_ in right_answers]
+        indices = {id_: index for index, id_ in enumerate(right_answers)}
         order = [indices[id_] for id_ in probs if id_ in indices]
         default = DEFAULT_THRESHOLD
         if question_format(probs_file) != "squad":  # differences of logits
@@ -110,11 +115,11 @@ def score_answer_files(
         threshold = default if threshold is None else threshold
     report = summarize_answers(
         questions,
-        no_answer_probs=numbers,
+        no_answer_probs=no_answer_probs,
         threshold=threshold,
         order=order,
         lowest=lowest,
-        num_unknown=len(answer_texts.keys() - right.keys()),
+        num_unknown=len(predicted_answers.keys() - right_answers.keys()),
     )
     return replace(
         report, num_moved=reader.num_moved, num_lost=reader.num_lost, num_empty=reader.num_empty
@@ -139,25 +144,25 @@ def score_class_files(
     compared = _PredictedNames(predictions, columns)
     reader = ExampleReader(gold, columns, needs_text=False, compared_labels=compared)
     counts: Counter[tuple[str, str]] = Counter()
-    rows: dict[str, int] = {}
-    first_rows: dict[str, int] = {}
-    first: Example | None = None
+    gold_rows: dict[str, int] = {}  # of each label, its first row in the gold file
+    predicted_rows: dict[str, int] = {}  # of each label, its first row in the predictions
+    first_example: Example | None = None
     for example, prediction in pair_rows(gold, reader, predictions):
-        first = first or example
+        first_example = first_example or example
         right, predicted = str(example.label), prediction.label
-        rows.setdefault(right, example.row)
-        first_rows.setdefault(predicted, prediction.ordinal)
+        gold_rows.setdefault(right, example.row)
+        predicted_rows.setdefault(predicted, prediction.ordinal)
         counts[right, predicted] += 1
-    assert first is not None  # a reader without any example raises an error
-    num_same = sum(count for (right, _), count in counts.items() if right == first.label)
-    check_header(reader, first, counts.total(), comes_again=num_same > 1)
-    check_predicted_names(rows, gold, first_rows, predictions)
-    _warn_of_other_names(gold, list(rows), predictions, list(first_rows))
-    names = sorted_names([*rows, *first_rows])
-    numbers = {name: i for i, name in enumerate(names)}
+    assert first_example is not None  # a reader without any example raises an error
+    num_same = sum(count for (right, _), count in counts.items() if right == first_example.label)
+    check_header(reader, first_example, counts.total(), comes_again=num_same > 1)
+    check_predicted_names(gold_rows, gold, predicted_rows, predictions)
+    _warn_of_other_names(gold, list(gold_rows), predictions, list(predicted_rows))
+    names = sorted_names([*gold_rows, *predicted_rows])
+    indices = {name: index for index, name in enumerate(names)}
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
     for (right, predicted), count in counts.items():
-        confusion[numbers[right], numbers[predicted]] = count
+        confusion[indices[right], indices[predicted]] = count
     return summarize(confusion, names, num_skipped=reader.num_skipped)
 
 
@@ -240,15 +245,15 @@ def score_number_files(
         InputError: a file cannot be read, or the rows do not belong together.
     """
     reader = ExampleReader(gold, columns, needs_text=False)
-    true, predicted = array("d"), array("d")
+    right, predicted = array("d"), array("d")
     pairs = pair_rows(gold, reader, predictions, columns=NUMBER_COLUMNS)
     for example, prediction in pairs:
-        true.append(number(example.label, f"{locate_row(gold, example.row)}: the label"))
+        right.append(number(example.label, f"{locate_row(gold, example.row)}: the label"))
         location = f"{predictions}: prediction {prediction.ordinal:,}:"
         advice = f"Fix the row.{_if_header(prediction)}"
         predicted.append(number(prediction.label, location, advice))
     return NumberReport.of(
-        np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
+        np.frombuffer(right), np.frombuffer(predicted), num_skipped=reader.num_skipped
     )
 
 
@@ -363,5 +368,5 @@ def _choice_number(path: Path, prediction: PredictedLabel, num_choices: int) -> 
 
 
 def _if_header(prediction: PredictedLabel) -> str:
-    """Return advice for a first prediction that is none."""
+    """Return advice for a line that cannot be a prediction, if it is the first one of its file."""
     return " If it is a header, remove it." if prediction.ordinal == 1 else ""

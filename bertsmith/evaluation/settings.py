@@ -68,7 +68,7 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
     for words conll, conllu or jsonl. auto: by its name, for words also by its first lines."""
 
     def part(self, options: type[T]) -> T:
-        """Return the options of one class, such as `TagColumns`.
+        """Return the options of one of the classes of which this one is made, such as `TagColumns`.
 
         Raises:
             ConfigError: the class does not allow the file format.

@@ -40,9 +40,11 @@ for them on a CPU, and a small model long enough that its start-up does not domi
 TIMED_SECONDS = 6.0
 """Seconds of timing for both models together."""
 MIN_ROUNDS = 5
+"""Smallest number of times that each model is timed."""
 RANDOM_TEXTS = 128
+"""Number of texts of random tokens."""
 RANDOM_TOKENS = 64
-
+"""Number of tokens of such a text."""
 
 Measure = Callable[[BertModel], dict[str, float]]
 """Function from a model to metrics by name."""
@@ -86,7 +88,9 @@ class ModelComparison:
     after: ModelFigures
     precision: str
     num_timed: int
+    """Number of texts that were timed."""
     num_rounds: int
+    """Number of times that each model was timed on all these texts."""
     num_skipped: int = 0
     """Rows of the data that were skipped because a value was missing."""
 
@@ -169,6 +173,7 @@ def _load(folder: ModelFolder, inputs: ComparisonInput) -> Predictor[Any]:
 
 
 def _run(predictor: Predictor[Any], items: Sequence[Any]) -> None:
+    """Compute the vectors or predictions of examples or texts, for timing."""
     if isinstance(predictor.definition, TextVectors):
         predictor.encode(items)
     else:
@@ -191,6 +196,7 @@ def _score(predictor: Predictor[Any], inputs: ComparisonInput) -> tuple[dict[str
 def _figures(
     predictor: Predictor[Any], texts_per_second: float, scores: Mapping[str, float]
 ) -> ModelFigures:
+    """Add the size of a model to its speed and scores."""
     folder = predictor.loaded.folder
     size = sum(file.stat().st_size for file in weight_files(folder.path))
     return ModelFigures(parameters_of(build(folder)), size, texts_per_second, scores)
@@ -206,7 +212,11 @@ def choose_timed_inputs(predictor: Predictor[Any], inputs: ComparisonInput) -> l
 
 
 def first_of(items: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
-    """Return the first items, up to `TIMED_CHARS` characters, but at least one."""
+    """Return the first items with together up to `TIMED_CHARS` characters, but at least one.
+
+    Args:
+        size: function that counts the characters of an item.
+    """
     first: list[Any] = []
     total = 0
     for item in items:

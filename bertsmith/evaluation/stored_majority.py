@@ -12,13 +12,16 @@ from bertsmith.tasks.task import Task
 class StoredMajority:
     """Callback of `evaluate` that scores the most frequent answer of training on the gold answers.
 
-    `run` is the run.json of the model's folder.
+    Args:
+        run: the content of run.json in the model's folder, which may be damaged; the answer is
+            stored there.
     """
 
     def __init__(self, task: Task[Any, Any], run: Mapping[str, Any]) -> None:
         result = run.get("result")
         stored = result.get("baselines") if isinstance(result, Mapping) else None
-        rows = [row for row in stored or () if isinstance(row, Mapping)]
+        baselines = stored if isinstance(stored, list) else []
+        rows = [row for row in baselines if isinstance(row, Mapping)]
         answers = [row.get("answer") for row in rows if row.get("key") == "majority"]
         self.task = task
         self.answer = next((answer for answer in answers if isinstance(answer, str)), None)

@@ -20,6 +20,7 @@ MAX_WORDS = 80
 """Largest number of words of a text that are masked, from the first. Each adds one text to predict.
 """
 NUM_MARKED = 3
+"""Largest number of words that are marked in a text."""
 MAX_ODDS_LEFT = 0.75
 """A word is marked if masking it leaves at most this fraction of the answer's odds. Odds are used
 because a single word hardly changes a probability of 99 %."""
@@ -56,8 +57,8 @@ def _mark_text(
         replace(example, **{name: text[:start] + tokenizer.mask_token + text[end:]})  # type: ignore[arg-type]
         for start, end in spans
     ]
-    prediction, *without_word = predictor.predict([example, *masked])
-    probabilities = [each.probabilities[prediction.label] for each in without_word]
+    prediction, *masked_predictions = predictor.predict([example, *masked])
+    probabilities = [each.probabilities[prediction.label] for each in masked_predictions]
     max_odds = MAX_ODDS_LEFT * _odds(prediction.probability)
     lowest = sorted(zip(probabilities, spans, strict=True))[:NUM_MARKED]
     marks = [
@@ -73,7 +74,7 @@ def _odds(probability: float) -> float:
 
 
 def word_spans(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """Locate words by their first character and one past the last.
+    """Return the start and end of each word of a text, in characters; the end is exclusive.
 
     Each Chinese character is a word.
     """

@@ -71,7 +71,7 @@ class FineTuned(FineTuningResult):
             trained += f"; best after step {self.best_step:,}"
         lines = [
             trained,
-            f"model in {self.out} (curves.svg and journal.jsonl beside it)",
+            f"model in {self.out} (with curves.svg and journal.jsonl)",
         ]
         if self.layer_gamma is not None:
             shares = ", ".join(f"{100 * share:.1f}" for share in self.layer_shares)

@@ -3,16 +3,27 @@
 Fields that are None get the values of a new model, or those of the model that a run starts from.
 """
 
+import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
 
+from bertsmith.config import ADDED_NAMES
 from bertsmith.errors import ConfigError, option
 from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced
 
 FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
 SharedWeights = Literal["all", "attention", "feed_forward", "none"]
+
+
+def added_families() -> list[str]:
+    """Return the names of the families that modules of the user have added to `FAMILIES`."""
+    # The module of the families imports torch, so it is not imported here; and if nobody has
+    # imported it, nobody has added to it.
+    families = sys.modules.get("bertsmith.model.families")
+    names = () if families is None else families.FAMILIES
+    return [name for name in names if name not in get_args(FamilyName)]
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,7 @@ class ModelSettings:
     """Model size, as in BERT's release. tiny trains in minutes on a laptop, large needs a large
     GPU; auto times some steps and takes the size that will be best after --minutes on this machine.
     By default mini, or the shape of --from."""
-    family: FamilyName | None = None
+    family: FamilyName | None = field(default=None, metadata={ADDED_NAMES: added_families})
     """Model family: bert; roberta, without segments; distilbert, without segments and with half of
     a size's layers; albert, whose layers share weights; electra, whose embeddings have a width
     of their own; or modernbert, deeper and narrower, with rotary positions. By default bert, or

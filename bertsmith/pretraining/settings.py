@@ -6,9 +6,9 @@ Length, batch size and optimizer are in `training/settings.py`.
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from bertsmith.config import NAMES_CODE
+from bertsmith.config import ADDED_NAMES, NAMES_CODE
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.model.pretraining_catalog import (
@@ -49,6 +49,11 @@ HELD_OUT_MASKING: dict[str, Any] = {
 }
 """Masking of eval rows; None stands for the default shares of the objective. It is the same in all
 runs, so that runs with different masking can be compared."""
+
+
+def added_pair_tasks() -> list[str]:
+    """Return the names of the pair tasks that modules of the user have added to `PAIR_TASKS`."""
+    return [name for name in PAIR_TASKS if name not in get_args(PairTaskName)]
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class PretrainingSettings:
     duplicates: Advanced[int] = 0
     """Number of static masks per row: with N, the masks of the first N epochs are repeated (BERT's
     released code has 10). 0 draws new masks each time (dynamic masking)."""
-    pairs: PairTaskName | None = None
+    pairs: PairTaskName | None = field(default=None, metadata={ADDED_NAMES: added_pair_tasks})
     """Task on two segments: next_sentence (does the second follow the first in the text?);
     sentence_order (which of the two comes first?); contrastive, where two rows of a document must
     have vectors nearer to each other than to those of other rows; or none, where a row is one text.

@@ -30,7 +30,7 @@ def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
         f"waited {percent(result['data_wait_fraction'])})",
         *_describe_text(result),
         *_describe_scores(result),
-        f"model      {result['out']}  (curves.svg and journal.jsonl beside it)",
+        f"model      {result['out']}  (with curves.svg and journal.jsonl)",
     ]
     lines += [
         f"note       {finding['evidence']}. {finding['advice']}"

@@ -119,6 +119,12 @@ class OptimSettings:
             _check("decay_fraction", self.decay_fraction,
                    self.decay_fraction > 0 and self.warmup_fraction + self.decay_fraction <= 1,
                    "above 0 and at most 1 - warmup_fraction")  # fmt: skip
+        elif self.decay_fraction != OptimSettings.decay_fraction:
+            raise ConfigError(
+                f"{option('decay_fraction')}: found {self.decay_fraction:g}, which has no effect "
+                f"on the schedule {self.schedule}. Leave it out, or give "
+                f"{option('schedule', 'wsd')}."
+            )
         if self.schedule == "noam":
             _check("warmup_fraction", self.warmup_fraction, self.warmup_fraction > 0,
                    "above 0 with the schedule noam")  # fmt: skip

@@ -313,6 +313,7 @@ REFUSED = {
     "share": ((TEXTS, LABELS), {"eval": np.float32(1.5)}, "eval: found 1.5", "above 0"),
     "short eval": ((TEXTS, LABELS), {"eval": (TEXTS[:5], LABELS[:4])}, "eval: y: found 4 ", "5"),
     "no eval": ((TEXTS, LABELS), {"eval": False}, "eval: found False", "0.1", "(X, y)"),
+    "dicts": ((TEXTS, [{"is": label} for label in LABELS]), {}, "y[0]: found dict"),
 }
 
 
@@ -335,6 +336,18 @@ def test_choices_are_counted_as_they_are_predicted(model, labels, columns, parts
     prompts = [(text, ["good", "bad film"]) for text in TEXTS]
     with refuses(InputError, *parts):
         chooser.fit(prompts, labels, **QUIET, **columns)
+
+
+@pytest.mark.parametrize(("name", "X", "y", "parts"), [
+    ("MultipleChoice", [(text, "good") for text in TEXTS], [0] * 24, ["X: found str", "choices"]),
+    ("MultipleChoice", [(text, 5) for text in TEXTS], [0] * 24, ["X: found int 5", "choices"]),
+    ("TokenClassifier", WORDS, [3] * 24, ["y: found int 3", "['story'", "list of labels"]),
+    ("TokenClassifier", WORDS, ["OOO"] * 24, ["y: found str", "['story'", "list of labels"]),
+    ("TokenClassifier", [7] * 24, [["O"]] * 24, ["X: found int 7", "list of words"]),
+])  # fmt: skip
+def test_items_and_labels_of_another_form_are_refused(model, name, X, y, parts):
+    with refuses(InputError, *parts):
+        getattr(bertsmith, name)(model, **QUICK).fit(X, y, **QUIET)
 
 
 @pytest.mark.parametrize("settings, parts", [

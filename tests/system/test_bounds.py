@@ -35,6 +35,8 @@ def test_settings_that_never_end(settings, name, place):
 
 @pytest.mark.parametrize(("settings", "parts"), [
     (partial(OptimSettings, learning_rate=0.0), ["--learning-rate: found 0.0", "above 0"]),
+    (partial(OptimSettings, decay_fraction=0.4),
+     ["--decay-fraction: found 0.4", "schedule linear", "--schedule wsd"]),
     (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
      ["--decay-fraction: found 0.95", "above 0", "at most 1 - warmup_fraction"]),
     (partial(TrainingSettings, steps=5, minutes=1.0), ["--steps (5)", "--minutes (1.0)"]),

@@ -180,7 +180,9 @@ def test_an_evaluation_knows_the_usual_answer_of_training(task, train, held_out)
     for example in held_out:
         majority.add([example], [])
     assert only(majority.baselines()) == of_training
-    for other in ({}, {"result": None}, {"result": {"baselines": [{"key": "tfidf"}, 3]}}):
+    for baselines in ([{"key": "tfidf"}, 3], 3, "majority"):
+        assert StoredMajority(task, {"result": {"baselines": baselines}}).answer is None
+    for other in ({}, {"result": None}):
         unknown = StoredMajority(task, other)
         unknown.add(held_out, [])
         assert unknown.baselines() == []

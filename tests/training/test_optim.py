@@ -140,7 +140,8 @@ def test_gradients_of_micro_batches_add_up_in_fp32_and_nothing_lies_between():
     ("noam", [0.5, 1, math.sqrt(1 / 5.5), math.sqrt(1 / 7), math.sqrt(0.1)]),
 ])  # fmt: skip
 def test_the_schedule_rises_then_falls(kind, expected):
-    settings = OptimSettings(warmup_fraction=0.1, schedule=kind, decay_fraction=0.4)
+    fraction = 0.4 if kind == "wsd" else OptimSettings.decay_fraction
+    settings = OptimSettings(warmup_fraction=0.1, schedule=kind, decay_fraction=fraction)
     found = [schedule(progress, settings) for progress in (0.05, 0.1, 0.55, 0.7, 1.0)]
     assert found == pytest.approx(expected)
 

@@ -1,4 +1,4 @@
-"""The check that the commands with beam search share."""
+"""A check of the flags of beam search, for the commands that have them."""
 
 from bertsmith.errors import ConfigError, option
 

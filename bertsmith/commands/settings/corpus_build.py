@@ -40,8 +40,8 @@ class Settings:
     and must see the texts and the folder under the same paths."""
     shard: str | None = None
     """Encode only a share of the texts, such as 3/16 for the third of 16; for a job array, whose
-    jobs see the same folder. 'bertsmith corpus merge' then makes the corpus. The shards (files) of
-    the corpus do not depend on it."""
+    jobs see the same folder. 'bertsmith corpus merge' then makes the corpus. Its files are the same
+    for any number of shares."""
     overwrite: bool = False
     """Replace an earlier corpus in the folder, once the new one is complete."""
     json: bool = False

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,8 @@ TASK_SETTINGS: Mapping[str, type[FinetuneSettings]] = {
     "regress": RegressSettings,
     "tag": TagSettings,
 }
+OWN_TASKS = "bertsmith.tasks.catalog"
+"""The module in which modules of the user register their tasks."""
 
 TEACHER = """
 
@@ -56,17 +59,27 @@ def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
 
     Return the settings of the task and, with --teacher, those of the distillation.
     """
-    task = TASK_SETTINGS[prog.split()[-1]]
+    task = settings_of(prog.split()[-1])
     description = f"{inspect.getdoc(task)}{TEACHER}"
     args = unset_other(args, "epochs", "steps")
     settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
     return with_start_model(settings, settings.distillation, args)
 
 
-def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
-    """Build the settings class of the command: those of the task, --json, and those of a teacher.
+def settings_of(task: str) -> type[FinetuneSettings]:
+    """Return the class of a task's settings."""
+    if task in TASK_SETTINGS:
+        return TASK_SETTINGS[task]
+    # A task of the user's own. It is imported already, and torch with it.
+    settings: type[FinetuneSettings] = import_module(OWN_TASKS).task_named(task).settings
+    return settings
 
-    A line may lack --model and --eval, which the task's own settings need.
+
+def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
+    """Build the class of the command's settings: those of the task, of a teacher, and --json.
+
+    A line may lack --model (with --teacher) and --eval (with --folds), which the task's own
+    settings need.
     """
     fields = [
         ("model", Model, dataclasses.field(default=NOT_GIVEN)),
@@ -80,7 +93,7 @@ def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
 def with_start_model(
     settings: FinetuneSettings, distillation: DistillSettings, args: Sequence[str]
 ) -> tuple[FinetuneSettings, DistillSettings | None]:
-    """Return the settings with the model to begin with, and those of a distillation, if it is one.
+    """Return the settings with the model to begin with, and those of the distillation or None.
 
     Args:
         args: the words of the command line; an option that is not among them is set by a recipe.

@@ -7,7 +7,8 @@ from typing import Annotated
 import tyro
 
 from bertsmith.commands.flags import parse_settings
-from bertsmith.pretraining.model_settings import FamilyName, SharedWeights
+from bertsmith.config import ADDED_NAMES
+from bertsmith.pretraining.model_settings import FamilyName, SharedWeights, added_families
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Sizes:
     embedding_size: Annotated[int | None, tyro.conf.arg(name="embedding")] = None
     """Embedding size of albert and electra. Default: 128; for the preset tiny of albert 64,
     for base and large of electra the hidden size."""
-    family: FamilyName | None = None
+    family: FamilyName | None = field(default=None, metadata={ADDED_NAMES: added_families})
     """Model family, of a preset or of the given sizes. A preset of distilbert has half as many
     layers as that of bert, one of modernbert has more. Default: bert."""
     shared: SharedWeights | None = None

@@ -1,4 +1,4 @@
-"""Settings shared by the commands that train another system than BERT on a corpus."""
+"""Settings that `pretrain gpt`, `pretrain lstm`, `pretrain elmo` and `pretrain t5` share."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 @dataclass(frozen=True)
 class PretrainSystem:
-    """Settings of a command that trains another system; a subclass gives `model` its type."""
+    """Settings of such a command; a subclass adds those of its model."""
 
     corpus: Path
     """Folder that `bertsmith corpus build` wrote."""
