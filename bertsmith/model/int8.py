@@ -8,7 +8,7 @@ that no sum of two products overflows.
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -94,12 +94,38 @@ def quantize_rows(x: Tensor, zero_point: int) -> tuple[Tensor, Tensor]:
     For the quantized `q`, `(q - zero_point) * scale` differs from `x` by at most half a scale; 0 is
     exact. If a row has a number that is NaN or infinite, so is its scale.
     """
+    constants = constants_of(zero_point)
     # torch's aminmax takes ten times as long as both of these.
     low, high = x.amin(1, keepdim=True), x.amax(1, keepdim=True)
-    scales = torch.maximum(high / (255 - zero_point), low / -zero_point)
+    scales = torch.maximum(high.mul_(constants.above), low.mul_(constants.below))
     scales.clamp_(min=1e-30)  # rows of zeros have a scale, too
-    shifted = (x * (1 / scales)).add_(MAGIC + zero_point)
+    shifted = (x * scales.reciprocal()).add_(constants.shift)
     return shifted.view(torch.int32).to(torch.uint8), scales
+
+
+class QuantizationConstants(NamedTuple):
+    """Numbers of `quantize_rows` as fp32 tensors without axes.
+
+    Torch converts a Python number at each call, which takes longer than an operation on a few rows.
+    """
+
+    above: Tensor
+    """1 / (largest byte - zero point): makes a row's maximum a scale."""
+    below: Tensor
+    """-1 / zero point: makes a row's minimum a scale."""
+    shift: Tensor
+    """`MAGIC` plus the zero point."""
+
+
+@lru_cache
+def constants_of(zero_point: int) -> QuantizationConstants:
+    """Return the constants of a zero point, made once in a process."""
+    with torch.inference_mode(False):
+        return QuantizationConstants(
+            torch.tensor(1 / (255 - zero_point)),
+            torch.tensor(-1 / zero_point),
+            torch.tensor(MAGIC + zero_point),
+        )
 
 
 def compute_weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
