@@ -167,16 +167,15 @@ def _run(
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     with timer.part("reading", "Reading the documentation of the installed packages."):
         documentation = read_documentation(libraries, [*LABELS], READING_SHARE * timer.total)
-        learned, scored = split_modules(documentation.documents)
-        learned_paragraphs, unseen_paragraphs = build_question(learned, scored)
+        train_modules, test_modules = split_modules(documentation.documents)
+        train_paragraphs, test_paragraphs = build_question(train_modules, test_modules)
         draws = [
-            draw_examples(learned_paragraphs, (NUM_DEV, NUM_TRAIN), seed)
-            for seed in range(NUM_DRAWS)
+            draw_examples(train_paragraphs, (NUM_DEV, NUM_TRAIN), seed) for seed in range(NUM_DRAWS)
         ]
         num_test = min(MAX_TEST, math.ceil(TEST_PER_MINUTE * settings.minutes))
-        (test,) = draw_examples(unseen_paragraphs, (num_test,))
+        (test,) = draw_examples(test_paragraphs, (num_test,))
         dev, train = draws[0]
-        write_texts(out, learned, train=train, dev=dev, test=test)
+        write_texts(out, train_modules, train=train, dev=dev, test=test)
     with timer.part("baselines", "Scoring two simple methods on a question about it."):
         tfidf = score_tfidf(train, test)
         if tfidf is None:
@@ -259,9 +258,9 @@ def _run(
             "masking_rate": config["pretraining"]["masking_rate"],
         },
         "question": {
-            "labels": list(learned_paragraphs),
+            "labels": list(train_paragraphs),
             "num_train": len(train),
-            "num_train_each": len(train) // len(learned_paragraphs),
+            "num_train_each": len(train) // len(train_paragraphs),
             "num_dev": len(dev),
             "num_test": len(test),
             "num_draws": num_draws,

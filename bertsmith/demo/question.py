@@ -52,14 +52,14 @@ def split_modules(
     documents: Iterable[ModuleText],
 ) -> tuple[list[ModuleText], list[ModuleText]]:
     """Divide documents, in their order, into those for training and those for scoring."""
-    learned: list[ModuleText] = []
-    scored: list[ModuleText] = []
+    train_modules: list[ModuleText] = []
+    test_modules: list[ModuleText] = []
     num_modules: Counter[str] = Counter()
     for document in documents:
-        is_scored = document.library in LABELS and num_modules[document.library] % TEST_EVERY == 0
+        is_test = document.library in LABELS and num_modules[document.library] % TEST_EVERY == 0
         num_modules[document.library] += 1
-        (scored if is_scored else learned).append(document)
-    return learned, scored
+        (test_modules if is_test else train_modules).append(document)
+    return train_modules, test_modules
 
 
 def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[str, list[str]]:
@@ -83,15 +83,16 @@ def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[
 
 
 def build_question(
-    learned: Iterable[ModuleText], scored: Iterable[ModuleText]
+    train_modules: Iterable[ModuleText], test_modules: Iterable[ModuleText]
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Collect by label the paragraphs for training, and the paragraphs for scoring.
 
     Raises:
         InputError: there is too little documentation of all libraries, or of all but one.
     """
-    seen = set[str]()
-    test, train = collect_paragraphs(scored, seen), collect_paragraphs(learned, seen)
+    seen = set[str]()  # a paragraph of both stays in the test, and is left out of the training
+    test = collect_paragraphs(test_modules, seen)
+    train = collect_paragraphs(train_modules, seen)
     labels = sorted(label for label in train if train[label] and test.get(label))
     if len(labels) < 2:
         raise InputError(

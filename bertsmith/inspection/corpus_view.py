@@ -128,8 +128,13 @@ def _read_examples(
 ) -> list[Any]:
     definition = predictor.definition
     if isinstance(definition, Task) and not isinstance(definition, Embed):
-        is_own = isinstance(columns, definition.columns)
-        reader = definition.reader(path, columns if is_own else None, labelled=labelled and is_own)
+        # Columns of another task, such as the general ones of `look`, do not fit the reader.
+        has_task_columns = isinstance(columns, definition.columns)
+        reader = definition.reader(
+            path,
+            columns if has_task_columns else None,
+            labelled=labelled and has_task_columns,
+        )
         return list(reader.first(num_texts))
     return ExampleReader(path, columns, labelled=labelled, pairs=None).read(num_texts)
 

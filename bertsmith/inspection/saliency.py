@@ -99,8 +99,8 @@ class HeadReader:
     ids: NDArray[np.int32]
     type_ids: NDArray[np.int32]
 
-    def words(self, baseline_ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
-        """Return the word vectors of baseline and row, fp32 [tokens, embedding size]."""
+    def embed_path_ends(self, baseline_ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
+        """Return the word vectors of baseline and row, both fp32 [tokens, embedding size]."""
         weight = self.model.embeddings.word.weight.detach()
         start, end = (
             weight[torch.from_numpy(ids.astype(np.int64)).to(weight.device)].float()
@@ -108,7 +108,7 @@ class HeadReader:
         )
         return start, end
 
-    def logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
+    def compute_target_logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
         """Compute the logit of each target, fp32 [copies, targets].
 
         `words` are the word vectors of copies of the row, [copies, tokens, embedding size].
@@ -154,8 +154,8 @@ def integrate_gradients(
         targets: one or more logits of the head.
         max_points: maximum number of points, even if the sum is not complete then.
     """
-    ends = reader.words(baseline_ids)
-    return integrate_until_complete(reader.logits, ends, targets, max_points)
+    ends = reader.embed_path_ends(baseline_ids)
+    return integrate_until_complete(reader.compute_target_logits, ends, targets, max_points)
 
 
 def integrate_in_parts(

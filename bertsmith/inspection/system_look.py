@@ -97,7 +97,7 @@ class SystemLook(Look):
         tokens = [piece.token for pieces in inputs.pieces for piece in pieces]
         super().__init__(data, tokens, inputs.num_all)
         self.decisions = decisions
-        logits = inputs.reader.logits_of(outputs.hidden_states[-1])
+        logits = inputs.reader.next_token_logits(outputs.hidden_states[-1])
         self.logits: NDArray[np.float32] = logits.numpy()
         self.parts = {
             part.name: [weights.numpy() for weights in layers]
@@ -206,7 +206,7 @@ def look_at_system(
         "without": without_heads,
         "lens": {
             "tokens": [
-                likely_words(inputs.tokenizer, reader.logits_of(hidden).numpy())
+                likely_words(inputs.tokenizer, reader.next_token_logits(hidden).numpy())
                 for hidden in outputs.hidden_states
             ]
         },
@@ -322,6 +322,7 @@ LOADERS: Mapping[type, Callable[[Path], Any]] = {
     Transformer: load_transformer,
     T5: load_t5,
 }
+"""The function that loads the folder of a checkpoint, by the class of the model."""
 BuildInput = Callable[[Path, str, Sequence[str], int | None, str], SystemInput]
 INPUT_BUILDERS: dict[str, BuildInput] = {
     "gpt2": _read_gpt,
@@ -406,7 +407,7 @@ def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, l
 def _decide(inputs: SystemInput, outputs: SystemOutputs) -> list[Decision]:
     """List the likeliest next tokens of a text, or each token of a target with its probability."""
     tokenizer = inputs.tokenizer
-    probabilities = inputs.reader.logits_of(outputs.hidden_states[-1]).softmax(-1)
+    probabilities = inputs.reader.next_token_logits(outputs.hidden_states[-1]).softmax(-1)
     if isinstance(inputs.reader, ShownEncoderDecoder):
         # The decoder reads [start, *target]: its vector at position i predicts target[i].
         target = inputs.reader.sequences[1][1:]
@@ -434,7 +435,9 @@ def _explain(inputs: SystemInput, decisions: Sequence[Decision]) -> list[Attribu
     targets = [each.target for each in decisions[:count] if each.target is not None]
     max_points = count_points(num_weights, num_tokens, len(targets))
     with torch.enable_grad():
-        results = integrate_until_complete(reader.logits, reader.ends(), targets, max_points)
+        results = integrate_until_complete(
+            reader.compute_target_logits, reader.embed_path_ends(), targets, max_points
+        )
     return [*results, *[None] * (len(decisions) - len(results))]
 
 

@@ -142,11 +142,11 @@ class ShownSystem(ABC):
         return SystemOutputs(tuple(attentions), (*lower, hidden), tuple(head_vectors))
 
     @torch.no_grad()
-    def logits_of(self, hidden: Tensor) -> Tensor:
-        """Return each token's logits of the next token, fp32 [tokens, vocabulary], on the CPU."""
+    def next_token_logits(self, hidden: Tensor) -> Tensor:
+        """Return `compute_logits` without gradients, fp32 [tokens, vocabulary], on the CPU."""
         return self.compute_logits(hidden).float().cpu()
 
-    def ends(self) -> tuple[Tensor, Tensor]:
+    def embed_path_ends(self) -> tuple[Tensor, Tensor]:
         """Return the word vectors of the baseline and of all sequences, fp32 [tokens, hidden].
 
         In the baseline, a vector of zeros, or that of `baseline_id`, takes the place of each word
@@ -162,7 +162,7 @@ class ShownSystem(ABC):
         baseline = torch.where(is_kept[:, None], vectors, replacement)
         return baseline, vectors
 
-    def logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
+    def compute_target_logits(self, words: Tensor, targets: Sequence[Target]) -> Tensor:
         """Compute the logit of each target, fp32 [copies, targets], as `LogitsOf` says."""
         lengths = [len(sequence) for sequence in self.sequences]
         copies = len(words)

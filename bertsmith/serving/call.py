@@ -16,7 +16,13 @@ from bertsmith.serving.client_text import clip_text
 from bertsmith.serving.heads import REQUIRED_MODELS, wrong_head
 from bertsmith.serving.json_body import parse
 from bertsmith.serving.messages import Answers, ModelInfo, ResultKind
-from bertsmith.serving.problems import Problem, invalid, too_many_texts
+from bertsmith.serving.problems import (
+    CLIENT_CLOSED,
+    Problem,
+    hung_up,
+    invalid,
+    too_many_texts,
+)
 from bertsmith.serving.service import Service
 from bertsmith.serving.text_field import TextField
 from bertsmith.serving.worker_thread import run_in_worker_thread
@@ -85,7 +91,7 @@ class Call:
                         num_held = size
                         chunks.append(chunk)
         except ClientDisconnect:
-            raise Problem(499, "Overloaded", "the client closed the connection") from None
+            raise hung_up() from None
         except TimeoutError:
             raise invalid(
                 f"the body did not arrive within {self.service.limits.timeout_seconds:g} seconds.",
@@ -249,7 +255,9 @@ def stream_arrays(arrays: Sequence[NDArray[Any]]) -> Response:
 
 
 Handler = Callable[[Call], Awaitable[Response]]
+"""A function that answers the requests of one route."""
 ProblemFormat = Callable[[Problem], Any]
+"""A function that returns the JSON of an error, which differs between contracts."""
 
 
 def endpoint(
@@ -259,7 +267,7 @@ def endpoint(
 
     Args:
         metric_label: name of the route in the metrics.
-        problem_format: makes the body of an error, which differs between contracts.
+        problem_format: makes the body of an error, as the clients of the route expect it.
     """
 
     async def respond(request: Request) -> Response:
@@ -268,8 +276,8 @@ def endpoint(
         try:
             response = await handler(call)
         except Problem as problem:
-            if problem.status != 499:
-                service.metrics.count_failure(problem.error_type.lower())
+            is_hang_up = problem.status == CLIENT_CLOSED
+            service.metrics.count_failure("dropped" if is_hang_up else problem.error_type.lower())
             response = answer_json(problem_format(problem), problem.headers)
             response.status_code = problem.status
             return response

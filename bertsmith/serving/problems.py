@@ -15,6 +15,10 @@ ProblemType = Literal[
 """Kinds of problems, as text-embeddings-inference names them; the last is ours."""
 
 
+CLIENT_CLOSED = 499
+"""Status of a request whose client has closed the connection, as in the logs of nginx."""
+
+
 class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
     """A request that gets no answer.
 
@@ -82,6 +86,11 @@ def overloaded(message: str, seconds: int = 1) -> Problem:
 def unhealthy(message: str) -> Problem:
     """Build the problem of a server that does not compute at the moment."""
     return Problem(503, "Unhealthy", message, {"Retry-After": "5"})
+
+
+def hung_up() -> Problem:
+    """Build the problem of a client that has closed the connection; nobody reads it."""
+    return Problem(CLIENT_CLOSED, "Overloaded", "the client closed the connection")
 
 
 def problem_of_refusal(refusal: Refusal, field: str | TextField) -> Problem:

@@ -39,6 +39,7 @@ from bertsmith.serving.messages import (
 from bertsmith.serving.metrics import Metrics
 from bertsmith.serving.problems import (
     Problem,
+    hung_up,
     invalid,
     problem_of_refusal,
     too_many_texts,
@@ -266,7 +267,9 @@ class Service:
         num_tokens = estimate_tokens(num_characters, self.max_batch_tokens)
         self.admission.waiting_time.add(request_id, num_tokens)
         try:
-            option_items = tuple((options or {}).items())
+            option_items = tuple(
+                (options or {}).items()
+            )  # hashable: part of the engine's queue keys
             self._engine.send(
                 ComputeRequest(request_id, model.name, kind, records, option_items, may_cut)
             )
@@ -325,14 +328,14 @@ class Service:
             return answer.result()
         answer.cancel()
         if watcher is not None and watcher.done() and not watcher.cancelled():
-            self.metrics.count_failure("dropped")
-            raise Problem(499, "Overloaded", "the client closed the connection")
+            raise hung_up()
         raise unhealthy(
             f"the texts were not computed within {self.limits.timeout_seconds:g} seconds. Send "
             "fewer or shorter ones, or try again later."
         )
 
     def _receive(self, message: Message) -> None:
+        """Take a message of the engine: pass on an answer, and update counts and estimates."""
         if isinstance(message, QueueState):
             self.admission.waiting_time.update(message)
         if isinstance(message, ComputedBatch):

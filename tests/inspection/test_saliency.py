@@ -66,7 +66,9 @@ def captum_values(reader, baseline_ids, target, num_points):
 def test_attributions_equal_captum(head, tmp_path):
     reader = reader_of(tmp_path / "model", head)
     baseline, target = mask_words(reader.ids), HEADS[head]
-    (ours,) = integrate_in_parts(reader.logits, reader.words(baseline), [target], 16)
+    (ours,) = integrate_in_parts(
+        reader.compute_target_logits, reader.embed_path_ends(baseline), [target], 16
+    )
     expected = captum_values(reader, baseline, target, 64)
     np.testing.assert_allclose(ours.values, expected, rtol=0, atol=2e-5)
     assert np.abs(expected).max() > 0.01

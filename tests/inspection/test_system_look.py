@@ -126,7 +126,9 @@ def test_attributions_of_a_gpt_equal_captum(gpt):
     ).attribute(words, baseline, n_steps=64, method="gausslegendre")
     expected = expected.sum(-1)[0].numpy()
     reader = read_by_system(gpt, "gpt2", TEXT, (), device="cpu").reader
-    (ours,) = integrate_in_parts(reader.logits, reader.ends(), [target], 16)
+    (ours,) = integrate_in_parts(
+        reader.compute_target_logits, reader.embed_path_ends(), [target], 16
+    )
     np.testing.assert_allclose(ours.values, expected, rtol=0, atol=1e-4)
     shown = result.attributions[1]
     assert abs(shown.values.sum() - expected.sum()) <= TOLERANCE * abs(shown.difference)

@@ -1,5 +1,6 @@
 """Bodies that arrive are bounded together, and refused ones leave no trace."""
 
+import re
 import socket
 import time
 
@@ -43,3 +44,22 @@ def test_unfinished_bodies_are_bounded_together(strict_server):
             client.close()
     while strict_server.post("/predict", content, Authorization="Bearer secret").status != 200:
         assert time.monotonic() < end
+
+
+def count_dropped(server):
+    """Count the requests whose clients have hung up."""
+    sample = re.search(
+        r'te_request_failure{err="dropped"} (\S+)', server.get("/metrics").body.decode()
+    )
+    return float(sample[1]) if sample else 0.0
+
+
+def test_a_client_that_hangs_up_while_it_sends_is_counted(server):
+    before = count_dropped(server)
+    host, _, port = server.address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 480\r\n\r\n" + b" " * 450)
+    end = time.monotonic() + 60
+    while count_dropped(server) == before:
+        assert time.monotonic() < end
+        time.sleep(0.01)
