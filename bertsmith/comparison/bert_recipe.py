@@ -30,7 +30,7 @@ SIZES_OF_PRESET = (
     "num_attention_heads",
     "intermediate_size",
 )
-"""Fields of the model that its preset and the corpus decide."""
+"""Fields of the model's config that its preset and the corpus decide."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +56,24 @@ class BertRecipe(Recipe[PretrainJob]):
         return bert_training_length(budget, self.job)
 
     def compared_settings(self) -> Mapping[str, Any]:
-        resolved = resolve_unmeasured(self.job)
-        config = same_fields(resolved)
+        config = resolve_unmeasured(self.job)
+        fields = same_fields(config)
         model = {
-            name: config[name]
+            name: fields[name]
             for name in ("family", "preset", "position_initializer", "word_initializer")
         }
         model |= {
-            name: value for name, value in config["model"].items() if name not in SIZES_OF_PRESET
+            name: value for name, value in fields["model"].items() if name not in SIZES_OF_PRESET
         }
         return {
             "model": model,
-            "pretraining": config["pretraining"],
+            "pretraining": fields["pretraining"],
             "training": {
-                "batch_size": resolved.batch_size,
-                "micro_batch_size": resolved.micro_batch_size,
+                "batch_size": config.batch_size,
+                "micro_batch_size": config.micro_batch_size,
             },
-            "optim": config["optim"],
-            "from": config["source"],
+            "optim": fields["optim"],
+            "from": fields["source"],
         }
 
     def estimate_seconds(self) -> float:
@@ -88,7 +88,8 @@ class BertRecipe(Recipe[PretrainJob]):
         first_full_step = objective.start_steps + 1  # earlier steps have shorter rows
         tokens = sum(batch.num_tokens for batch in objective.micro_batches(first_full_step))
         assert job.training.steps is not None
-        return (1 + EVALUATION_LIMIT) * job.training.steps * tokens / speed
+        training_seconds = job.training.steps * tokens / speed
+        return (1 + EVALUATION_LIMIT) * training_seconds
 
     def check_earlier(self, folder: RunFolder) -> None:
         previous = folder.read_run()[CONFIG]

@@ -24,7 +24,9 @@ Unit = Literal["minutes", "tokens", "flops", "steps"]
 BUDGET_UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
 
 SAMPLED_STEPS = 64
+"""Number of steps of which the cost is computed, to estimate the mean cost of a step."""
 MAX_STEPS = 1_000_000_000
+"""Largest number of steps of a run; a larger one is a typing error."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def bert_training_length(budget: ComparisonBudget, job: PretrainJob) -> dict[str
     if length is not None:
         return length
     steps = steps_for(budget.amount, _cost_of(budget, objective, config.model))
-    if job.pretraining.has_open_shares:  # they depend on the number of steps, now estimated
+    if job.pretraining.has_open_shares:
+        # Settings that are shares of the run, such as of short rows, depend on the number of steps.
         objective = build_objective(
             resolve_unmeasured(job.with_training(steps=steps, minutes=None))
         )
@@ -80,12 +83,12 @@ def bert_training_length(budget: ComparisonBudget, job: PretrainJob) -> dict[str
 
 
 def _cost_of(
-    budget: ComparisonBudget, objective: Pretraining, shape: BertConfig
+    budget: ComparisonBudget, objective: Pretraining, config: BertConfig
 ) -> Callable[[int], float]:
-    """Return the function that computes the cost of a step in tokens or operations."""
+    """Return the function that computes the cost of a step, by its number, in the budget's unit."""
     if budget.unit == "tokens":
         return partial(count_tokens, objective)
-    model = objective.new_model(shape)
+    model = objective.new_model(config)
     # The first steps may have shorter rows, and so fewer operations for each token.
     start_steps = objective.start_steps
     full = flops_per_token(objective, model, start_steps + 1)
@@ -102,19 +105,19 @@ def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudge
     """Build the budget from the one amount that is not None.
 
     Args:
-        source: the place that gives the amounts, for messages.
+        source: the file that gives the amounts, or "command line", for messages.
 
     Raises:
         ConfigError: no amount or several are given, or the amount is not above 0.
     """
-    chosen = {unit: amount for unit, amount in amounts.items() if amount is not None}
-    if len(chosen) != 1:
-        names = " and ".join(f"{unit} = {amount:g}" for unit, amount in chosen.items())
+    budgets = {unit: amount for unit, amount in amounts.items() if amount is not None}
+    if len(budgets) != 1:
+        listed = " and ".join(f"{unit} = {amount:g}" for unit, amount in budgets.items())
         raise ConfigError(
-            f"{source}: found {names or 'no budget'}; all recipes have the same budget. Give one "
+            f"{source}: found {listed or 'no budget'}; all recipes have the same budget. Give one "
             f"of {', '.join(map(option, BUDGET_UNITS))}."
         )
-    ((unit, amount),) = chosen.items()
+    ((unit, amount),) = budgets.items()
     if not 0 < amount < np.inf:
         raise ConfigError(f"{source}: found {unit} = {amount:g}; allowed is a number above 0.")
     return ComparisonBudget(amount, unit)
@@ -133,8 +136,9 @@ def steps_for(amount: float, cost: Callable[[int], float]) -> int:
     estimate = amount / cost(1)
     check_steps(estimate)
     last = max(1, round(estimate))
-    steps = np.unique(np.linspace(1, last, min(last, SAMPLED_STEPS)).round().astype(int))
-    return max(1, round(amount / float(np.mean([cost(step) for step in steps.tolist()]))))
+    sampled = np.unique(np.linspace(1, last, min(last, SAMPLED_STEPS)).round().astype(int))
+    mean_cost = float(np.mean([cost(step) for step in sampled.tolist()]))
+    return max(1, round(amount / mean_cost))
 
 
 def check_steps(steps: float) -> None:
@@ -147,5 +151,5 @@ def check_steps(steps: float) -> None:
 
 
 def count_tokens(objective: Objective[Any, Any], step: int) -> float:
-    """Count a step's real tokens."""
+    """Count the real tokens, special ones included, of the step with this number, from 1."""
     return sum(batch.num_tokens for batch in objective.micro_batches(step))

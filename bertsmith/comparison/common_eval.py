@@ -1,10 +1,10 @@
 """Masked-LM evaluation on rows that are identical for all models.
 
 A run's own eval rows have one segment or two, and masks as its recipe says, so their metrics cannot
-be compared between recipes. The common rows are the same for all: 15 % of their tokens are masked
-as in the BERT paper (80 % [MASK], 10 % replaced, 10 % left). Models are ranked by common rows of a
-single segment. Rows of two segments are reported as well, since models trained on pairs of segments
-score higher on them.
+be compared between recipes. The common rows are the same for all models: 15 % of their tokens are
+masked as in the BERT paper (80 % [MASK], 10 % replaced, 10 % left). Models are ranked by common
+rows of a single segment. Rows of two segments are reported as well, since models trained on pairs
+of segments score higher on them.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from bertsmith.pretraining.row_source import RowSource
 from bertsmith.pretraining.settings import PretrainingSettings
 
 SEED = 0
+"""Seed of the rows and of their masks."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ class CommonEvaluation:
         min_documents = 2 if self.paired else 1
         if self.held_out.num_documents < min_documents or "masked_lm" not in model.heads:
             return {}
-        figures = held_out_figures(
+        metrics = held_out_figures(
             pretraining_losses(model, batch.to(model.device), "none") for batch in self._batches
         )
-        return {name: figures[f"held_out_mlm_{name}"] for name in ("loss", "accuracy")}
+        return {name: metrics[f"held_out_mlm_{name}"] for name in ("loss", "accuracy")}
 
     @cached_property
     def _batches(self) -> list[Batch]:

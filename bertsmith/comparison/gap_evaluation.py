@@ -1,7 +1,7 @@
-"""Evaluation by gaps: one missing token in each of some text windows, the same for all models.
+"""Evaluation by gaps: windows of text in each of which one token is missing, equal for all models.
 
 Unlike masked LM on common rows, this measures every system that predicts tokens, whether it reads
-only the text before the gap or also the text behind it.
+only the text before the gap or also the text after it.
 """
 
 import math
@@ -21,8 +21,11 @@ from bertsmith.model.trainable import TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 SEED = 0
+"""Seed of the windows and of their gaps."""
 NUM_SPECIAL_TOKENS = 2
+"""[CLS] and [SEP], around a window or sentence."""
 NUM_GUESSES = 3
+"""Number of tokens that are shown for a gap."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,9 @@ class GapEvaluation:
     def __call__(self, model: TrainableModel) -> dict[str, float]:
         """Compute `gap_bits_per_byte` and `gap_accuracy`.
 
-        The mean negative log-probability of the missing tokens is taken as that of all tokens of
-        the held-out text, and converted to bits per byte of this text. The result is empty for a
-        model that predicts no tokens, or if no document is held out.
+        The missing tokens are a sample of the held-out text: their mean negative log-probability
+        stands for that of all its tokens, and is converted to bits per byte of the text. The result
+        is empty for a model that predicts no tokens, or if no document is held out.
         """
         if not self.held_out.num_documents or not predicts_gaps(model):
             return {}
@@ -51,7 +54,8 @@ class GapEvaluation:
         num_right = num_done = 0
         for log_probs in gap_log_probs(model, tokenizer, self._gaps):
             labels = all_labels[num_done : num_done + len(log_probs)]
-            nats -= float(log_probs[range(len(labels)), labels].double().sum())
+            rows = range(len(labels))
+            nats -= float(log_probs[rows, labels].double().sum())
             num_right += int((log_probs.argmax(-1).cpu().numpy() == labels).sum())
             num_done += len(labels)
         return {
@@ -85,12 +89,14 @@ def read_sentence(tokenizer: Tokenizer, text: str) -> Gap:
     Raises:
         ConfigError: the sentence has no mask token, or several.
     """
-    before, mask, after = text.partition(tokenizer.mask_token)
-    if not mask or tokenizer.mask_token in after:
+    # The sentence is encoded as a whole, since a mask token may include the space before it.
+    ids = tokenizer.encode_ids(text)
+    if text.count(tokenizer.mask_token) != 1 or ids.count(tokenizer.mask_id) != 1:
         raise ConfigError(
             f"sentences: found {text!r}. Each needs {tokenizer.mask_token} in place of one word."
         )
-    return Gap(tuple(tokenizer.encode_ids(before)), tuple(tokenizer.encode_ids(after)))
+    position = ids.index(tokenizer.mask_id)
+    return Gap(tuple(ids[:position]), tuple(ids[position + 1 :]))
 
 
 def check_fits(gap: Gap, max_length: int) -> None:
@@ -123,9 +129,13 @@ def fill_gaps(
             # The embedding table of a model may have more rows than its vocabulary has tokens.
             token_log_probs = log_probs[:, : tokenizer.vocab_size]
             token_log_probs[:, special] = -math.inf
-            values, ids = token_log_probs.topk(NUM_GUESSES)
-            percents = (100 * values.exp()).tolist()
-            for row_percents, row_ids in zip(percents, ids.tolist(), strict=True):
-                row = zip(row_ids, row_percents, strict=True)
-                guesses.append([GapGuess(tokenizer.decode([id_]), percent) for id_, percent in row])
+            best_log_probs, best_ids = token_log_probs.topk(NUM_GUESSES)
+            percents = (100 * best_log_probs.exp()).tolist()
+            for ids_of_gap, percents_of_gap in zip(best_ids.tolist(), percents, strict=True):
+                guesses.append(
+                    [
+                        GapGuess(tokenizer.decode([id_]), percent)
+                        for id_, percent in zip(ids_of_gap, percents_of_gap, strict=True)
+                    ]
+                )
     return guesses

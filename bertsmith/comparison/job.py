@@ -1,4 +1,4 @@
-"""The whole comparison, from settings to runs and reports."""
+"""The job of `bertsmith compare`: settings go in, runs and reports come out."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def compare(
     """Run all incomplete runs and write `comparison.html` and `.json`.
 
     Args:
-        callbacks: get the steps and evaluations of each pre-training and fine-tuning.
+        callbacks: follow the steps and evaluations of each pre-training and fine-tuning.
         command: the command line that continues a stopped comparison, for messages.
         log: shows a line to the user.
 

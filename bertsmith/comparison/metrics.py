@@ -36,10 +36,10 @@ METHOD = (
 
 GAPS_NOTE = (
     "A GPT or LSTM sees only the text before the missing word, so its bits are those of the whole "
-    "text, read from left to right. BERT and T5 see both sides, so their bits are a "
-    "pseudo-likelihood, which is lower for the same knowledge. An ELMo has a language model for "
-    "each side, and the mean of their log-probabilities counts. Compare a system only with others "
-    "of its kind."
+    "text, read from left to right. BERT and T5 see both sides, so their bits are those of a "
+    "pseudo-likelihood: with the same knowledge of the language, they are fewer. An ELMo has a "
+    "language model for each side; their mean log-probability, normalized, counts. Compare "
+    "a system only with others of its kind."
 )
 
 
@@ -83,6 +83,7 @@ class Metric:
         measured_recipes = [name for name in self.values if self.seed_values(name)]
         if len(measured_recipes) < 2 or measured_recipes[0] != next(iter(self.values)):
             return {}
+        # Only the seeds count for which all of these recipes have the metric.
         seeds = zip(*(self.values[name] for name in measured_recipes), strict=True)
         complete_seeds = [values for values in seeds if None not in values]
         if not complete_seeds:
@@ -90,7 +91,7 @@ class Metric:
         over_seeds = differences(np.array(complete_seeds, dtype=np.float64).T)
         return dict(zip(measured_recipes[1:], over_seeds, strict=True))
 
-    def in_words(self, difference: Difference) -> str:
+    def format_difference(self, difference: Difference) -> str:
         """Format a difference, such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
         mean = self.format_value(difference.mean, signed=True)
         if difference.low is None or difference.high is None or difference.p is None:
@@ -108,11 +109,11 @@ def metrics_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Met
     }
     names = dict.fromkeys(name for result in results for name in result.scores)
     objective_titles = {
-        name: title_of(name) for name in names if name not in COMMON_TITLES and name not in tasks
+        name: build_title(name) for name in names if name not in COMMON_TITLES and name not in tasks
     }
     titles = {**COMMON_TITLES, **objective_titles, **tasks}
 
-    def values_of(name: str) -> dict[str, list[float | None]]:
+    def values_by_recipe(name: str) -> dict[str, list[float | None]]:
         return {
             recipe.name: [
                 result.scores.get(name) for result in results if result.recipe == recipe.name
@@ -120,11 +121,15 @@ def metrics_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Met
             for recipe in comparison.recipes
         }
 
-    return [Metric(name, title, values_of(name)) for name, title in titles.items() if name in names]
+    return [
+        Metric(name, title, values_by_recipe(name))
+        for name, title in titles.items()
+        if name in names
+    ]
 
 
-def title_of(name: str) -> str:
-    """Build a title from a key such as `rtd_auc` (objective, metric)."""
+def build_title(name: str) -> str:
+    """Build the title of a metric from its name, such as `rtd_auc`: objective and metric."""
     objective, _, metric = name.partition("_")
     metric_name = "area under the ROC curve" if metric == "auc" else "accuracy"
     return f"{TERM_NAMES.get(objective, objective)}: {metric_name}"

@@ -1,9 +1,9 @@
 """Peak memory of a recipe's training, measured in a process of its own.
 
-The process of a comparison has trained other recipes before, and libraries keep memory of them. So
-a new process trains the recipe for a few steps, on the CPU, and reports its peak. It computes as
-the run did, but with one thread, so that one process holds everything: more threads are more
-processes, each with gradients of its own, and their number depends on the computer.
+The process of a comparison has trained other recipes before, and libraries keep their memory. So a
+new process trains the recipe for a few steps, on the CPU, and reports its peak. It computes as the
+run did, but with one thread, so that one process holds everything: more threads are more processes,
+each with gradients of its own, and their number depends on the computer.
 """
 
 import tempfile
@@ -22,6 +22,7 @@ from bertsmith.system.processes import run_in_new_process
 from bertsmith.training.run_folder import RunFolder
 
 STEPS = 20
+"""Number of steps that the process trains; the memory of a training is the same at each step."""
 MEMORY_NOTE = (
     f"Peak memory is that of a process of its own, which trains {STEPS} steps with one thread and "
     "ends; the code of its libraries counts, too. A dash: not measured, or unknown on this system."
@@ -36,6 +37,7 @@ class MemoryTrial:
 
     recipe: AnyRecipe
     choices: ComputeChoices | None
+    """The precision and other choices of the full run; None if it ran on a GPU."""
 
 
 def add_peak_memory(context: ComparisonContext, results: Sequence[RunResult]) -> None:

@@ -1,4 +1,4 @@
-"""A recipe of a comparison: a named pre-training job, and its methods for the comparison."""
+"""The interface of a recipe: a named pre-training job that a comparison can run and load."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,8 @@ class Recipe(ABC, Generic[JobT]):
 
     name: str
     job: JobT
-    """A job with the field `training` and the method `with_training`."""
+    """The settings of the run: an object with the field `training` and the method `with_training`,
+    which returns a copy with other training settings."""
 
     @property
     def training(self) -> TrainingSettings:
@@ -64,7 +65,7 @@ class Recipe(ABC, Generic[JobT]):
 
     @abstractmethod
     def estimate_seconds(self) -> float:
-        """Return the seconds of a run if its budget gives them; else time a few of its steps."""
+        """Return the seconds of a run: those of its budget, or by timing a few rows."""
 
     @abstractmethod
     def check_earlier(self, folder: RunFolder) -> None:
@@ -86,7 +87,7 @@ class Recipe(ABC, Generic[JobT]):
 
         Args:
             resume_command: the command line that continues a stopped run, for its message.
-            measure: computes the metrics of each evaluation that all recipes have in common.
+            measure: computes further metrics at each evaluation, in the same way for all recipes.
 
         Raises:
             BertsmithError: the job cannot be run, or had to stop.

@@ -4,12 +4,14 @@ A comparison file (examples: `bertsmith/recipes/compare/`) has
 
 - a budget and the number of `seeds`;
 - the tables [shared.*], with settings of all recipes, as in a recipe of `bertsmith pretrain`;
-- the tables [recipes.NAME], of which the first is the baseline. Their settings replace shared ones;
-  `file` names a recipe file that they begin with. Length and seed of a recipe are ignored. A recipe
-  with `system` (comparison/system_recipe.py) takes only [shared.training] and [shared.optim].
+- the tables [recipes.NAME], of which the first is the baseline. Their settings replace the shared
+  ones, and those of the recipe file that `file` names. Length and seed of a recipe are ignored. A
+  recipe with `system` (comparison/system_recipe.py) takes only [shared.training] and
+  [shared.optim];
 - the tables [tasks.NAME], as in a recipe of `bertsmith finetune`, with paths within --data.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -94,7 +96,7 @@ class Comparison:
     recipes: tuple[AnyRecipe, ...]
     tasks: tuple[ComparedTask, ...]
     plan: RowPlan
-    """Numbers of held-out rows, for those that `settings` leave open."""
+    """Numbers of held-out rows, used where `settings` has none."""
     sentences: tuple[str, ...] = ()
     """Sentences with one mask token each, for which each model predicts words."""
 
@@ -105,12 +107,15 @@ class Comparison:
 
     @property
     def eval_rows(self) -> int:
-        """The number of common rows of each evaluation during training."""
+        """The number of common rows of each evaluation during training.
+
+        Common rows are held-out rows on which the models of all recipes are evaluated.
+        """
         return self.settings.eval_rows or self.plan.evaluations.rows
 
     @property
     def final_rows(self) -> int:
-        """The number of common rows on which the finished models are measured."""
+        """The number of common rows on which the finished models are evaluated."""
         return self.settings.final_rows or self.plan.final_rows
 
     @property
@@ -129,13 +134,13 @@ class Comparison:
         """Return the settings that differ between recipes, each with its values by recipe."""
         flat = {recipe.name: dict(flatten(recipe.compared_settings())) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
-        different = {}
+        differing = {}
         for key in keys:
-            values = {name: settings.get(key) for name, settings in flat.items()}
-            first, *others = values.values()
+            by_recipe = {name: settings.get(key) for name, settings in flat.items()}
+            first, *others = by_recipe.values()
             if any(other != first for other in others):
-                different[key] = values
-        return different
+                differing[key] = by_recipe
+        return differing
 
 
 def read_comparison(settings: ComparisonSettings) -> Comparison:
@@ -180,9 +185,10 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
 
 
 def _find_comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:
-    """Return the one file with recipes or tasks, and its contents.
+    """Return the path and the contents of the comparison file, both empty if there is none.
 
-    Path and contents are empty if no file has recipes or tasks.
+    Args:
+        tables: the contents of each file; a comparison file has the tables [recipes] or [tasks].
     """
     paths = [path for path, table in tables.items() if {"recipes", "tasks"} & set(table)]
     if len(paths) > 1:
@@ -198,17 +204,18 @@ def _find_comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, 
 def _read_recipes(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> Iterator[AnyRecipe]:
+    """Yield the recipes of a comparison file, with the shared settings and those of their files."""
     for name, table in file.recipes.items():
         source = f"{path}: recipes.{name}"
         inline = dict(table)
-        base = inline.pop("file", None)
+        recipe_file = inline.pop("file", None)
         from_file = {}
-        if base is not None:
-            from_file = read_recipe(_as_path(base, f"{source}: file"), path.parent)
+        if recipe_file is not None:
+            from_file = read_recipe(_as_path(recipe_file, f"{source}: file"), path.parent)
         is_system = "system" in from_file or "system" in inline
         shared = {
-            key: table
-            for key, table in file.shared.items()
+            key: shared_table
+            for key, shared_table in file.shared.items()
             if not is_system or key in SHARED_WITH_SYSTEMS
         }
         merged = _merge_tables(_merge_tables(shared, from_file), inline)
@@ -218,6 +225,11 @@ def _read_recipes(
 def _build_recipe(
     name: str, table: Mapping[str, Any], source: str, settings: ComparisonSettings
 ) -> AnyRecipe:
+    """Build a recipe from its settings, with the evaluations and compute settings of all recipes.
+
+    Args:
+        source: the file and table of the recipe, for messages.
+    """
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
     system = values.pop("system", None)
     corpus = _as_path(values.pop("corpus", settings.corpus), f"{source}: corpus")
@@ -247,7 +259,7 @@ def _with_budget(recipe: AnyRecipe, budget: ComparisonBudget) -> AnyRecipe:
     Raises:
         ConfigError: the recipe cannot be run.
     """
-    seeded = recipe.with_seed(0)
+    seeded = recipe.with_seed(0)  # the batches whose tokens are counted depend on the seed
     try:
         return seeded.with_training(**seeded.training_length(budget))
     except BertsmithError as error:
@@ -257,9 +269,8 @@ def _with_budget(recipe: AnyRecipe, budget: ComparisonBudget) -> AnyRecipe:
 def _with_evaluations(recipe: AnyRecipe, plan: RowPlan) -> AnyRecipe:
     """Return the recipe with the number of eval rows and evaluations of the plan."""
     steps = recipe.training.steps
-    times = plan.evaluations.times
-    every = None if steps is None else max(1, -(-steps // times))
-    return recipe.with_training(eval_rows=plan.evaluations.rows, eval_every=every)
+    eval_every = None if steps is None else math.ceil(steps / plan.evaluations.times)
+    return recipe.with_training(eval_rows=plan.evaluations.rows, eval_every=eval_every)
 
 
 def _build_task(
@@ -267,11 +278,11 @@ def _build_task(
 ) -> ComparedTask:
     source = f"{path}: tasks.{name}"
     values = dict(table)
-    kind = values.pop("task", None)
-    if kind is None:
+    task_name = values.pop("task", None)
+    if task_name is None:
         raise ConfigError(f"{source}: 'task' is missing. Add it, such as task = \"classify\".")
     try:
-        task = task_named(str(kind))
+        task = task_named(str(task_name))
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
     for key in SET_FOR_ALL_TASKS:
@@ -311,6 +322,11 @@ def find_data(path: Path, source: str) -> Path:
 def _read_budget(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> ComparisonBudget:
+    """Return the budget of the command line, or else of the comparison file.
+
+    Raises:
+        ConfigError: there is none, or more than one in the same place.
+    """
     on_command_line: dict[Unit, float | None] = {
         unit: getattr(settings, unit) for unit in BUDGET_UNITS
     }
@@ -320,6 +336,11 @@ def _read_budget(
 
 
 def _read_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
+    """Return the number of seeds of the command line, or else of the comparison file.
+
+    Raises:
+        ConfigError: there is none, or it is out of range.
+    """
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
@@ -360,16 +381,21 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^\w.+]+", "-", name).strip("-.") or "-"
 
 
-def _check_names(names: Sequence[str], kind: str, files: Sequence[Path]) -> None:
-    """Raise ConfigError if two names would have the same folder."""
-    folders: dict[str, str] = {}
+def _check_names(names: Sequence[str], noun: str, files: Sequence[Path]) -> None:
+    """Raise ConfigError if two names would have the same folder.
+
+    Args:
+        noun: the names are those of "recipes" or "tasks", for the message.
+    """
+    name_of_folder: dict[str, str] = {}
     for name in names:
-        if (folder := folder_name(name)) in folders:
+        folder = folder_name(name)
+        if folder in name_of_folder:
             raise ConfigError(
-                f"{_list_files(files)}: {kind} '{folders[folder]}' and '{name}' would share the "
-                f"folder '{folder}'. Rename one of them."
+                f"{_list_files(files)}: {noun} '{name_of_folder[folder]}' and '{name}' would share "
+                f"the folder '{folder}'. Rename one of them."
             )
-        folders[folder] = name
+        name_of_folder[folder] = name
 
 
 def _list_files(files: Sequence[Path]) -> str:

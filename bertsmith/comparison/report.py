@@ -17,6 +17,10 @@ from bertsmith.system.terminal import align_columns
 
 Row = tuple[str, ...]
 
+# Verdicts on a difference that shows nothing.
+WITHIN = "within noise"
+UNKNOWN = "unknown"
+
 
 @dataclass(frozen=True)
 class ComparisonReport:
@@ -75,8 +79,8 @@ class ComparisonReport:
         return [
             ("setting", *self.names),
             *(
-                (key, *(str_of(values[name]) for name in self.names))
-                for key, values in self.comparison.differing_settings().items()
+                (key, *(format_setting(by_recipe[name]) for name in self.names))
+                for key, by_recipe in self.comparison.differing_settings().items()
             ),
         ]
 
@@ -120,7 +124,7 @@ class ComparisonReport:
         rows: list[Row] = [("recipe", *formats)]
         for name in self.names:
             cost = self.cost(name)
-            if cost:
+            if cost:  # empty if all runs of the recipe failed
                 cost["M tokens"] = cost["tokens"] / 1e6
                 cost["tokens/s"] = cost["tokens"] / (60 * cost["minutes"])
             if PEAK_MEMORY_KEY in cost:
@@ -134,9 +138,14 @@ class ComparisonReport:
         return [
             ("metric", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(
-                (metric.title, name, metric.in_words(each), classify_difference(metric, each))
+                (
+                    metric.title,
+                    name,
+                    metric.format_difference(difference),
+                    classify_difference(metric, difference),
+                )
                 for metric in self.metrics
-                for name, each in metric.differences().items()
+                for name, difference in metric.differences().items()
             ),
         ]
 
@@ -170,10 +179,6 @@ class ComparisonReport:
         return [head, *lines]
 
 
-WITHIN = "within noise"
-UNKNOWN = "unknown"
-
-
 def classify_difference(metric: Metric, difference: Difference) -> str:
     """Classify a difference from the first recipe: better, worse, within noise, or unknown."""
     if difference.low is None:
@@ -183,8 +188,8 @@ def classify_difference(metric: Metric, difference: Difference) -> str:
     return "better" if (difference.mean < 0) == metric.is_loss else "worse"
 
 
-def str_of(value: Any) -> str:
-    """Format a setting as a recipe spells it."""
+def format_setting(value: Any) -> str:
+    """Format the value of a setting as a recipe spells it; a dash stands for None."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -202,4 +207,5 @@ def _describe_task(task: ComparedTask) -> str:
 
 
 def transposed(rows: Sequence[Row]) -> list[Row]:
+    """Return a table's columns as rows."""
     return list(zip(*rows, strict=True))

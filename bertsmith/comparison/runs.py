@@ -1,4 +1,4 @@
-"""The runs of a comparison: pre-trained, evaluated and fine-tuned, each only once.
+"""The runs of a comparison: each is pre-trained, evaluated, and fine-tuned on the tasks.
 
     OUT/RECIPE/seed-0/           a run folder of `bertsmith pretrain`
     └── TASK/                    a run folder of `bertsmith finetune`
@@ -47,7 +47,8 @@ RESULTS_KEY = "comparison"
 REPLACED_METRICS = ("mlm_", "lm_", "forward_", "backward_", "span_", "common_", "rtd_")
 """Prefixes of metrics that are left out, since common rows, gaps or another metric replace them."""
 CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte")
-"""Keys of the journal for the loss along the curves; a run has one of them."""
+"""Keys of the journal for the loss on common rows or gaps, of which curves are drawn; a run has one
+of them."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 """Errors that end one run, but not the others."""
@@ -78,18 +79,18 @@ class RunResult:
     guesses: list[list[GapGuess]] = field(default_factory=list)
     """The likeliest tokens in the gap of each sentence of the comparison."""
     points: list[EvalPoint] = field(default_factory=list)
-    """The evaluations during training."""
+    """The evaluations during training, in order."""
     errors: list[str] = field(default_factory=list)
     """Messages of the parts of the run that failed."""
 
     def to_json(self) -> dict[str, Any]:
-        values = asdict(self)
-        # These two have other names in comparison.json, which earlier versions have written.
-        values["moments"] = values.pop("points")
-        values["figures"] = values.pop("scores")
-        if not values["guesses"]:
-            del values["guesses"]
-        return values
+        fields = asdict(self)
+        # comparison.json keeps the names that earlier versions gave to these two.
+        fields["moments"] = fields.pop("points")
+        fields["figures"] = fields.pop("scores")
+        if not fields["guesses"]:
+            del fields["guesses"]
+        return fields
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ def run_all(context: ComparisonContext) -> list[RunResult]:
     results = []
     with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
         for number, (recipe, seed) in enumerate(runs, start=1):
-            progress = RunProgress(bar, float((recipe, seed) in pending))
+            # The bar counts pending runs; a complete one does not move it.
+            progress = RunProgress(bar, 1.0 if (recipe, seed) in pending else 0.0)
             results.append(_run_one(context, recipe, seed, f"{number} of {len(runs)}", progress))
             progress.end()
     order = [recipe.name for recipe in comparison.recipes]
@@ -242,9 +244,9 @@ def _train_and_measure(
     with compute_settings(recipe.training) as (device, _), torch.inference_mode():
         model = recipe.load(folder.path).to(device)
         if isinstance(model, BertModel):
-            for kind, paired in (("one_segment", False), ("two_segments", True)):
+            for prefix, paired in (("one_segment_", False), ("two_segments_", True)):
                 common = context.common_eval(context.comparison.final_rows, paired=paired)
-                scores |= add_prefix(f"{kind}_", common(model))
+                scores |= add_prefix(prefix, common(model))
         if context.comparison.has_other_systems:
             scores |= context.gap_eval(context.comparison.final_rows)(model)
         guesses = _fill_gaps(context.comparison, model)
@@ -274,6 +276,7 @@ def _fill_gaps(comparison: Comparison, model: TrainableModel) -> dict[str, Any]:
 
 
 def add_prefix(prefix: str, metrics: Mapping[str, float]) -> dict[str, float]:
+    """Put a prefix before the name of each metric."""
     return {f"{prefix}{name}": value for name, value in metrics.items()}
 
 
@@ -289,10 +292,13 @@ def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     tokens are not replaced, so that always answering "original" would have a high accuracy.
     """
     names = [name.removeprefix("held_out_") for name in held_out]
-    accuracies = [name for name in names if name.endswith("_accuracy")]
-    chosen = [name for name in accuracies if not name.startswith(REPLACED_METRICS)]
-    chosen += [name for name in names if name == "rtd_auc"]
-    return {name: held_out[f"held_out_{name}"] for name in chosen}
+    selected = [
+        name
+        for name in names
+        if name.endswith("_accuracy") and not name.startswith(REPLACED_METRICS)
+    ]
+    selected += [name for name in names if name == "rtd_auc"]
+    return {name: held_out[f"held_out_{name}"] for name in selected}
 
 
 def _read_points(folder: RunFolder) -> list[EvalPoint]:
@@ -334,6 +340,11 @@ def _check_earlier(comparison: Comparison, recipe: AnyRecipe, seed: int) -> None
 
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
+    """Check that a finished run was measured on the rows, and by the metrics, of this comparison.
+
+    Raises:
+        ConfigError: it was not.
+    """
     expected = _common_rows(comparison)
     results = folder.read_run().get(RESULTS_KEY, {})
     rows = results.get("rows", expected)
@@ -346,7 +357,8 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
         )
     scores = results.get("figures", {})
     has_gaps = "gap_accuracy" in scores
-    # A model with a masked-LM head predicts gaps, too, if the comparison asks for it.
+    # A BERT with a masked-LM head has the metrics of gaps if, and only if, the comparison has
+    # another system. Only such a BERT has a loss on rows of one segment.
     if "one_segment_loss" in scores and has_gaps != comparison.has_other_systems:
         raise ConfigError(
             f"{folder.run_path}: measured {'with' if has_gaps else 'without'} systems beside BERT, "

@@ -15,7 +15,7 @@ class ComparisonSettings(Compute):
 
     files: tuple[Path, ...]
     """Recipe files of `bertsmith pretrain`, and at most one comparison file (with the tables
-    [recipes] or [tasks]). All others are compared with the first recipe."""
+    [recipes] or [tasks]). Every other recipe is compared with the first one."""
     corpus: Path
     """Corpus folder, written by `bertsmith corpus build`: the same for all recipes."""
     out: Path
@@ -35,7 +35,7 @@ class ComparisonSettings(Compute):
     """Number of seeds: each recipe runs once with each of them."""
     eval_rows: int | None = None
     """Number of eval rows in each evaluation of a run. By default 512, in ten evaluations. Short
-    runs have fewer of both, so that evaluations take at most a twentieth of the time."""
+    runs have fewer rows and evaluations, so that these take at most a twentieth of the time."""
     final_rows: int | None = None
     """Number of eval rows on which the finished models are measured. By default 4,096; after short
     runs fewer, but at least 256."""
@@ -45,7 +45,7 @@ class ComparisonSettings(Compute):
 
     @property
     def given_compute(self) -> dict[str, Any]:
-        """The compute settings that replace those of each recipe: all that are not defaults."""
+        """The compute settings that replace those of each recipe: those that the user has set."""
         values = {field.name: getattr(self, field.name) for field in fields(Compute)}
         return {name: value for name, value in values.items() if value != getattr(Compute, name)}
 

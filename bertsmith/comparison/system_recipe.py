@@ -45,7 +45,8 @@ class SystemRecipe(Recipe[SystemJob]):
         return task == "classify"
 
     def training_length(self, budget: ComparisonBudget) -> dict[str, Any]:
-        # Resolved for every budget, so that a wrong shape is an error before the first run.
+        # The job is resolved for every budget, even if the result is not needed: so an impossible
+        # model size is an error before the first run.
         objective = self.with_training(steps=1, minutes=None)._resolve().objective
         length = budget.known_length()
         if length is not None:
@@ -82,9 +83,11 @@ class SystemRecipe(Recipe[SystemJob]):
             config = run.resolve_config(data, machine)
             model = run.build_model(config, data).to(machine.device)
             objective = run.build_objective(config, data)
+            # The seconds of an evaluation of a row, without gradients.
             row_seconds = seconds_per_row(objective, model, machine, TRIAL_SECONDS)
         num_rows = training.steps * training.batch_size
-        return (1 + EVALUATION_LIMIT) * num_rows * STEP_COST * row_seconds
+        training_seconds = num_rows * STEP_COST * row_seconds
+        return (1 + EVALUATION_LIMIT) * training_seconds
 
     def check_earlier(self, folder: RunFolder) -> None:
         resolved = self._resolve(folder)
@@ -133,18 +136,18 @@ def read_system_job(system: str, tables: Mapping[str, Any], source: str, corpus:
             f"{source}: system: found {system!r}; allowed are {', '.join(SYSTEMS)}. Leave it out "
             "for BERT and its relatives."
         )
-    kinds = {
+    settings_types = {
         "model": SYSTEMS[system].settings,
         "training": TrainingSettings,
         "optim": OptimSettings,
     }
-    if others := sorted(tables.keys() - kinds.keys()):
+    if unknown := sorted(tables.keys() - settings_types.keys()):
         raise ConfigError(
-            f"{source}: found '{others[0]}'; a {system} has the tables {', '.join(kinds)}. Leave "
-            "it out."
+            f"{source}: found '{unknown[0]}'; a {system} has the tables "
+            f"{', '.join(settings_types)}. Leave it out."
         )
-    values: dict[str, Any] = {
-        name: from_mapping(kind, tables.get(name, {}), f"{source}: {name}")
-        for name, kind in kinds.items()
+    settings: dict[str, Any] = {
+        name: from_mapping(settings_type, tables.get(name, {}), f"{source}: {name}")
+        for name, settings_type in settings_types.items()
     }
-    return SystemJob(system, corpus, **values)
+    return SystemJob(system, corpus, **settings)

@@ -110,10 +110,19 @@ def search_beams(
     end: int | None,
     settings: BeamSearch,
 ) -> list[list[int]]:
-    """Search for a likely continuation of each prompt; the arguments are as `continue_sequences`'s.
+    """Search for a likely continuation of each prompt.
 
     A step keeps the `beams` likeliest continuations of all open sequences of a prompt. The score of
     an ended sequence is its log-probability divided by a power of its length.
+
+    Args:
+        reader: has read nothing yet; it reads the prompts first.
+        prompts: ids of each prompt, at least one.
+        max_new_tokens: maximum number of tokens of a continuation, at least 1.
+        end: the token that ends a continuation; None if there is none.
+
+    Returns:
+        The ids of each prompt's best continuation, with `end` if it was reached.
     """
     searches = [_Search(settings) for _ in prompts]
     open_searches = list(searches)
@@ -127,6 +136,7 @@ def search_beams(
         first = 0
         for search, size in zip(open_searches, sizes, strict=True):
             rows = log_probs[first : first + size]
+            # Up to `beams` of the candidates may end, and as many others continue.
             candidates = _find_likeliest(rows, search.log_probs, 2 * settings.beams)
             parents = search.extend(candidates, end, is_last=step + 1 == max_new_tokens)
             if not search.is_done:

@@ -27,6 +27,7 @@ from bertsmith.model.shape_buckets import fill_up
 from bertsmith.training.objective import LossTerm
 
 LeftToRight = Gpt | RecurrentLanguageModel
+"""A model that reads from left to right."""
 
 
 class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):

@@ -1,4 +1,4 @@
-"""The part of training on a corpus that the objectives of all systems share: rows and batches."""
+"""The base class of the objectives that are trained on a corpus: rows, batches and evaluations."""
 
 import copy
 import math
@@ -21,6 +21,7 @@ from bertsmith.training.budget import MAX_EVAL_ROWS
 from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import LossTerm, Objective, TrainingBatch
 
+# Second number of a random key, so that training and eval rows are drawn independently.
 TRAIN_STREAM = 0
 HELD_OUT_STREAM = 1
 
@@ -75,8 +76,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
 
         Args:
             step_indices: the number of each row in its step, which decides its dropout.
-            key: together with the number of a row, the seed of what is drawn for this row
-                (`row_generator`).
+            key: with the number of a row, it seeds the row's random generator (`row_generator`).
         """
 
     @property
@@ -92,7 +92,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         return other
 
     def num_micro_batches(self, step: int) -> int:
-        return -(-self.batch_size // self.micro_batch_size)
+        return math.ceil(self.batch_size / self.micro_batch_size)
 
     def micro_batch(self, step: int, index: int) -> BatchT:
         first = index * self.micro_batch_size
@@ -147,7 +147,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         return f"{corpus.directory}: " + "; ".join(rows)
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the inputs of the run that its configuration does not fix."""
+        """Return what identifies the data, which the run's config does not: checksums."""
         corpus = self.train.corpus
         return {
             "objective": self.term,
@@ -194,5 +194,9 @@ def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
 
 
 def row_generator(key: tuple[int, ...], number: int) -> np.random.Generator:
-    """Return the random generator of one row, by its number in the step or evaluation."""
+    """Return the random generator of one row, by its number in the step or evaluation.
+
+    Args:
+        key: seed and stream; in training also the step.
+    """
     return np.random.default_rng([*key, number])

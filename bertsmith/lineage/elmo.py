@@ -2,10 +2,11 @@
 
 A CNN over characters with highway layers gives each word a vector (Kim et al. 2016). Some LSTMs
 read these vectors from left to right and predict the next word; others read from right to left and
-predict the word before. They share the vectors and the softmax. A task reads a learned mix of all
-layers (Peters et al. 2018, sections 3.1 and 3.2). Here a word is a piece of the vocabulary, so that
-all systems predict the same tokens. The CNN reads each different piece of a batch once. The
-released code clips cells and outputs; torch's LSTM cannot, so this is left out.
+predict the word before. Both directions share the vectors and the softmax layer. A task reads a
+learned mix of all layers (Peters et al. 2018, sections 3.1 and 3.2). Here a word is a piece of the
+vocabulary, so that all systems predict the same tokens. The CNN reads each different piece of a
+batch once. The released code clips the cells' states and outputs; torch's LSTM cannot, so ours are
+not clipped.
 """
 
 import math
@@ -59,7 +60,7 @@ class ElmoConfig:
     cell_size: int = 4096
     """Number of units in an LSTM. If it exceeds `hidden_size`, outputs are projected to that."""
     filters: tuple[tuple[int, int], ...] = PAPER_FILTERS
-    """Width in characters, and number, of each kind of filter."""
+    """Pairs of a width in characters and the number of filters of this width."""
     character_size: int = 16
     max_characters: int = 50
     """Maximum number of characters of a piece, with the marks of its beginning and end."""
@@ -176,7 +177,7 @@ class OneWayLstm(nn.Module):
 
 
 class Elmo(TrainableModel):
-    """The two language models; call `set_characters` before the model reads a batch."""
+    """The two language models of an ELMo; call `set_characters` before the model reads a batch."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -228,6 +229,10 @@ class Elmo(TrainableModel):
         return self.softmax(hidden)
 
     def _read(self, batch: Batch) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Return the tokens' vectors, and those of each layer of both directions.
+
+        All are [tokens, hidden].
+        """
         set_dropout_sequences(batch.lengths, batch.step_indices)
         tokens = self._embed(batch.input_ids)
         device = batch.input_ids.device

@@ -1,9 +1,10 @@
 """An ELMo as a classifier, which reads the learned mix of its layers.
 
 The two language models are in elmo.py. A classifier has their LSTMs, and in place of the CNN a
-table of the vectors that the CNN gives to each piece of the vocabulary. While the table is frozen,
-this is the same; fine-tuned, it is the table that changes, not the CNN. The vector of a text is the
-maximum of each dimension over its tokens. Source: Peters et al. 2018, section 3.3.
+table of the vectors that the CNN gives to each piece of the vocabulary. As long as the table is
+frozen, the results are the same; otherwise fine-tuning changes the table instead of the CNN. The
+vector of a text is the maximum of each dimension over its tokens. Source: Peters et al. 2018,
+section 3.3.
 """
 
 from collections.abc import Mapping
@@ -153,7 +154,7 @@ class MixHead(ClassificationHead):
 
 
 def read_mix(directory: Path) -> LayerMix:
-    """Read the mix of layers that a classifier has learned from its folder.
+    """Read the mix of layers that the classifier in a folder has learned.
 
     Raises:
         CheckpointError: the folder is damaged.

@@ -26,7 +26,7 @@ class _SourceAttention(Protocol):
         ...
 
 
-class _LayerOfDecoder(Protocol):
+class _DecoderLayer(Protocol):
     source_attention: _SourceAttention
 
 
@@ -59,8 +59,12 @@ class EncoderDecoder(TrainableModel):
         raise NotImplementedError
 
     def project_source(self, memory: Tensor) -> list[KeysAndValues]:
-        """Return each decoder layer's keys and values of encoded sources."""
-        layers = [cast(_LayerOfDecoder, layer) for layer in self.decoder]
+        """Return each decoder layer's keys and values of encoded sources.
+
+        Args:
+            memory: the encoded sources, [source tokens, hidden].
+        """
+        layers = [cast(_DecoderLayer, layer) for layer in self.decoder]
         return [layer.source_attention.project(memory) for layer in layers]
 
     def decode_new(

@@ -1,4 +1,4 @@
-"""The encoder–decoder models, by the `model_type` of their folders."""
+"""The functions that load and save each encoder–decoder, by the `model_type` of its folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ ENCODER_DECODER_FOLDERS = {
     "marian": EncoderDecoderFolder(load_transformer, save_transformer),
     "t5": EncoderDecoderFolder(load_t5, save_t5),
 }
+"""The functions by the `model_type` in config.json; that of the Transformer is `marian`."""
 
 
 def find_encoder_decoder(path: str | Path) -> tuple[EncoderDecoderFolder, Path]:

@@ -2,10 +2,10 @@
 
 A GPT or LSTM sees only the tokens before the gap. BERT and T5 see those on both sides: BERT reads
 `[MASK]` in place of the token, and T5 its first sentinel. An ELMo has a language model for each
-side, and its prediction is the mean of their log-probabilities. By `gap_log_probs` all models can
-be compared at the same gaps. The mean log-probability of the missing tokens is a log-likelihood of
-the text for models that read from left to right, and a pseudo-log-likelihood for the others
-(Salazar et al. 2020, section 2).
+side; its prediction is the mean of their log-probabilities, normalized. By `gap_log_probs` all
+models can be compared at the same gaps. The mean log-probability of the missing tokens estimates
+the log-likelihood per token of the text for models that read from left to right, and the
+pseudo-log-likelihood for the others (Salazar et al. 2020, section 2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, pack
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.elmo import Elmo
+from bertsmith.lineage.generation import start_token_id
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.recurrent import RecurrentLanguageModel
 from bertsmith.lineage.source_target import SourceTarget
@@ -27,6 +28,7 @@ from bertsmith.model.trainable import TrainableModel
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 GAPS_AT_ONCE = 64
+"""Number of gaps that are computed together, to bound memory."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,11 @@ def _next_token_logits(
     model: Gpt | RecurrentLanguageModel, tokenizer: Tokenizer, gaps: Sequence[Gap]
 ) -> Tensor:
     """Predict each missing token from those before it."""
-    start = model.config.bos_token_id
-    first = tokenizer.cls_id if start is None else start
-    batch = pack([np.array([first, *gap.before], dtype=np.int64) for gap in gaps])
-    ends = torch.tensor(batch.lengths).cumsum(0) - 1
-    hidden = model.encode(batch.to(model.device)).index_select(0, ends.to(model.device))
-    return _in_order(model.compute_logits(hidden), batch.order)
+    start = start_token_id(model, tokenizer)
+    batch = pack([np.array([start, *gap.before], dtype=np.int64) for gap in gaps])
+    last_tokens = torch.tensor(batch.lengths).cumsum(0) - 1
+    hidden = model.encode(batch.to(model.device)).index_select(0, last_tokens.to(model.device))
+    return _restore_order(model.compute_logits(hidden), batch.order)
 
 
 def _masked_logits(model: BertModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
@@ -99,13 +100,13 @@ def _masked_logits(model: BertModel, tokenizer: Tokenizer, gaps: Sequence[Gap]) 
     positions = _gap_positions(batch, gaps)
     hidden = model.encode(batch.to(model.device)).index_select(0, positions.to(model.device))
     logits = model.heads["masked_lm"](hidden, model.embeddings.word.weight)
-    return _in_order(logits, batch.order)
+    return _restore_order(logits, batch.order)
 
 
 def _two_way_logits(model: Elmo, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor:
     """Predict each missing token from the left and from the right; return the mean log-probability.
 
-    Neither direction reads the token in the gap, so it may be any.
+    Neither direction reads the token in the gap to predict it, so any token may stand there.
     """
     rows = [
         [tokenizer.cls_id, *gap.before, tokenizer.mask_id, *gap.after, tokenizer.sep_id]
@@ -116,11 +117,14 @@ def _two_way_logits(model: Elmo, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> T
     forward, backward = model.encode(batch.to(model.device))
     sides = (forward.index_select(0, positions - 1), backward.index_select(0, positions + 1))
     left, right = (model.compute_logits(each).float().log_softmax(-1) for each in sides)
-    return _in_order((left + right) / 2, batch.order)
+    return _restore_order((left + right) / 2, batch.order)
 
 
 def _gap_positions(batch: Batch, gaps: Sequence[Gap]) -> Tensor:
-    """Return the index in the packed row of each gap after a start token, in the batch's order."""
+    """Return the index of each gap in the packed row, int64 [gaps], in the batch's order.
+
+    Each sequence has a start token before the tokens of `Gap.before`.
+    """
     starts = torch.tensor([0, *batch.lengths[:-1]]).cumsum(0)
     return starts + torch.tensor([1 + len(gaps[index].before) for index in batch.order])
 
@@ -138,11 +142,13 @@ def _span_logits(model: T5, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> Tensor
     # The token after the sentinel is predicted, not read.
     targets = [[sentinel, model.end_id]] * len(gaps)
     batch = SourceTarget.of(sources, targets, model.start_id).to(model.device)
-    last = torch.arange(1, 2 * len(gaps), 2, device=model.device)
-    return _in_order(model.compute_logits(model.decode(batch).index_select(0, last)), batch.order)
+    # The decoder reads two tokens of each target: the start token and the sentinel.
+    sentinels = torch.arange(1, 2 * len(gaps), 2, device=model.device)
+    hidden = model.decode(batch).index_select(0, sentinels)
+    return _restore_order(model.compute_logits(hidden), batch.order)
 
 
-def _in_order(logits: Tensor, order: Sequence[int]) -> Tensor:
+def _restore_order(logits: Tensor, order: Sequence[int]) -> Tensor:
     """Put rows of a packed batch into the order of the gaps."""
     ordered = torch.empty_like(logits)
     ordered[list(order)] = logits

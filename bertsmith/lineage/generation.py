@@ -14,6 +14,7 @@ from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.recurrent import RecurrentLanguageModel, State, select_sequences
 from bertsmith.model.cached_view import KeyValueCache
 from bertsmith.model.trainable import TrainableModel
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,16 @@ def generate(
         return continue_sequences(reader, prompts, max_new_tokens, end, decoding)
 
 
+def start_token_id(model: Gpt | RecurrentLanguageModel, tokenizer: Tokenizer) -> int:
+    """Return the token that begins a text: the model's start token, or else the tokenizer's [CLS].
+
+    transformers gives every new GPT the start token of GPT-2, 50,256. In a smaller vocabulary there
+    is no such id, so it does not count.
+    """
+    start = model.config.bos_token_id
+    return tokenizer.cls_id if start is None or start >= model.config.vocab_size else start
+
+
 @contextlib.contextmanager
 def evaluating(model: TrainableModel) -> Iterator[None]:
     """Put a model into evaluation mode and compute without gradients in the block."""
@@ -146,7 +157,7 @@ def continue_sequences(
     generators: list[np.random.Generator] = []
     if decoding is not None:
         generators = [np.random.default_rng((decoding.seed, i)) for i in range(len(prompts))]
-    open_prompts = list(range(len(prompts)))
+    open_prompts = list(range(len(prompts)))  # whose answers have not ended, by their index
     new_ids = [list(prompt) for prompt in prompts]
     for _ in range(max_new_tokens):
         logits = reader.read(new_ids)
@@ -174,8 +185,8 @@ def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
     """
     logits = logits / sampling.temperature
     if sampling.top_k is not None:
-        smallest = logits.topk(min(sampling.top_k, logits.shape[-1])).values[:, -1:]
-        logits = logits.masked_fill(logits < smallest, -torch.inf)
+        smallest_kept = logits.topk(min(sampling.top_k, logits.shape[-1])).values[:, -1:]
+        logits = logits.masked_fill(logits < smallest_kept, -torch.inf)
     if sampling.top_p is not None:
         ascending, order = logits.sort()
         is_excluded = ascending.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
@@ -187,16 +198,17 @@ def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
 
 def sample_next_tokens(logits: Tensor, generators: Sequence[np.random.Generator]) -> list[int]:
     """Draw a token from each row of logits [prompts, vocabulary]; each prompt has a generator."""
-    totals = logits.double().softmax(-1).cumsum(-1).cpu().numpy()
+    cumulative = logits.double().softmax(-1).cumsum(-1).cpu().numpy()
     return [
         int(np.searchsorted(row, rng.random() * row[-1], side="right"))
-        for row, rng in zip(totals, generators, strict=True)
+        for row, rng in zip(cumulative, generators, strict=True)
     ]
 
 
 def _check_prompts(
     model: Gpt | RecurrentLanguageModel, prompts: Sequence[Sequence[int]], max_new_tokens: int
 ) -> None:
+    """Raise InputError as `generate` describes."""
     config = model.config
     longest = config.n_positions if isinstance(config, GptConfig) else None
     for i, prompt in enumerate(prompts):

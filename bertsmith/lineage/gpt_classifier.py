@@ -53,6 +53,7 @@ class GptClassifierConfig(BertConfig):
     poolings: ClassVar[tuple[str, ...]] = ("last_token",)
 
     def __post_init__(self) -> None:
+        # A field of a config can be set only once (`BertConfig.__setattr__`), hence `__dict__`.
         if self.intermediate_size == 0 and type(self.hidden_size) is int:
             self.__dict__["intermediate_size"] = 4 * self.hidden_size
         if self.pad_token_id == self.eos_token_id:
@@ -129,6 +130,7 @@ def _initialize(module: nn.Module, config: GptClassifierConfig) -> None:
     Matrices whose output is added to the residual stream get a smaller standard deviation
     (Radford et al. 2019, section 2.3).
     """
+    # The general function sets a linear layer's bias to zero; that of `GptHead` has none.
     if not (isinstance(module, nn.Linear) and module.bias is None):
         initialize(module, config)
     narrow_std = config.initializer_range / math.sqrt(2 * config.num_hidden_layers)
@@ -155,8 +157,11 @@ KEYS: dict[str, str | None] = {
     "classifier_dropout": None,
     "pooling": None,
 }
+"""Names in config.json of the fields that are called differently there; None for fields that it
+does not have."""
 
 LAYER = "transformer.h.{i}"
+"""Name of a layer in transformers."""
 
 FAMILY = Family(
     config=GptClassifierConfig,

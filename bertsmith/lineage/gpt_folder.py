@@ -14,6 +14,7 @@ PREFIX = "transformer."
 NOT_LEARNED = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 """Names of attention masks, which older folders store as if they were weights."""
 
+# Our names of modules by those in transformers, outside of layers and in a layer.
 MODULES = {"wte": "word", "wpe": "position", "ln_f": "final_norm"}
 LAYER_MODULES = {
     "ln_1": "attention_norm",
@@ -52,6 +53,7 @@ def save_gpt(model: Gpt, directory: str | Path, tokenizer: Tokenizer | None = No
 
 
 def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give all weights the prefix, and remove masks and the copy of the word embedding."""
     tensors = {
         name if name == "lm_head.weight" else PREFIX + name.removeprefix(PREFIX): tensor
         for name, tensor in stored.items()

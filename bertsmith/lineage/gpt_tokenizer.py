@@ -1,9 +1,10 @@
-"""GPT-2's own tokenizer: byte-level BPE whose only special token ends a text.
+"""Loading of the tokenizer of a GPT: any that bertsmith has, or GPT-2's own.
 
-An encoder needs more special tokens, so the tokenizers of encoders are read elsewhere. Here the
-token that ends a text has all their roles.
+GPT-2's own tokenizer is byte-level BPE whose only special token ends a text. An encoder needs more
+special tokens, so `load_tokenizer` refuses it. Here the token that ends a text has all their roles.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,17 @@ from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_class import add_model_class
-from bertsmith.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from bertsmith.tokenization.tokenizer_files import (
+    SPECIAL_NAMES,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    listed_tokens,
+    member,
+    read_added_tokens,
+)
 
 GPT2_CLASS = "GPT2Tokenizer"
 END = "<|endoftext|>"
-ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 
 def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
@@ -36,10 +43,18 @@ def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
     name = str(add_model_class(files, config).get("tokenizer_class") or "").removesuffix("Fast")
     if name != GPT2_CLASS:
         return load_tokenizer(directory), True
-    return _load_gpt2(directory, files), False
+    return _load_gpt2(directory, files, config), False
 
 
-def _load_gpt2(directory: Path, files: SmallFiles) -> ByteBpeTokenizer:
+def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> ByteBpeTokenizer:
+    """Load GPT-2's own tokenizer from a folder.
+
+    Args:
+        config: the content of tokenizer_config.json.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
     try:
         if files.has(VOCAB_JSON):
             stored: Any = load_tokenizer(directory / VOCAB_JSON)
@@ -52,15 +67,37 @@ def _load_gpt2(directory: Path, files: SmallFiles) -> ByteBpeTokenizer:
         pieces = sorted(vocab, key=vocab.__getitem__)
         if [vocab[piece] for piece in pieces] != list(range(len(pieces))):
             raise ValueError("its ids are not 0, 1, 2 and so on")
-        end = AddedToken(END, normalized=False, special=True)
-        settings: dict[str, Any] = dict.fromkeys(ROLES, END)
-        return ByteBpeTokenizer(pieces, merges, added_tokens=[end], **settings)
+        added_tokens = _read_added_tokens(files, config, pieces)
+        roles: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, END)
+        return ByteBpeTokenizer(pieces, merges, added_tokens=added_tokens, **roles)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"{directory}: has neither {VOCAB_JSON} with merges.txt, nor {TOKENIZER_FILE}. Copy "
             "the folder again."
         ) from error
-    except (ConfigError, KeyError, TypeError, ValueError) as error:
+    except CheckpointError:
+        raise
+    except (AttributeError, ConfigError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{directory}: its tokenizer is not that of GPT-2 ({error}). Copy the folder again."
         ) from error
+
+
+def _read_added_tokens(
+    files: SmallFiles, config: dict[str, Any], pieces: Sequence[str]
+) -> list[AddedToken]:
+    """Read the tokens that were added to GPT-2's vocabulary, in the order of their ids.
+
+    The token that ends a text is always among them.
+    """
+    if files.has(TOKENIZER_FILE):
+        path = files.path(TOKENIZER_FILE)
+        entries = member(files.read_json(TOKENIZER_FILE), "added_tokens", list, path, [])
+        stored = read_added_tokens(entries, pieces, path)
+    else:
+        path = files.path(TOKENIZER_CONFIG_FILE)
+        entries_by_id = member(config, "added_tokens_decoder", dict, path, {})
+        stored = listed_tokens(entries_by_id, pieces, path)
+    end = AddedToken(END, normalized=False, special=True)
+    tokens = [end if token.content == END else token for token in stored]
+    return tokens if end in tokens else [*tokens, end]

@@ -1,8 +1,9 @@
-"""Pieces of a vocabulary as sequences of characters, which are the bytes of their UTF-8.
+"""Characters of the pieces of a vocabulary, as an ELMo reads them: the bytes of their UTF-8.
 
-The ids of the characters are those of the released ELMo (Peters et al. 2018): 0 is for rows without
-a piece, 1 to 256 are the bytes. 257 and 258 stand for [CLS] and [SEP], the tokens around a text;
-259 and 260 are the marks before and after a piece.
+The ids of the characters are those of the released ELMo (Peters et al. 2018). 0 stands for no piece
+at all, and is not used here. 1 to 256 are the bytes, each by one higher. 257 and 258 stand for
+[CLS] and [SEP], the tokens around a text; 259 and 260 are the marks before and after a piece; 261
+is padding.
 """
 
 import numpy as np

@@ -24,6 +24,7 @@ from bertsmith.pretraining.resolve import LEARNING_RATES
 from bertsmith.system.compute import FREE
 from bertsmith.system.paths import check_outside
 from bertsmith.system.torch_modes import drawing_from
+from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.callback import Callback
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Measure
@@ -47,9 +48,9 @@ class SystemJob:
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusRunConfig(SystemConfig):
-    """All settings of a run on a corpus."""
+    """All settings of a run on a corpus, with none left open."""
 
-    corpus: Path = field(metadata=FREE)
+    corpus: Path = field(metadata=FREE)  # its path may change before a run is resumed
     preset: str
     max_length: int
 
@@ -74,8 +75,8 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         """Check that the settings give the run a length, and that the folder may be written.
 
         Raises:
-            ConfigError: the run has no length; as `RunFolder.check`; or the folder contains the
-                corpus, or is inside it.
+            ConfigError: the run has no length; `RunFolder.check` refuses the folder; or the folder
+                is that of the corpus, or inside it.
         """
         self.training.check_length()
         self.folder.check(resume=self.resume, overwrite=self.overwrite)
@@ -140,7 +141,8 @@ class SystemPretraining(SystemRun[SplitCorpus]):
         )
 
 
-def _save(system: System, model: TrainableModel, tokenizer: Any, directory: Path) -> None:
+def _save(system: System, model: TrainableModel, tokenizer: Tokenizer, directory: Path) -> None:
+    """Save a model; the training loop gives the directory, so this argument is the last."""
     system.save(model, directory, tokenizer)
 
 
@@ -154,7 +156,7 @@ def pretrain_system(
     resume_command: str = "the same call with resume=True",
     measure: Measure | None = None,
 ) -> dict[str, Any]:
-    """Run a job, and return its summary with the facts about its data.
+    """Run a job, and return its summary with numbers about its data.
 
     `measure` computes further metrics at each evaluation; only runs of a comparison have it.
 

@@ -1,4 +1,4 @@
-"""Folders of our recurrent language models; transformers has no such model."""
+"""Loading and saving an LSTM or GRU as a folder of our own form; transformers has no such model."""
 
 from pathlib import Path
 

@@ -29,7 +29,8 @@ class RelativeBias:
         self.weight = weight
         self.max_distance = max_distance
         self.bidirectional = bidirectional
-        self._cache: dict[int, Tensor] = {}  # by the identity of the block
+        # By the `id` of the block, which the layers' common view keeps alive during the pass.
+        self._cache: dict[int, Tensor] = {}
 
     def __call__(self, block: Block) -> Tensor:
         """Return the biases of a block, [rows or 1, heads, queries, keys].
@@ -44,20 +45,21 @@ class RelativeBias:
         queries, keys = block.queries.cell_columns, block.keys.cell_columns
         distances = keys[..., None, :] - queries[..., :, None]
         num_buckets, num_heads = self.weight.shape
-        buckets = bucket(
+        buckets = choose_buckets(
             distances, num_buckets, self.max_distance, bidirectional=self.bidirectional
         )
         index = send(torch.from_numpy(buckets.reshape(-1)), self.weight.device)
-        values = self.weight.index_select(0, index)
-        return values.view(-1, *distances.shape[-2:], num_heads).permute(0, 3, 1, 2)
+        biases = self.weight.index_select(0, index)
+        return biases.view(-1, *distances.shape[-2:], num_heads).permute(0, 3, 1, 2)
 
 
-def bucket(
+def choose_buckets(
     distances: np.ndarray, num_buckets: int, max_distance: int, *, bidirectional: bool
 ) -> np.ndarray:
     """Return the bucket of each distance, key minus query, int64 of the same shape.
 
-    >>> bucket(np.array([0, -1, -7, -8, -20, -500, 3]), 32, 128, bidirectional=True).tolist()
+    >>> distances = np.array([0, -1, -7, -8, -20, -500, 3])
+    >>> choose_buckets(distances, 32, 128, bidirectional=True).tolist()
     [0, 1, 7, 8, 10, 15, 19]
     """
     first_bucket = np.zeros_like(distances)
@@ -71,8 +73,8 @@ def bucket(
     # In fp32, as transformers computes it: at some distances rounding decides the bucket.
     ratios = np.maximum(distances, 1).astype(np.float32) / np.float32(num_exact)
     scale = np.float32(math.log(max_distance / num_exact))
-    num_shared = np.float32(num_buckets - num_exact)
-    shared = num_exact + (np.log(ratios) / scale * num_shared).astype(np.int64)
-    shared = np.minimum(shared, num_buckets - 1)
-    buckets = np.where(distances < num_exact, distances, shared)
+    num_shared = np.float32(num_buckets - num_exact)  # buckets of several distances
+    logarithmic = num_exact + (np.log(ratios) / scale * num_shared).astype(np.int64)
+    logarithmic = np.minimum(logarithmic, num_buckets - 1)
+    buckets = np.where(distances < num_exact, distances, logarithmic)
     return (first_bucket + buckets).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Log-likelihoods of sentences by systems that predict each token of a text, for minimal pairs."""
+"""Log-likelihoods of sentences by a GPT, LSTM or ELMo, which score the pairs of minimal pairs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -29,10 +29,13 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 SCORABLE_MODEL_TYPES = ("gpt2", "recurrent", "elmo")
 """The `model_type` of the models that `load_sentence_scorer` loads."""
 TOKENS_AT_ONCE = 4096
+"""Number of tokens, padding included, that are computed together, to bound memory."""
 
 
 class SentenceScorer(ABC):
     """Scorer of sentences by the sum of the log-probabilities of their tokens, except special ones.
+
+    `num_tokens` and `num_unknown` count the tokens of all sentences scored so far.
 
     Args:
         longest: maximum number of tokens of a sentence, with the start token; None if unlimited.
@@ -51,6 +54,9 @@ class SentenceScorer(ABC):
     @abstractmethod
     def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
         """Pack the ids of sentences, and compute the log-likelihood of each, in nats.
+
+        Args:
+            rows: ids of each sentence, from `encode`, int64 [tokens].
 
         Returns:
             The batch, and the log-likelihoods, fp64 [sequences], in its order.
@@ -73,15 +79,16 @@ class SentenceScorer(ABC):
                 )
         longest = self.longest
         scores = self._score([row[:longest] for row in rows])
-        unknown = self.tokenizer.unk_id
         self.num_tokens += sum(map(len, rows))
-        self.num_unknown += sum(row.count(unknown) for row in rows)
+        self.num_unknown += sum(row.count(self.tokenizer.unk_id) for row in rows)
         results = []
         for index in range(0, len(rows), 2):
-            first, second = rows[index], rows[index + 1]
-            is_cut = longest is not None and max(len(first), len(second)) > longest
-            good, bad = scores[index], scores[index if first == second else index + 1]
-            results.append(PairScores(good, bad, first == second, is_cut))
+            good_row, bad_row = rows[index], rows[index + 1]
+            is_identical = good_row == bad_row
+            is_cut = longest is not None and max(len(good_row), len(bad_row)) > longest
+            # Equal sentences get one score, since rounding may differ between two batches.
+            good, bad = scores[index], scores[index if is_identical else index + 1]
+            results.append(PairScores(good, bad, is_identical, is_cut))
         return results
 
     def _score(self, rows: Sequence[Sequence[int]]) -> list[float]:
@@ -103,7 +110,7 @@ class LeftToRightScorer(SentenceScorer):
     """
 
     def __init__(self, generator: TextGenerator, max_length: int | None = None) -> None:
-        limits = [each for each in (max_length, generator.longest) if each is not None]
+        limits = [limit for limit in (max_length, generator.longest) if limit is not None]
         super().__init__(generator.model, generator.tokenizer, min(limits, default=None))
         self.generator = generator
 
@@ -136,8 +143,8 @@ class BidirectionalScorer(SentenceScorer):
 
     def log_likelihoods(self, rows: Sequence[np.ndarray]) -> tuple[Batch, np.ndarray]:
         batch = pack([np.append(row, self.tokenizer.sep_id) for row in rows]).to(self.model.device)
-        not_predicted = np.zeros(batch.num_sequences, dtype=bool)  # neither [CLS] nor [SEP]
-        positions = predicting_positions(batch.lengths, not_predicted, not_predicted)
+        never = np.zeros(batch.num_sequences, dtype=bool)  # neither [CLS] nor [SEP] is predicted
+        positions = predicting_positions(batch.lengths, has_start=never, has_end=never)
         softmax = self.model.softmax
         both = [
             _sum_log_probs(batch, hidden, softmax.weight, softmax.bias, predicting, direction.step)

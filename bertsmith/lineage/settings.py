@@ -50,8 +50,8 @@ class ElmoSettings(SystemSettings):
     """Settings of an ELMo, whose positions have no limit."""
 
     cell_size: Advanced[int | None] = None
-    """Units of each LSTM. By default as many as the model is wide; the outputs of more are
-    projected to the width. The paper has eight times as many, which train far slower."""
+    """Number of units of each LSTM. By default the model's width; with more units, the outputs are
+    projected to the width. The paper has eight times the width, which trains far slower."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,12 @@ class GptSettings(SystemSettings):
 
     @property
     def longest(self) -> int:
-        return self.max_position_embeddings or self.max_length
+        if self.max_position_embeddings is None:
+            return self.max_length
+        return self.max_position_embeddings
 
-    def shape(self) -> dict[str, Any]:
-        """Return the entries of a GPT's config that come from these settings, except its size."""
+    def config_fields(self) -> dict[str, Any]:
+        """Return the fields of `GptConfig` that come from these settings, except its size."""
         return {
             "n_positions": self.longest,
             "initializer_range": self.initializer_range,

@@ -14,14 +14,15 @@ from bertsmith.model.packed_row import PackedRow
 
 @dataclass(frozen=True)
 class TokenRow:
-    """Sequences one after another: `input_ids` int64 [tokens], `lengths` of each sequence.
-
-    `by_length` is that of `PackedView`.
-    """
+    """Sequences one after another, without padding."""
 
     input_ids: Tensor
+    """int64 [tokens]."""
     lengths: tuple[int, ...]
+    """The number of tokens of each sequence."""
     by_length: bool = False
+    """Whether attention pads a sequence by its own length alone, so that its results do not depend
+    on the other sequences (`PackedView`)."""
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> "TokenRow":
@@ -47,19 +48,20 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class SourceTarget:
-    """Sources, the tokens that the decoder reads of each target, and those that it must predict.
+    """Pairs of a source, which the encoder reads, and a target, which the decoder must predict.
 
-    `labels`, int64 [target tokens], has for each token of `target` the token that follows it.
-    Sequence `i` of `target` belongs to sequence `i` of `source`; `order[i]` is its index in the
-    lists passed to `of`, and `step_indices[i]` its number in the training step, which decides its
-    dropout.
+    Sequence `i` of `target` belongs to sequence `i` of `source`.
     """
 
     source: TokenRow
     target: TokenRow
+    """The tokens that the decoder reads: a start token, then the target without its last token."""
     labels: Tensor
+    """For each token of `target`, the token that must follow it, int64 [target tokens]."""
     order: tuple[int, ...]
+    """The index of each pair in the lists that were passed to `of`."""
     step_indices: tuple[int, ...] = ()
+    """The number of each pair in the training step, which decides its dropout."""
 
     @classmethod
     def of(
@@ -72,8 +74,9 @@ class SourceTarget:
         """Pack pairs of sequences, long ones first, so that neighbours are of similar lengths.
 
         Args:
-            targets: ids that the decoder must write, with the end token.
+            targets: ids that the decoder must predict, with the end token.
             start: the token that the decoder reads first.
+            step_indices: the number of each pair in the training step, in the order of `sources`.
         """
         order = sorted(range(len(sources)), key=lambda i: (-len(targets[i]), -len(sources[i])))
         labels = TokenRow.of([targets[i] for i in order])

@@ -43,6 +43,7 @@ def corrupt(
     `first_sentinel`, the id below it, and so on.
     """
     length = len(ids)
+    # At least one token is missing, and one is kept unless it is the only one.
     num_missing = min(max(round(length * DENSITY), 1), max(length - 1, 1))
     num_kept = length - num_missing
     num_gaps = max(min(round(num_missing / MEAN_SPAN), num_kept, NUM_SENTINELS), 1)
@@ -61,7 +62,7 @@ def corrupt(
 
 
 def restore(source: np.ndarray, target: np.ndarray, first_sentinel: int) -> np.ndarray:
-    """Put the gaps of a target back into its source; return the text, int64 [tokens]."""
+    """Put the tokens of a target into the gaps of its source; return the text, int64 [tokens]."""
 
     def are_sentinels(ids: np.ndarray) -> np.ndarray:
         return (ids <= first_sentinel) & (ids > first_sentinel - NUM_SENTINELS)
@@ -76,7 +77,10 @@ def restore(source: np.ndarray, target: np.ndarray, first_sentinel: int) -> np.n
 
 
 def _draw_lengths(total: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Divide `total` at random into `count` lengths of at least 1; all are 0 if `total` is 0."""
+    """Divide `total` at random into `count` lengths of at least 1.
+
+    A text of a single token has one span of length 0 before its gap: `total` 0, `count` 1.
+    """
     if total < count:
         return np.full(count, total)
     cuts = np.sort(rng.choice(total - 1, count - 1, replace=False)) + 1

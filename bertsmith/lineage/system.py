@@ -1,4 +1,7 @@
-"""The registry of the models beside BERT that are pre-trained on a corpus."""
+"""The list of the systems that are pre-trained on a corpus, with what a training run needs of each.
+
+This file also builds the config of a new model from settings and the tokenizer of the corpus.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +38,7 @@ class System:
     """A kind of model, with all that a training run needs of it."""
 
     name: str
+    """The last word of its command."""
     settings: type[SystemSettings]
     new_config: Callable[[Any, Tokenizer], Any]
     """Builds the config of a new model from its settings and the tokenizer of its corpus."""
@@ -44,8 +48,10 @@ class System:
     """Loads a checkpoint."""
     save: Callable[[Any, Path, Tokenizer], None]
     objective: type[CorpusObjective[Any, Any]]
+    """Class of the objective: it makes the batches and computes the losses."""
     set_tokenizer: Callable[[Any, Tokenizer], None] = lambda model, tokenizer: None
-    """Sets what a new model needs of the tokenizer; `load` does so itself."""
+    """Gives a new model what it needs of the tokenizer, such as the characters of the tokens; a
+    model from `load` has it already."""
 
     @property
     def command(self) -> str:
@@ -65,7 +71,7 @@ def new_gpt_config(settings: GptSettings, tokenizer: Tokenizer) -> GptConfig:
         bos_token_id=tokenizer.cls_id,
         eos_token_id=tokenizer.sep_id,
         pad_token_id=tokenizer.pad_id,
-        **settings.shape(),
+        **settings.config_fields(),
     )
 
 
@@ -87,10 +93,10 @@ def new_recurrent_config(settings: RecurrentSettings, tokenizer: Tokenizer) -> R
 def new_elmo_config(settings: ElmoSettings, tokenizer: Tokenizer) -> ElmoConfig:
     """Build the config of a new ELMo, with the layers and width of a BERT of its size.
 
-    The filters are in the paper's proportion to the width.
+    The numbers of filters are in the paper's proportion to the width.
 
     Raises:
-        SettingError: the LSTMs have fewer units than the model is wide.
+        SettingError: `cell_size` is below the width.
     """
     size = PRESETS[settings.preset]
     width = size["hidden_size"]
@@ -121,6 +127,7 @@ def new_t5_config(settings: T5Settings, tokenizer: Tokenizer) -> T5Config:
     size = PRESETS[settings.preset]
     width, layers = size["hidden_size"], size["num_hidden_layers"]
     heads = BertConfig.proportions(width)["num_attention_heads"]
+    # Version 1.0 of T5 ties the output layer to the embedding and scales its input; 1.1 does not.
     is_first_version = settings.feed_forward_proj == "relu"
     return T5Config(
         vocab_size=tokenizer.vocab_size + NUM_SENTINELS,
@@ -142,27 +149,41 @@ def new_t5_config(settings: T5Settings, tokenizer: Tokenizer) -> T5Config:
 
 SYSTEMS = {
     "gpt": System(
-        "gpt", GptSettings, new_gpt_config, Gpt, load_gpt, save_gpt, CausalLanguageModelling
+        name="gpt",
+        settings=GptSettings,
+        new_config=new_gpt_config,
+        build=Gpt,
+        load=load_gpt,
+        save=save_gpt,
+        objective=CausalLanguageModelling,
     ),
     "lstm": System(
-        "lstm",
-        RecurrentSettings,
-        new_recurrent_config,
-        RecurrentLanguageModel,
-        load_recurrent,
-        save_recurrent,
-        CausalLanguageModelling,
+        name="lstm",
+        settings=RecurrentSettings,
+        new_config=new_recurrent_config,
+        build=RecurrentLanguageModel,
+        load=load_recurrent,
+        save=save_recurrent,
+        objective=CausalLanguageModelling,
     ),
     "elmo": System(
-        "elmo",
-        ElmoSettings,
-        new_elmo_config,
-        Elmo,
-        load_elmo,
-        save_elmo,
-        BidirectionalLanguageModelling,
-        Elmo.set_characters,
+        name="elmo",
+        settings=ElmoSettings,
+        new_config=new_elmo_config,
+        build=Elmo,
+        load=load_elmo,
+        save=save_elmo,
+        objective=BidirectionalLanguageModelling,
+        set_tokenizer=Elmo.set_characters,
     ),
-    "t5": System("t5", T5Settings, new_t5_config, T5, load_t5, save_t5, SpanCorruption),
+    "t5": System(
+        name="t5",
+        settings=T5Settings,
+        new_config=new_t5_config,
+        build=T5,
+        load=load_t5,
+        save=save_t5,
+        objective=SpanCorruption,
+    ),
 }
 """The systems by the last word of their command."""

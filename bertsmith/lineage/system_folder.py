@@ -1,10 +1,11 @@
-"""Loading and saving the models of lineage/ as folders that transformers opens.
+"""Loading and saving of the models of lineage/: the code that their folders share.
 
-Each model has a `FolderMap`, which describes what is different in its folder.
+Each kind of model has a `FolderMap`, which describes how config.json and the names of weights in
+its folder correspond to our model. Where transformers has the model, it opens the same folder.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -37,9 +38,9 @@ class FolderMap(Generic[ModelT]):
     noun: str
     """Name of the system in messages, such as "a GPT"."""
     architecture: str
-    """Name of the transformers class that opens the folder."""
+    """Name of the class that opens the folder, of transformers or, where it has none, of ours."""
     config: type
-    """The dataclass of the model's shape, whose fields are entries of config.json."""
+    """The dataclass of the model's config, whose fields are entries of config.json."""
     build: Callable[[Any], ModelT]
     """Builds a new model from its config."""
     fixed: Mapping[str, Any]
@@ -82,43 +83,58 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
     settings = _read_settings(files)
     file = files.path(CONFIG_FILE)
     _check_kind(folder_map, file, settings)
-    tensors = folder_map.clean_weights(directory, dict(read_weights(directory)))
+    stored = folder_map.clean_weights(directory, dict(read_weights(directory)))
     by_other_names = {
         name: settings[other]
         for name, other in folder_map.other_names.items()
         if settings.get(name) is None and settings.get(other) is not None
     }
-    entries = folder_map.convert_entries({**settings, **by_other_names}, tensors.keys())
+    entries = folder_map.convert_entries({**settings, **by_other_names}, stored.keys())
     config = _build_config(folder_map, file, entries)
     with on_meta_device():
         model = folder_map.build(config)
-    state = model.state_dict()
-    expected = {stored_name for name in state for stored_name in folder_map.names_in_folder(name)}
-    if missing := sorted(expected - tensors.keys()):
+    state = _convert_weights(folder_map, directory, stored, model)
+    model.load_state_dict(state, assign=True)
+    return model.eval()
+
+
+def _convert_weights(
+    folder_map: FolderMap[ModelT], directory: Path, stored: Mapping[str, Tensor], model: ModelT
+) -> dict[str, Tensor]:
+    """Convert the weights of a folder to the state of `model`, in fp32.
+
+    Args:
+        stored: the weights by their names in the folder.
+
+    Raises:
+        CheckpointError: a weight is missing, has another shape, or has no place in the model.
+    """
+    empty_state = model.state_dict()
+    expected = {name for ours in empty_state for name in folder_map.names_in_folder(ours)}
+    if missing := sorted(expected - stored.keys()):
         raise CheckpointError(
             f"{directory}: the weights {list_weights(missing)} are missing. Copy the folder again."
         )
-    if others := sorted(tensors.keys() - expected):
+    if others := sorted(stored.keys() - expected):
         raise CheckpointError(
             f"{directory}: {folder_map.noun} has no place for the weights {list_weights(others)}. "
             f"{folder_map.advice}"
         )
-    values = {}
-    for name, tensor in state.items():
-        names = folder_map.names_in_folder(name)
-        parts = [_transpose(folder_map, stored_name, tensors[stored_name]) for stored_name in names]
-        factors = [folder_map.factor(stored_name, config) for stored_name in names]
-        for stored_name, part in zip(names, parts, strict=True):
-            if part.shape != (tensor.shape[0] // len(names), *tensor.shape[1:]):
+    state = {}
+    for our_name, empty in empty_state.items():
+        names = folder_map.names_in_folder(our_name)
+        part_shape = (empty.shape[0] // len(names), *empty.shape[1:])
+        parts = []
+        for name in names:
+            part = _transpose(folder_map, name, stored[name])
+            if part.shape != part_shape:
                 raise CheckpointError(
-                    f"{directory}: {stored_name} has the shape "
-                    f"{list(tensors[stored_name].shape)}, which does not fit config.json. Copy "
-                    "both again from one model."
+                    f"{directory}: {name} has the shape {list(stored[name].shape)}, which does not "
+                    "fit config.json. Copy both again from one model."
                 )
-        scaled = [part.float() * factor for part, factor in zip(parts, factors, strict=True)]
-        values[name] = torch.cat(scaled).contiguous()
-    model.load_state_dict(values, assign=True)
-    return model.eval()
+            parts.append(part.float() * folder_map.factor(name, model.config))
+        state[our_name] = torch.cat(parts).contiguous()
+    return state
 
 
 def save_system(
@@ -128,11 +144,12 @@ def save_system(
     tokenizer: Tokenizer | None,
     entries: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a folder that transformers opens; weights are in fp32.
+    """Write the folder of a model; weights are in fp32.
 
     Each file is replaced whole or not at all.
 
     Args:
+        tokenizer: written beside the model; None leaves it out.
         entries: further entries of config.json.
 
     Raises:
@@ -187,10 +204,14 @@ def _read_settings(files: SmallFiles) -> Mapping[str, Any]:
 def remove_copy(
     directory: Path, tensors: dict[str, Tensor], copy: str, original: str, problem: str
 ) -> None:
-    """Remove the copy of a weight, which must be equal to the original.
+    """Remove the copy of the word embedding from `tensors`; it must be equal to the original.
+
+    Args:
+        copy: the name of the copy.
+        original: the name of the word embedding.
 
     Raises:
-        CheckpointError: it differs; the message ends with `problem`.
+        CheckpointError: the two differ; the message ends with `problem`.
     """
     stored = tensors.pop(copy, None)
     if stored is not None and original in tensors and not torch.equal(stored, tensors[original]):
@@ -217,9 +238,18 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
 
 
 def _build_config(folder_map: FolderMap[Any], file: Path, entries: Mapping[str, Any]) -> Any:
-    names = [each.name for each in fields(folder_map.config)]
+    """Build the model's config from the entries of config.json that it has a field for.
+
+    Raises:
+        CheckpointError: an entry is missing or out of range.
+    """
+    config_fields = fields(folder_map.config)
+    for each in config_fields:
+        if each.default is MISSING and each.name not in entries:
+            raise CheckpointError(f"{file}: {each.name} is missing. Copy the folder again.")
+    names = [each.name for each in config_fields if each.name in entries]
     try:
-        return folder_map.config(**{name: entries[name] for name in names if name in entries})
+        return folder_map.config(**{name: entries[name] for name in names})
     except (ConfigError, TypeError) as error:
         raise CheckpointError(f"{file}: {error}") from error
 

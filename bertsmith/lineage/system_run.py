@@ -23,15 +23,20 @@ from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 TRIAL_SECONDS = 0.3
+"""Seconds for which rows are timed to plan the evaluations of a run in minutes."""
+MAX_TRIAL_SHARE = 1 / 200
+"""Largest share of the run's time for this timing."""
 DataT = TypeVar("DataT")
+"""The data of a run, such as `SplitCorpus`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemConfig(LoopConfig):
-    """The settings of a run that the loop reads, and the model's shape."""
+    """The settings of a run that the training loop reads, and the model's config."""
 
     system: str
     model: Any
+    """The config of the model, such as `GptConfig`."""
 
 
 def loop_settings(
@@ -41,6 +46,9 @@ def loop_settings(
 
     Args:
         default_rate: the learning rate to use if the user has set none.
+
+    Raises:
+        ConfigError: there are more ranks than rows in a step.
     """
     machine.check_batch_size(training.batch_size)
     return {
@@ -61,9 +69,10 @@ def loop_settings(
 
 
 class SystemObjective(Objective[Any, Any], Protocol):
-    """An objective whose number of eval rows can be chosen."""
+    """An objective whose numbers of rows can be chosen."""
 
     batch_size: int
+    """Number of rows in a step."""
 
     @property
     def num_held_out(self) -> int:
@@ -79,7 +88,7 @@ class SystemObjective(Objective[Any, Any], Protocol):
         ...
 
     def facts(self) -> Mapping[str, Any]:
-        """Return facts about the data."""
+        """Return numbers about the data, such as its documents and tokens, for the summary."""
         ...
 
 
@@ -92,11 +101,16 @@ class ResolvedSystem(Generic[DataT]):
     objective: SystemObjective
     checkpoint: Checkpoint | None
     facts: Mapping[str, Any]
-    """Facts about the data."""
+    """Numbers about the data, from `SystemObjective.facts`."""
 
 
 class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
-    """A run in its folder; `training` has its settings of length and hardware."""
+    """The training run of a system, in its folder.
+
+    Args:
+        training: the settings of length, evaluation and hardware.
+        measure: computes further metrics at each evaluation.
+    """
 
     def __init__(
         self,
@@ -144,16 +158,16 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         data = self.open_data()
         config = self.resolve_config(data, machine)
         objective = self.build_objective(config, data)
-        if previous is not None and "evaluations" in previous:
-            if config.evaluations.is_limited:
-                config = replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
-        elif self.training.eval_rows is None:
-            plan = self._plan(config, objective, data, machine)
-            config = replace(config, evaluations=plan)
+        if self.training.eval_rows is None:
+            if previous is not None and "evaluations" in previous:
+                evaluations = EvaluationPlan(**previous["evaluations"])  # as the run began
+            else:
+                evaluations = self._plan_evaluations(config, objective, data, machine)
+            config = replace(config, evaluations=evaluations)
         objective = objective.resized(config.batch_size, config.evaluations.rows)
         return ResolvedSystem(data, config, objective, checkpoint, objective.facts())
 
-    def _plan(
+    def _plan_evaluations(
         self, config: SystemConfig, objective: SystemObjective, data: DataT, machine: Machine
     ) -> EvaluationPlan:
         """Plan the evaluations by the steps of the run, or by timing a few rows.
@@ -166,23 +180,24 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         assert config.minutes is not None
         seconds = 60 * config.minutes
         model = self.build_model(config, data).to(machine.device)
-        row = seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
-        step_seconds = STEP_COST * config.batch_size * row
-        if step_seconds > 2 * seconds:
+        trial_seconds = min(TRIAL_SECONDS, MAX_TRIAL_SHARE * seconds)
+        row_seconds = seconds_per_row(objective, model, machine, trial_seconds)
+        step_seconds = STEP_COST * config.batch_size * row_seconds
+        if step_seconds > 2 * seconds:  # twice, since the times are estimates
             raise ConfigError(
                 f"{option('training.minutes')}: found {config.minutes:g}; one step of "
                 f"{config.batch_size} rows takes about {step_seconds / 60:.2g} minutes here, so "
                 f"none fits in. Give more minutes, fewer rows ({option('batch_size')}) or a "
                 "smaller model."
             )
-        return EvaluationPlan.of_seconds(seconds, row)
+        return EvaluationPlan.of_seconds(seconds, row_seconds)
 
     def build(self, resolved: ResolvedSystem[DataT], machine: Machine) -> BuiltRun:
         note = resolved.config.evaluations.describe(resolved.objective.num_held_out)
         return self.build_run(resolved, machine, (note,) if note else ())
 
     def build_result(self, resolved: ResolvedSystem[DataT], trained: Trained) -> dict[str, Any]:
-        """Return the summary with the facts about the data and the findings from the journal."""
+        """Return the summary with the numbers about the data, and the remarks of `diagnose`."""
         journal = read_journal(self.folder.journal_path)
         findings = diagnose(journal, self.folder.read_run())
         result = {"out": str(self.folder.path), **flat_summary(trained.summary), **resolved.facts}

@@ -126,9 +126,10 @@ class T5Config:
 
     @property
     def query_scale(self) -> float:
-        """The factor of the queries before the view is computed, so that scores are not scaled.
+        """The number that queries are multiplied by, so that scores are those of T5, not scaled.
 
-        The view divides scores by the square root of `d_kv`, and `query_factor` is in the weights.
+        It undoes two factors: an `AttentionView` divides scores by the square root of `d_kv`, and
+        the query weights contain `query_factor`.
         """
         return math.sqrt(self.d_kv) / self.query_factor
 
@@ -271,7 +272,7 @@ class T5DecoderLayer(nn.Module):
 
 
 class T5(EncoderDecoder):
-    """A T5 of version 1.0 or 1.1."""
+    """The network of a T5, of version 1.0 or 1.1."""
 
     def __init__(self, config: T5Config) -> None:
         super().__init__()
@@ -333,21 +334,22 @@ class T5(EncoderDecoder):
             if isinstance(module, parts):
                 module.dropout_prob = dropout
 
-    def _bias(self, embedding: nn.Embedding, *, bidirectional: bool) -> RelativeBias:
-        distance = self.config.relative_attention_max_distance
-        return RelativeBias(embedding.weight, distance, bidirectional=bidirectional)
+    def _relative_bias(self, embedding: nn.Embedding, *, bidirectional: bool) -> RelativeBias:
+        max_distance = self.config.relative_attention_max_distance
+        return RelativeBias(embedding.weight, max_distance, bidirectional=bidirectional)
 
     def _embed(self, input_ids: Tensor) -> Tensor:
         return fill_up(dropout(self.word(input_ids), self.config.dropout_rate, self.training))
 
     def _finish(self, hidden: Tensor, norm: nn.Module, num_tokens: int) -> Tensor:
+        """Apply the norm and dropout after a stack, and remove padding rows."""
         hidden = norm(hidden)
         return dropout(hidden, self.config.dropout_rate, self.training)[:num_tokens]
 
     def encode(self, source: TokenRow, step_indices: Sequence[int] = ()) -> Tensor:
         set_dropout_sequences(source.lengths, step_indices)
         hidden = self._embed(source.input_ids)
-        bias = self._bias(self.encoder_bias, bidirectional=True)
+        bias = self._relative_bias(self.encoder_bias, bidirectional=True)
         view = PackedView(source.packed, source.packed, bias=bias, by_length=source.by_length)
         for layer in self.encoder:
             hidden = layer(hidden, view)
@@ -372,7 +374,7 @@ class T5(EncoderDecoder):
         """
         set_dropout_sequences(target.lengths, step_indices)
         hidden = self._embed(target.input_ids)
-        bias = self._bias(self.decoder_bias, bidirectional=False)
+        bias = self._relative_bias(self.decoder_bias, bidirectional=False)
         view = PackedView(
             target.packed, target.packed, CAUSAL, bias=bias, by_length=source.by_length
         )
@@ -389,7 +391,7 @@ class T5(EncoderDecoder):
         source: SourceCache,
     ) -> Tensor:
         target.read(lengths)
-        target.bias = self._bias(self.decoder_bias, bidirectional=False)
+        target.bias = self._relative_bias(self.decoder_bias, bidirectional=False)
         hidden = self._embed(input_ids)
         source_view = source.view(lengths)
         layers = zip(self.decoder, target.views_for(len(self.decoder)), source.layers, strict=True)

@@ -67,7 +67,7 @@ class TextToTextHead(ClassificationHead):
 
 
 class WordEmbedding(nn.Module):
-    """Holder of a T5's embedding, under the name that the embedding of an encoder has."""
+    """Module whose only part, `word`, is the T5's embedding, as encoders name theirs."""
 
     word: nn.Embedding
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.generation import Sampling, generate
+from bertsmith.lineage.generation import Sampling, generate, start_token_id
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.gpt_tokenizer import load_text_tokenizer
@@ -73,8 +73,7 @@ class TextGenerator:
         ids = self.tokenizer.encode_ids(text)
         if ids and not self.has_start:
             return ids
-        first = self.model.config.bos_token_id
-        return [self.tokenizer.cls_id if first is None else first, *ids]
+        return [start_token_id(self.model, self.tokenizer), *ids]
 
     def __call__(
         self,
@@ -85,8 +84,8 @@ class TextGenerator:
         """Continue each text by at most `max_new_tokens` tokens; an empty text begins a new one.
 
         Args:
-            max_new_tokens: by default `NEW_TOKENS`, or as many as the model can read after each
-                text.
+            max_new_tokens: by default `NEW_TOKENS`, or as many as the model can read after the
+                longest of the texts.
             decoding: as `generate` takes it; by default the likeliest token each time.
 
         Raises:
@@ -108,7 +107,10 @@ class TextGenerator:
         return max(1, min(NEW_TOKENS, self.longest - num_tokens))
 
     def _describe(self, prompt: list[int], new_ids: list[int]) -> Continuation:
+        """Decode a prompt with its new tokens, and the new tokens alone."""
         is_ended = new_ids[-1:] == [self.model.config.eos_token_id]
-        new_ids = new_ids[:-1] if is_ended else new_ids
+        num_tokens = len(new_ids) - is_ended
+        # The embedding table of a model may have more rows than its tokenizer has tokens.
+        known_ids = [id_ for id_ in new_ids[:num_tokens] if id_ < self.tokenizer.vocab_size]
         decode = self.tokenizer.decode
-        return Continuation(decode(prompt + new_ids), decode(new_ids), len(new_ids), is_ended)
+        return Continuation(decode(prompt + known_ids), decode(known_ids), num_tokens, is_ended)

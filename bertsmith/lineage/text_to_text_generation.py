@@ -61,12 +61,12 @@ class TextToTextGenerator:
         order = sorted(range(len(texts)), key=lambda i: -len(sources[i]))
         answers = [""] * len(texts)
         for first in range(0, len(order), SOURCES_AT_ONCE):
-            chosen = order[first : first + SOURCES_AT_ONCE]
+            group = order[first : first + SOURCES_AT_ONCE]
             targets = generate_targets(
-                self.model, [sources[i] for i in chosen], max_new_tokens, decoding
+                self.model, [sources[i] for i in group], max_new_tokens, decoding
             )
-            for i, ids in zip(chosen, targets, strict=True):
+            for i, ids in zip(group, targets, strict=True):
                 # A T5 may generate tokens that its tokenizer lacks, such as sentinels.
-                known_ids = [each for each in ids if each < self.tokenizer.vocab_size]
+                known_ids = [id_ for id_ in ids if id_ < self.tokenizer.vocab_size]
                 answers[i] = self.tokenizer.decode(known_ids)
         return answers

@@ -49,24 +49,25 @@ class TextWindows:
     def read(self, first_row: int, num_rows: int) -> Iterator[TextWindow]:
         """Read the text of `num_rows` rows from `first_row` on."""
         spans = self.locate(first_row, num_rows)
-        are_starts = self._are_between_documents(spans.starts)
-        are_ends = self._are_between_documents(spans.ends)
+        begins_document = self._are_document_borders(spans.starts)
+        ends_document = self._are_document_borders(spans.ends)
         for start, end, is_start, is_end in zip(
             spans.starts.tolist(),
             spans.ends.tolist(),
-            are_starts.tolist(),
-            are_ends.tolist(),
+            begins_document.tolist(),
+            ends_document.tolist(),
             strict=True,
         ):
             ids = self.corpus.token_ids(start, end).astype(np.int64)
             yield TextWindow(ids, is_start, is_end)
 
-    def _are_between_documents(self, positions: np.ndarray) -> np.ndarray:
+    def _are_document_borders(self, positions: np.ndarray) -> np.ndarray:
         """Return for each position whether a document begins there, or the last one ends.
 
         Args:
             positions: indices of tokens in the split, int64 [positions].
         """
+        # The first sentence, and then the first document, that begins at a position or after it.
         sentences = np.searchsorted(self.corpus.sentence_starts, positions)
         documents = np.searchsorted(self.corpus.document_starts, sentences)
         begins_sentence = self.corpus.sentence_starts[sentences] == positions

@@ -46,6 +46,7 @@ SIZES = (
 )
 """Fields that are whole numbers above 0."""
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
+"""Fields that are probabilities."""
 
 
 @dataclass(frozen=True)
@@ -247,9 +248,9 @@ class Transformer(EncoderDecoder):
         return F.linear(hidden, self.word.weight, self.logit_bias[0].to(hidden.dtype))
 
 
-def _initialize_parts(fused: nn.Linear, number: int) -> None:
+def _initialize_parts(fused: nn.Linear, num_parts: int) -> None:
     """Initialize a layer that holds several matrices, such as Q, K and V, each by its own size."""
-    for part in fused.weight.chunk(number):
+    for part in fused.weight.chunk(num_parts):
         nn.init.xavier_uniform_(part)
 
 

@@ -1,7 +1,11 @@
-"""The objective of an encoder–decoder on pairs of source and target, such as translations."""
+"""The objective of an encoder–decoder on pairs of source and target, such as translations.
+
+This file also encodes the pairs of a table.
+"""
 
 import copy
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -30,6 +34,7 @@ class EncodedPairs:
     """Token ids of sources and targets, each with the end token, and the rows of the table."""
 
     name: str
+    """The name of the table, for messages."""
     sources: Sequence[Sequence[int]]
     targets: Sequence[Sequence[int]]
     rows: Sequence[int]
@@ -53,12 +58,12 @@ class EncodedPairs:
         return [len(source) + len(target) for source, target in pairs]
 
     def digest(self) -> str:
-        """Compute a SHA-256 of the ids."""
-        digest = hashlib.sha256()
+        """Compute the SHA-256 of the ids, as hexadecimal digits."""
+        sha256 = hashlib.sha256()
         for pair in zip(self.sources, self.targets, strict=True):
             for ids in pair:
-                digest.update(np.asarray([len(ids), *ids], dtype=np.int64).tobytes())
-        return digest.hexdigest()
+                sha256.update(np.asarray([len(ids), *ids], dtype=np.int64).tobytes())
+        return sha256.hexdigest()
 
 
 def encode_source(tokenizer: Tokenizer, text: str, end: int) -> list[int]:
@@ -96,19 +101,19 @@ def encode_pairs(
         "are counted)."
     )
     for pair in reader.first(limit):
-        ids = [encode_source(tokenizer, text, end) for text in pair.content]
-        longest = max(map(len, ids))
+        source, target = (encode_source(tokenizer, text, end) for text in pair.content)
+        longest = max(len(source), len(target))
         if longest > max_length:
             if skip_long:
                 num_long += 1
                 continue
-            name = "source" if longest == len(ids[0]) else "target"
+            name = "source" if longest == len(source) else "target"
             raise InputError(
                 f"{reader.locate_row(pair.row)}: the {name} has {longest} tokens, and at most "
                 f"{max_length} are allowed. {advice}"
             )
-        sources.append(ids[0])
-        targets.append(ids[1])
+        sources.append(source)
+        targets.append(target)
         rows.append(pair.row)
     if not sources:
         raise InputError(
@@ -177,7 +182,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return other
 
     def num_micro_batches(self, step: int) -> int:
-        return -(-self.batch_size // self.micro_batch_size)
+        return math.ceil(self.batch_size / self.micro_batch_size)
 
     def micro_batch(self, step: int, index: int) -> SourceTarget:
         first = index * self.micro_batch_size
@@ -187,7 +192,9 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return self._collate(self.train, indices, step_indices)
 
     def _pair_index(self, position: int) -> int:
-        """Return the index of the pair at a position of the endless sequence of shuffled epochs."""
+        """Return the index of a pair by its position in the run: the epochs follow each other, and
+        each has all pairs in an order of its own.
+        """
         epoch, index = divmod(position, len(self.train))
         order = self._orders.get(epoch)
         if order is None:
@@ -253,7 +260,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return f"{self.train.name}, rows {rows}"
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the inputs of the run that its configuration does not fix."""
+        """Return what identifies the data, which the run's config does not: checksums."""
         return {
             "objective": TERM,
             "train_sha256": self.train.digest(),

@@ -42,12 +42,12 @@ from bertsmith.training.run import BuiltRun, Trained
 COMMAND = "finetune translate"
 DEFAULT_PRESET = "tiny"
 MIN_POSITIONS = 512
-"""Fewest positions of a new model. Position vectors are not learned, so more of them cost nothing.
-"""
+"""Smallest number of positions of a new model. Position vectors are not learned, so more of them
+cost nothing."""
 MAX_SCORED = 1000
 """Largest number of targets that are generated at the end of a run, to count the correct ones."""
 CONTINUED_RATE = 3e-4
-"""Default learning rate of a continued model."""
+"""Default learning rate of a model that was trained before (`--model`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +84,8 @@ class TranslationRun(SystemRun[TranslationData]):
         """Check that the settings give the run a length, and that the folder may be written.
 
         Raises:
-            ConfigError: the run has no length; as `RunFolder.check`; or the folder contains an
-                input, or is inside one.
+            ConfigError: the run has no length; `RunFolder.check` refuses the folder; or the folder
+                is that of the tokenizer or of the model to continue, or inside it.
         """
         settings = self.settings
         self.training.check_length()

@@ -1,8 +1,9 @@
-"""Added tokens such as [MASK], which text is searched for before tokenization.
+"""Search of text for added tokens such as [MASK], before the rest of the text is tokenized.
 
-Flags, and the choice among overlapping matches, are those of the `tokenizers` library: the leftmost
-match wins, and of several matches that begin there the longest. A match that `single_word` rejects
-is skipped whole. White space that `lstrip` and `rstrip` take belongs to the token.
+The flags of these tokens are those of the `tokenizers` library, and so is the choice among
+overlapping matches: the leftmost match wins, and of several matches that begin there the longest.
+A match that `single_word` rejects is skipped whole. White space that `lstrip` and `rstrip` take
+belongs to the token.
 """
 
 import re

@@ -1,4 +1,8 @@
-"""The tokenizer of a folder or a file, whatever its kind."""
+"""Loading of the tokenizer of a folder or a file, of any kind.
+
+The files show the kind: the model type in a tokenizer.json, or the name of another file. The
+reader of that kind then gives the arguments of the tokenizer's class.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -48,7 +52,7 @@ MODEL_KINDS: Mapping[str, Kind] = {
     "BPE": "byte-bpe",
     "Unigram": "unigram",
 }
-
+"""Kind of tokenizer by the model type in a tokenizer.json."""
 
 TOKENIZER_KINDS: Mapping[
     Kind, tuple[type[Tokenizer], Callable[[TokenizerSource], tuple[Any, ...]]]
@@ -76,7 +80,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     name = path.name if path.is_file() else None
     files = SmallFiles(path if name is None else path.parent)
     check_sums(files, name)
-    return read_tokenizer(files) if name is None else _read(*_of_file(files, name))
+    return read_tokenizer(files) if name is None else _read(*_choose_kind(files, name))
 
 
 def read_tokenizer(files: SmallFiles) -> Tokenizer:
@@ -89,38 +93,47 @@ def read_tokenizer(files: SmallFiles) -> Tokenizer:
     return _read(*_find(files))
 
 
-def _of_file(
+def _choose_kind(
     files: SmallFiles, name: str, config: Json | None = None
 ) -> tuple[Kind, TokenizerSource]:
+    """Return the kind of the tokenizer in the file `name`, and the source to read it from.
+
+    Args:
+        config: the tokenizer_config.json of the folder; None if the user named a single file.
+    """
     if name in (VOCAB_JSON, MERGES_FILE):
         return "byte-bpe", TokenizerSource(files, VOCAB_JSON, None, config)
     if name.endswith(".json"):
-        return _of_json(files, name, config)
+        return _choose_kind_by_content(files, name, config)
     kind: Kind = "unigram" if name.endswith(".model") else "wordpiece"
     return kind, TokenizerSource(files, name, None, config)
 
 
 def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
+    """Read the vocabulary and the settings, complete the added tokens, and build the tokenizer.
+
+    Added tokens may be listed in several files, by different versions of transformers.
+    """
     tokenizer_class, read = TOKENIZER_KINDS[kind]
     try:
         *vocabulary, settings = read(source)
-        named = _extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
+        pieces = vocabulary[0]
+        extra = _extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
+        listed = settings.get("added_tokens")
         if _has_added_tokens_file(source):
-            special = settings.get("added_tokens") or special_added_tokens(
-                tokenizer_class, settings
-            )
+            special = listed or special_added_tokens(tokenizer_class, settings)
             settings["added_tokens"] = _read_added_tokens_file(
-                source.files, vocabulary[0], [*special, *named]
+                source.files, pieces, [*special, *extra]
             )
-        elif (listed := settings.get("added_tokens")) is not None:
-            settings["added_tokens"] = (
-                *listed,
-                *_unlisted_tokens(source, tokenizer_class, vocabulary[0], settings),
-            )
+        elif listed is not None:
+            unlisted = _unlisted_tokens(source, tokenizer_class, pieces, settings)
+            settings["added_tokens"] = (*listed, *unlisted)
         tokenizer = tokenizer_class(*vocabulary, **settings)
+        # The extra special tokens follow all others, so the tokenizer must be built to see which
+        # of them it lacks.
         contents = {token.content for token in tokenizer.added_tokens}
-        if more := [token for token in named if token.content not in contents]:
-            settings["added_tokens"] = (*tokenizer.added_tokens, *more)
+        if lacking := [token for token in extra if token.content not in contents]:
+            settings["added_tokens"] = (*tokenizer.added_tokens, *lacking)
             tokenizer = tokenizer_class(*vocabulary, **settings)
         return tokenizer
     except ConfigError as error:
@@ -146,13 +159,14 @@ def _unlisted_tokens(
         for id_, entry in member(config, "added_tokens_decoder", dict, path, {}).items()
         if not isinstance(entry, dict) or entry.get("content") not in tokens
     }
-    ids_so_far = [*vocab, *(content for content in tokens if content not in pieces)]
-    unlisted = list(listed_tokens(configured, ids_so_far, path))
+    tokens_by_id = [*vocab, *(content for content in tokens if content not in pieces)]
+    unlisted = list(listed_tokens(configured, tokens_by_id, path))
     tokens |= {token.content: token for token in unlisted}
-    is_plain = config.get("tokenizer_class") in PLAIN_CLASSES  # which has no tokens of its own
-    names = {} if is_plain else {**tokenizer_class.default_tokens, **settings}
+    # Classes that cut text by tokenizer.json alone have no special tokens of their own.
+    is_plain = config.get("tokenizer_class") in PLAIN_CLASSES
+    defaults = {} if is_plain else {**tokenizer_class.default_tokens, **settings}
     for name in SPECIAL_NAMES:
-        value = config.get(name) or names.get(name)
+        value = config.get(name) or defaults.get(name)
         fields = value if isinstance(value, dict) else {"content": value}
         if fields.get("content") in pieces - tokens.keys():
             token = replace(read_token(fields, path), special=True)
@@ -162,6 +176,7 @@ def _unlisted_tokens(
 
 
 def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
+    """Read the special tokens of tokenizer_config.json that have no role, such as [MASK]'s."""
     tokens: dict[str, AddedToken] = {}
     for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
         listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
@@ -173,16 +188,18 @@ def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
 
 
 def _has_added_tokens_file(source: TokenizerSource) -> bool:
-    """Check for the added_tokens.json of transformers before 4.34."""
-    is_listed = source.root is not None or (source.config or {}).get("added_tokens_decoder")
-    return source.config is not None and not is_listed and source.files.has(ADDED_TOKENS_FILE)
+    """Return whether only an added_tokens.json, of transformers before 4.34, has added tokens."""
+    if source.config is None:  # a file by itself
+        return False
+    is_listed = source.root is not None or source.config.get("added_tokens_decoder")
+    return not is_listed and source.files.has(ADDED_TOKENS_FILE)
 
 
 def _read_added_tokens_file(
     files: SmallFiles, vocab: Sequence[str], special: Sequence[AddedToken]
 ) -> tuple[AddedToken, ...]:
     """Read added_tokens.json, and add the `special` tokens that it or the vocabulary has."""
-    added = files.read_json(ADDED_TOKENS_FILE)
+    added = files.read_json(ADDED_TOKENS_FILE)  # ids by token
     ids = {**{token: id_ for id_, token in enumerate(vocab)}, **added}
     tokens = {name: AddedToken(name, normalized=True, special=False) for name in added}
     tokens |= {token.content: token for token in special if token.content in ids}
@@ -191,11 +208,17 @@ def _read_added_tokens_file(
 
 
 def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
+    """Find the tokenizer of a folder; return its kind and the source to read it from.
+
+    Raises:
+        CheckpointError: there is none, or the files or the class in the folder contradict each
+            other.
+    """
     config = add_model_class(files, _read_config(files))
     check_class(files, config)
     for name in (TOKENIZER_FILE, *KIND_FILES):
         if files.has(name):
-            kind, source = _of_file(files, name, config)
+            kind, source = _choose_kind(files, name, config)
             _check_alone(files, kind, name)
             check_kind(files, config, kind, name)
             return kind, source
@@ -221,19 +244,34 @@ def _read_config(files: SmallFiles) -> Json:
     return config
 
 
-def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, TokenizerSource]:
-    root = files.read_json(file)
+def _choose_kind_by_content(
+    files: SmallFiles, name: str, config: Json | None
+) -> tuple[Kind, TokenizerSource]:
+    """Return the kind of a tokenizer.json by its model type, and the source to read it from."""
+    root = files.read_json(name)
     model = root.get("model")
-    if isinstance(model, dict) and model.get("type") is None:  # old files leave the name out
-        signs = {"merges": "BPE", "unk_id": "Unigram", "max_input_chars_per_word": "WordPiece"}
-        model["type"] = next((kind for sign, kind in signs.items() if sign in model), None)
-    name = model.get("type") if isinstance(model, dict) else None
+    if isinstance(model, dict) and model.get("type") is None:
+        # Old files have no type, so a setting that only one type has shows it.
+        type_of_key = {
+            "merges": "BPE",
+            "unk_id": "Unigram",
+            "max_input_chars_per_word": "WordPiece",
+        }
+        model["type"] = next((type_ for key, type_ in type_of_key.items() if key in model), None)
+    model_type = model.get("type") if isinstance(model, dict) else None
     # Content of no known kind goes to the reader of WordPiece, which rejects it.
-    kind = MODEL_KINDS.get(name, "wordpiece") if isinstance(name, str) else "wordpiece"
-    return kind, TokenizerSource(files, file, root, config)
+    kind: Kind = "wordpiece"
+    if isinstance(model_type, str):
+        kind = MODEL_KINDS.get(model_type, "wordpiece")
+    return kind, TokenizerSource(files, name, root, config)
 
 
 def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:
+    """Check that the folder has no file of another kind than that of the file `name`.
+
+    Raises:
+        CheckpointError: it has one.
+    """
     present = {file: file_kind for file, file_kind in KIND_FILES.items() if files.has(file)}
     if present and (kind not in present.values() or len(present) > 1):
         other = next(file for file, file_kind in present.items() if file_kind != kind)

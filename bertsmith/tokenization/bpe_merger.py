@@ -1,4 +1,4 @@
-"""Application of byte-pair encoding's merges to the symbols of a word."""
+"""Application of the merges of byte-pair encoding to the symbols of a word, given as ids."""
 
 import math
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ class Merger:
             self._ranks[left, right] = rank, merged  # of equal pairs the last one's rank counts
 
     def merge(self, symbols: list[int]) -> list[int]:
-        """Merge symbols until no pair can be merged; `symbols` is used up."""
+        """Merge symbols until no pair can be merged; the list `symbols` is overwritten."""
         if len(symbols) > MAX_RESCANNED:
             return self._merge_with_heap(symbols)
         return self._merge_by_rescanning(symbols)
 
     def _merge_by_rescanning(self, symbols: list[int]) -> list[int]:
         find = self._ranks.get
-        none = (math.inf, -1)
+        none = (math.inf, -1)  # ranks after every merge
         merges = [find(pair, none) for pair in pairwise(symbols)]
         while merges and (best := min(merges)) is not none:
             index = merges.index(best)
@@ -42,6 +42,10 @@ class Merger:
         return symbols
 
     def _merge_with_heap(self, symbols: list[int]) -> list[int]:
+        """Merge symbols in a doubly linked list; the heap has rank, merged symbol and left index.
+
+        The merged symbol takes the place of its left part, and the right part becomes -1.
+        """
         find = self._ranks.get
         size = len(symbols)
         following = list(range(1, size + 1))

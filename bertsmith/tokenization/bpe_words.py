@@ -6,16 +6,18 @@ from functools import cache
 from bertsmith.tokenization.normalize import character_class
 from bertsmith.tokenization.surrogates import without_surrogates
 
-BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
+ABOVE_FFFF = re.compile("[\U00010000-\U0010ffff]")
 
 
 @cache
 def word_pattern(highest: int) -> re.Pattern[str]:
     """Compile GPT-2's pattern for text without characters above `highest`.
 
-    A pattern with fewer characters is faster.
+    A pattern with fewer characters is faster. GPT-2 writes it as
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
+
+    Python's `re` has no `\\p`, so the characters are listed here.
     """
     letter, number, space = (
         character_class(name, highest=highest) for name in ("LETTER", "NUMBER", "WHITESPACE")
@@ -27,14 +29,14 @@ def word_pattern(highest: int) -> re.Pattern[str]:
 
 
 def split_pattern(text: str) -> list[str]:
-    """Split text by GPT-2's pattern; joined words are the text again.
+    """Split text by GPT-2's pattern; the words, joined, are the text again.
 
     >>> split_pattern("It's 2 o'clock,  now")
     ['It', "'s", ' 2', ' o', "'", 'clock', ',', ' ', ' now']
     """
     if text.isascii():
         return word_pattern(0x7F).findall(text)
-    return word_pattern(0x10FFFF if BEYOND_BMP.search(text) else 0xFFFF).findall(text)
+    return word_pattern(0x10FFFF if ABOVE_FFFF.search(text) else 0xFFFF).findall(text)
 
 
 def clean_words(text: str) -> list[str]:

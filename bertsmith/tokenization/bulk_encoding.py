@@ -25,6 +25,7 @@ from bertsmith.tokenization.piece_cutting import PieceCutter
 
 Ids = NDArray[np.int32]
 ChunkIds = Callable[[bytes], Sequence[int]]
+"""Function that computes the ids of a chunk."""
 
 BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
 # Limit of cached chunks, and of their ids: about 60 MB, after which the cache is cleared. 25 MB of
@@ -32,22 +33,24 @@ BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
 MAX_KEPT = 1 << 19
 MAX_CACHED_BYTES = 64  # bytes; longer chunks recur too seldom to be cached
 
-# An id range is one integer: the index of a chunk's first id and, in the lowest bits, the number of
-# its ids.
+# The place of a chunk's ids in the list of all ids is one integer, its id range: the index of the
+# first id and, in the lowest 24 bits, the number of ids.
 _COUNT_BITS = 24
-_COUNT = (1 << _COUNT_BITS) - 1
-_SPACE, _PUNCTUATION, _PART = range(3)
+_COUNT_MASK = (1 << _COUNT_BITS) - 1
+_SPACE, _PUNCTUATION, _PART = range(3)  # kinds of bytes, in the order in which `_cut` compares them
 
 
-def _kind(code: int) -> int:
-    # Bytes above 127 are parts of characters, which the ordinary tokenizer looks at.
-    if code < 128 and chr(code) in code_ranges("PUNCTUATION"):
+def _kind(byte: int) -> int:
+    """Return the kind of a byte of UTF-8: white space, punctuation, or part of a chunk."""
+    if byte > 127:  # part of a character that is not ASCII; the ordinary tokenizer looks at it
+        return _PART
+    if chr(byte) in code_ranges("PUNCTUATION"):
         return _PUNCTUATION
-    return _SPACE if code < 128 and clean(chr(code)) == " " else _PART
+    return _SPACE if clean(chr(byte)) == " " else _PART
 
 
 class _IdRanges(dict[bytes, int]):
-    """Cache from a chunk to the range of its ids in `ids`."""
+    """Cache from a chunk to the range of its ids in `ids`, the list of all ids."""
 
     def __init__(self, compute: ChunkIds) -> None:
         super().__init__()
@@ -70,7 +73,7 @@ class BulkEncoder:
         compute: returns the ids of a chunk; called for new chunks only.
         lowercase: whether `compute` ignores the case of letters.
         cutter: computes the ids of many new chunks at once; `compute` gets the chunks that it
-        cannot cut.
+            cannot cut.
     """
 
     def __init__(
@@ -84,6 +87,10 @@ class BulkEncoder:
         self._forget()
 
     def _forget(self) -> None:
+        """Clear the two caches: `_table` finds short chunks, many at once, `_id_ranges` all others.
+
+        The ids of both are in `_id_ranges.ids`.
+        """
         self._id_ranges = _IdRanges(self._compute)
         self._table = ChunkTable()
 
@@ -94,7 +101,7 @@ class BulkEncoder:
         """
         blocks = []
         for block in group_by_size(texts, BLOCK_BYTES):
-            # Only here: what makes the caller's texts may itself encode with this encoder.
+            # The lock is not held while `texts` makes the next block: that may call this encoder.
             with self._lock:
                 blocks.append(self._encode_block(block))
         ids = [block_ids for block_ids, _ in blocks]
@@ -108,17 +115,18 @@ class BulkEncoder:
         data = pad(b" ".join([b"", *texts, b""]))
         starts, lengths = self._cut(data)
         id_ranges = self._find(data.lower() if self._lowercase else data, starts, lengths)
-        counts = id_ranges & _COUNT
+        counts = id_ranges & _COUNT_MASK
         ends = np.cumsum(counts)
-        # From each token's place in the result, `shifts` leads to its place in `ids`.
+        # The index of each token's id in the list of all ids: those of a chunk follow each other.
         shifts = (id_ranges >> _COUNT_BITS) - (ends - counts)
-        gathered = np.repeat(shifts, counts)
-        gathered += np.arange(len(gathered))
-        ids = np.frombuffer(self._id_ranges.ids, np.int32)[gathered]
+        indices = np.repeat(shifts, counts)
+        indices += np.arange(len(indices))
+        ids = np.frombuffer(self._id_ranges.ids, np.int32)[indices]
         # `data` has a space before each text, hence + 1.
         text_ends = np.cumsum([len(text) + 1 for text in texts])
-        last_chunks = np.searchsorted(starts, text_ends)
-        return ids, np.diff(np.concatenate([[0], ends])[last_chunks], prepend=0)
+        num_chunks = np.searchsorted(starts, text_ends)  # up to the end of each text
+        num_ids = np.concatenate([[0], ends])[num_chunks]
+        return ids, np.diff(num_ids, prepend=0)
 
     def _cut(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the start and length in bytes of each chunk of `data`."""
@@ -142,8 +150,8 @@ class BulkEncoder:
             self._learn(keys.at(new), *self._cutter.cut(data, starts[new], lengths[new]))
             id_ranges[missing] = self._table.find(keys.at(missing))
             missing = missing[id_ranges[missing] == NOT_FOUND]
-        first, last = starts[missing], starts[missing] + lengths[missing]
-        chunks = map(data.__getitem__, map(slice, first.tolist(), last.tolist()))
+        first, end = starts[missing], starts[missing] + lengths[missing]
+        chunks = map(data.__getitem__, map(slice, first.tolist(), end.tolist()))
         new_ranges = np.fromiter(map(self._id_ranges.__getitem__, chunks), np.int64, len(missing))
         id_ranges[missing] = new_ranges
         self._table.add(keys.at(missing), new_ranges)

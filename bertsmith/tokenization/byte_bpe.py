@@ -22,14 +22,14 @@ from bertsmith.tokenization.bpe_merger import Merger
 from bertsmith.tokenization.bpe_words import split_pattern
 from bertsmith.tokenization.nfc_origins import align_composed
 from bertsmith.tokenization.normalize import code_ranges
-from bertsmith.tokenization.surrogates import count_surrogates, without_surrogates
+from bertsmith.tokenization.surrogates import restore_offsets, without_surrogates
 from bertsmith.tokenization.tokenizer import Ids, PieceAt, TextTokens, Tokenizer, joined_rows
 
 
 def _byte_characters() -> str:
-    seen = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    return "".join(chr(byte if byte in seen else next(others)) for byte in range(256))
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    substitutes = iter(range(0x100, 0x200))
+    return "".join(chr(byte if byte in visible else next(substitutes)) for byte in range(256))
 
 
 BYTE_CHARACTERS = _byte_characters()
@@ -95,9 +95,14 @@ class ByteBpeTokenizer(Tokenizer):
         self.pair_type_id = pair_type_id
         self._byte_ids = self._number_bytes()
         self._merger = Merger(self._number_merges())
-        self._find_added_tokens(self._normalize)
+        self._prepare_encoding(self._normalize)
 
     def _number_bytes(self) -> list[int]:
+        """Return the id of each of the 256 bytes.
+
+        Raises:
+            ConfigError: the vocabulary lacks a byte.
+        """
         missing = [byte for byte in range(256) if BYTE_CHARACTERS[byte] not in self._ids]
         if missing:
             raise ConfigError(
@@ -108,6 +113,11 @@ class ByteBpeTokenizer(Tokenizer):
         return [self._ids[character] for character in BYTE_CHARACTERS]
 
     def _number_merges(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the ids of left, right and merged token of each merge.
+
+        Raises:
+            ConfigError: the vocabulary lacks one of them.
+        """
         for number, (left, right) in enumerate(self.merges, start=1):
             pieces = (left, right, left + right)
             for piece in pieces:
@@ -131,9 +141,11 @@ class ByteBpeTokenizer(Tokenizer):
     def _identity(self) -> list[Any]:
         name, vocab, merges, settings = super()._identity()
         del settings["trim_offsets"]  # decides no ids
-        for key, usual in (("composes", False), ("num_separators", 2), ("pair_type_id", 0)):
-            if settings[key] == usual:
-                del settings[key]  # so that fingerprints of older corpora stay valid
+        # Older versions had none of these settings. RoBERTa's values are left out, so that the
+        # fingerprints of older corpora stay valid.
+        for key, of_roberta in (("composes", False), ("num_separators", 2), ("pair_type_id", 0)):
+            if settings[key] == of_roberta:
+                del settings[key]
         return [name, vocab, merges, settings]
 
     def _as_text(self, token: str) -> str:
@@ -150,7 +162,7 @@ class ByteBpeTokenizer(Tokenizer):
     def words(self, text: str) -> Iterable[str]:
         """Split text into words, each with the space before it."""
         text = self._normalize(without_surrogates(text))
-        return split_pattern(add_space(text, self.add_prefix_space))
+        return split_pattern(add_space(text) if self.add_prefix_space else text)
 
     def word_ids(self, word: str) -> Sequence[int]:
         return self._unit_ids[word]
@@ -173,16 +185,19 @@ class ByteBpeTokenizer(Tokenizer):
         """
         return read_bytes(self._kept_tokens(ids, skip_special_tokens))
 
-    def _spaced_ids(self, text: str, spaced: bool) -> list[int]:
-        return self._ids_of(without_surrogates(text), partial(self._ordinary_ids, spaced=spaced))
+    def _spaced_ids(self, text: str, add_prefix_space: bool) -> list[int]:
+        """Encode a text to ids, by this `add_prefix_space` instead of the tokenizer's own."""
+        encode = partial(self._ordinary_ids, add_prefix_space=add_prefix_space)
+        return self._ids_of(without_surrogates(text), encode)
 
-    def _ordinary_ids(self, text: str, spaced: bool) -> Iterator[int]:
+    def _ordinary_ids(self, text: str, add_prefix_space: bool) -> Iterator[int]:
         """Yield the ids of text in which added tokens of raw text have been found already."""
         text = self._normalize(text)
         ids_of = self._unit_ids.__getitem__
         for piece in self._normalized_tokens.pieces(text):
             if piece.id is None:
-                part = add_space(text[piece.start : piece.stop], spaced)
+                part = text[piece.start : piece.stop]
+                part = add_space(part) if add_prefix_space else part
                 yield from chain.from_iterable(map(ids_of, split_pattern(part)))
             else:
                 yield piece.id
@@ -192,8 +207,9 @@ class ByteBpeTokenizer(Tokenizer):
 
     def _align(self, text: str) -> tuple[str, list[int]]:
         normalized = self._normalize(text)
-        is_same = normalized == text
-        return normalized, list(range(len(text))) if is_same else align_composed(text)
+        if normalized == text:
+            return text, list(range(len(text)))
+        return normalized, align_composed(text)
 
     def merge_characters(self, piece: str) -> list[int]:
         """Merge a token's characters, which stand for bytes, even if these are not UTF-8."""
@@ -208,38 +224,41 @@ class ByteBpeTokenizer(Tokenizer):
         if self.trim_offsets:
             spans = enumerate(zip(result.tokens, result.offsets, strict=True))
             result.offsets = [self._trim(number, *span) for number, span in spans]
-        return count_surrogates(result, text, clean)
+        return restore_offsets(result, text, clean)
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
         result.extend(self._locate_normalized(*self._align(text)), position)
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
-        spaced = add_space(text, self.add_prefix_space)
-        word_start = len(text) - len(spaced)  # an added space has the first character's index
+        spaced = add_space(text) if self.add_prefix_space else text
+        word_start = len(text) - len(spaced)  # -1 if a space was added, else 0
         for word in split_pattern(spaced):
-            # A byte's origin is that of its character.
+            # A byte has the origin of its character; an added space has that of the first one.
             byte_origins = [
                 origins[max(0, word_start + i)]
                 for i, char in enumerate(word)
                 for _ in char.encode()
             ]
-            first = 0
+            start = 0
             for id_ in self._unit_ids[word]:
                 token = self.vocab[id_]
-                last = first + len(token)
-                yield PieceAt(id_, token, byte_origins[first], byte_origins[last - 1] + 1)
-                first = last
+                end = start + len(token)  # a token has one character for each byte
+                yield PieceAt(id_, token, byte_origins[start], byte_origins[end - 1] + 1)
+                start = end
             word_start += len(word)
 
     def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
-        """Exclude a token's white space from its offsets, as the library does.
+        """Exclude a token's white space from its offsets, as the `tokenizers` library does.
 
         With `add_prefix_space`, a token at the beginning of the text keeps its leading white space.
+
+        Args:
+            number: the token's number in the text, from 0.
         """
-        blanks = _blanks()
+        white_space = _white_space()
         start, end = offset
-        leading = len(token) - len(token.lstrip(blanks))
-        trailing = len(token) - len(token.rstrip(blanks))
+        leading = len(token) - len(token.lstrip(white_space))
+        trailing = len(token) - len(token.rstrip(white_space))
         if leading and not (self.add_prefix_space and (number == 0 or start == 0)):
             start = min(start + leading, end)
         if trailing and end >= trailing:
@@ -247,8 +266,9 @@ class ByteBpeTokenizer(Tokenizer):
         return start, end
 
 
-def add_space(text: str, spaced: bool) -> str:
-    return f" {text}" if spaced and text and not text.startswith(" ") else text
+def add_space(text: str) -> str:
+    """Put a space before a text, unless it is empty or begins with one."""
+    return f" {text}" if text and not text.startswith(" ") else text
 
 
 def read_bytes(tokens: Iterable[str]) -> str:
@@ -263,5 +283,6 @@ def read_bytes(tokens: Iterable[str]) -> str:
 
 
 @cache
-def _blanks() -> str:
+def _white_space() -> str:
+    """Return all characters that are white space in the spelling of a token."""
     return BYTE_CHARACTERS[ord(" ")] + "".join(code_ranges("WHITESPACE"))

@@ -32,10 +32,12 @@ from bertsmith.tokenization.tokenizer_files import (
 VOCAB_JSON = "vocab.json"
 MERGES_FILE = "merges.txt"
 VERSION_LINE = "#version"
-USUALLY_UNMADE = 16
-"""Tokens without a merge that an intact file may have, beyond 1 % of the vocabulary."""
+MAX_UNMERGED = 16
+"""Number of tokens that no merge makes and that an intact file may have, besides 1 % of the
+vocabulary."""
+# The type of each part that a tokenizer.json must have.
 BYTE_BPE_KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
-# Settings whose other values would change ids.
+# Part, key and value of the settings whose other values would change ids.
 BYTE_BPE_FIXED = (
     ("model", "dropout", None),
     ("model", "continuing_subword_prefix", ""),
@@ -76,6 +78,7 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
 
 
 def _read_merges(files: SmallFiles) -> Merges:
+    """Read a merges.txt: two pieces with a space between them in each line."""
     path = files.path(MERGES_FILE)
     try:
         lines = files.read(MERGES_FILE).decode("utf-8-sig").removesuffix("\n").split("\n")
@@ -88,25 +91,30 @@ def _read_merges(files: SmallFiles) -> Merges:
         for number, line in enumerate(lines, start=1)
         if line and not line.startswith(VERSION_LINE)
     ]
-    return [_pair(line, f"{path}:{number}") for number, line in numbered]
+    return [_read_merge(line, f"{path}:{number}") for number, line in numbered]
 
 
 def _check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
-    """Reject a truncated file: tokens whose merges are lost cannot be made any more.
+    """Reject a truncated file: if a merge is missing, no text has the token that it makes.
 
-    A few such tokens are usual: special tokens, and RoBERTa's fillers.
+    In intact files, too, no merge makes the special tokens, nor RoBERTa's fillers ("madeupword").
     """
-    made = {left + right for left, right in merges}
-    lost = [piece for piece in vocab if len(piece) > 1 and piece not in made]
-    if len(lost) > USUALLY_UNMADE + len(vocab) // 100:
+    merged = {left + right for left, right in merges}
+    unmerged = [piece for piece in vocab if len(piece) > 1 and piece not in merged]
+    if len(unmerged) > MAX_UNMERGED + len(vocab) // 100:
         raise CheckpointError(
             f"{path}: cut off, or of another vocabulary: none of its {len(merges):,} merges makes "
-            f"{lost[-1]!r} and {len(lost) - 1:,} more of the {len(vocab):,} pieces of "
+            f"{unmerged[-1]!r} and {len(unmerged) - 1:,} more of the {len(vocab):,} pieces of "
             f"{VOCAB_JSON}. Get both files again."
         )
 
 
-def _pair(merge: Any, location: str) -> tuple[str, str]:
+def _read_merge(merge: Any, location: str) -> tuple[str, str]:
+    """Read the two pieces of a merge, from a line or from a pair in JSON.
+
+    Args:
+        location: file and line of the merge, for messages.
+    """
     match merge.split(" ") if isinstance(merge, str) else merge:
         case [str(left), str(right)] if left and right:
             return left, right
@@ -124,7 +132,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     model = parts["model"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
     merges = [
-        _pair(merge, f"{path}: merge {number:,}")
+        _read_merge(merge, f"{path}: merge {number:,}")
         for number, merge in enumerate(member(model, "merges", list, path), start=1)
     ]
     added = member(root, "added_tokens", list, path, [])

@@ -5,6 +5,7 @@ torch is imported only if a caller asks for its tensors.
 
 import difflib
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,20 +21,20 @@ Truncation = bool | Literal["longest_first", "do_not_truncate"] | None
 TensorType = Literal["pt", "np"] | None
 Texts = str | Sequence[str] | Sequence[tuple[str, str]]
 
-FILL = {
+PADDING_VALUES = {
     "attention_mask": 0,
     "token_type_ids": 0,
     "special_tokens_mask": 1,
     "offset_mapping": (0, 0),
 }
-"""Values at padding, beside the padding token of `input_ids`."""
+"""Value of each entry at padding; that of `input_ids` is the padding token."""
 
-OTHER_WAYS = {
+ALTERNATIVES = {
     "add_special_tokens": "tokenizer.encode_ids(text) gives ids without special tokens.",
     "is_split_into_words": "tokenizer.encode_word_ids(words) gives the ids of words and how many "
     "each has; tokenizer.build_row([ids]) puts special tokens around them.",
 }
-"""The call in place of each argument of transformers that is not supported."""
+"""What to call instead, for each argument of transformers that is not supported."""
 
 
 class BatchEncoding(dict[str, Any]):
@@ -49,7 +50,10 @@ class BatchEncoding(dict[str, Any]):
 
     def to(self, device: Any) -> Self:
         """Return the encoding with its tensors on `device`; other values stay as they are."""
-        moved = {k: v.to(device) if hasattr(v, "to") else v for k, v in self.items()}
+        moved = {
+            name: value.to(device) if hasattr(value, "to") else value
+            for name, value in self.items()
+        }
         return type(self)(moved)
 
 
@@ -122,14 +126,15 @@ class CallableTokenizer(ABC):
                 `max_length` alone cuts too, unless `padding` is given.
             max_length: number of tokens, special ones included; by default `model_max_length`
                 if truncation or padding needs a length.
-            return_tensors: "pt" for torch, "np" for numpy.
+            pad_to_multiple_of: the padded length is rounded up to a multiple of this number.
+            return_tensors: "pt" for torch, "np" for numpy; None for lists.
             return_token_type_ids: by default True, or False for kinds with 0 everywhere (RoBERTa).
             others: no further arguments exist; any is refused by name.
 
         Raises:
-            InputError: what is not text, or texts and pairs of unequal number.
-            ConfigError: an unknown argument or choice, or `max_length` has no room for special
-                tokens.
+            InputError: a text is not a string, or the numbers of texts and pairs differ.
+            ConfigError: an unknown argument or choice, a number below 1, or `max_length` has no
+                room for special tokens.
         """
         for name in others:
             raise ConfigError(_unknown_argument(name))
@@ -137,7 +142,7 @@ class CallableTokenizer(ABC):
             raise ConfigError(f"max_length is {max_length}; allowed is 1 or more.")
         if max_length is not None and padding is False and truncation is None:
             truncation = True
-        limit = max_length or self.model_max_length if _is_cut(truncation) else None
+        limit = (max_length or self.model_max_length) if _is_cut(truncation) else None
         is_one = isinstance(text, str)
         encodings = [self.encode(*row, limit) for row in _pairs(text, text_pair)]
         columns: dict[str, list[Any]] = {"input_ids": [each.ids for each in encodings]}
@@ -182,15 +187,12 @@ class CallableTokenizer(ABC):
         transformers passes it, and changes nothing.
 
         Raises:
-            InputError: there are no "input_ids"; or for a tensor, rows of unequal length, or values
-                that are no numbers.
-            ConfigError: an unknown choice.
+            InputError: there are no "input_ids", or a row lacks an entry of the first row; or for a
+                tensor, rows of unequal length, or values that are no numbers.
+            ConfigError: an unknown choice, or `pad_to_multiple_of` is below 1.
         """
         if not isinstance(encoded_inputs, Mapping):
-            rows = list(encoded_inputs)
-            encoded_inputs = {
-                name: [row[name] for row in rows] for name in (rows[0] if rows else ())
-            }
+            encoded_inputs = _join_rows(list(encoded_inputs))
         if "input_ids" not in encoded_inputs:
             raise InputError(
                 f"pad: found {', '.join(encoded_inputs) or 'nothing'}, but no input_ids. Pass what "
@@ -204,9 +206,11 @@ class CallableTokenizer(ABC):
         if return_attention_mask:
             columns.setdefault("attention_mask", [[1] * length for length in lengths])
         width = self._padded_length(padding, lengths, max_length, pad_to_multiple_of)
-        for name, fill in ({"input_ids": self.pad_id} | FILL).items():
+        for name, padding_value in ({"input_ids": self.pad_id} | PADDING_VALUES).items():
             if name in columns:
-                columns[name] = [row + [fill] * (width - len(row)) for row in columns[name]]
+                columns[name] = [
+                    row + [padding_value] * (width - len(row)) for row in columns[name]
+                ]
         if is_one:
             columns = {name: values[0] for name, values in columns.items()}
         return BatchEncoding(_as_tensors(columns, return_tensors))
@@ -214,9 +218,11 @@ class CallableTokenizer(ABC):
     def _padded_length(
         self, padding: Padding, lengths: Sequence[int], max_length: int | None, multiple: int | None
     ) -> int:
-        """Return the length that rows are padded to; 0 for none."""
+        """Return the length that rows are padded to; 0 if they are not padded."""
         choice = "longest" if padding is True else padding or "do_not_pad"
         check_choice("padding", choice, ("longest", "max_length", "do_not_pad"))
+        if multiple is not None and multiple < 1:
+            raise ConfigError(f"pad_to_multiple_of is {multiple}; allowed is 1 or more.")
         if choice == "do_not_pad":
             return 0
         width = max(lengths, default=0)
@@ -226,7 +232,7 @@ class CallableTokenizer(ABC):
                 raise ConfigError(
                     "padding: found 'max_length', but this tokenizer has no limit. Pass max_length."
                 )
-        return width if multiple is None else -(-width // multiple) * multiple
+        return width if multiple is None else math.ceil(width / multiple) * multiple
 
     @property
     def padding_side(self) -> str:
@@ -300,10 +306,15 @@ def _unknown_argument(name: str) -> str:
     accepted = [each for each in parameters if each not in ("self", "others")]
     near = difflib.get_close_matches(name, accepted, n=1, cutoff=0.8)
     advice = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(accepted)}."
-    return f"tokenizer: there is no argument '{name}'. {OTHER_WAYS.get(name, advice)}"
+    return f"tokenizer: there is no argument '{name}'. {ALTERNATIVES.get(name, advice)}"
 
 
 def _is_cut(truncation: Truncation) -> bool:
+    """Return whether long texts are cut.
+
+    Raises:
+        ConfigError: `truncation` is no known choice.
+    """
     choice = "longest_first" if truncation is True else truncation or "do_not_truncate"
     check_choice("truncation", choice, ("longest_first", "do_not_truncate"))
     return choice == "longest_first"
@@ -334,7 +345,24 @@ def _pairs(text: Any, text_pair: Any) -> list[tuple[Any, Any]]:
     return list(zip(text, text_pair, strict=True))
 
 
+def _join_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Turn a list of encodings into one mapping from each entry's name to its values by row.
+
+    Raises:
+        InputError: a row lacks an entry that the first row has.
+    """
+    names = list(rows[0]) if rows else []
+    for number, row in enumerate(rows):
+        if lacking := [name for name in names if name not in row]:
+            raise InputError(
+                f"pad, row {number}: it has no {lacking[0]}, and the first row has one. Give all "
+                "rows the same entries."
+            )
+    return {name: [row[name] for row in rows] for name in names}
+
+
 def _to_lists(values: Any) -> Any:
+    """Turn an array or tensor, or a list of these, into lists of numbers."""
     if hasattr(values, "tolist"):
         return values.tolist()
     if isinstance(values, list | tuple) and values and hasattr(values[0], "tolist"):
@@ -342,15 +370,21 @@ def _to_lists(values: Any) -> Any:
     return values
 
 
-def _as_tensors(columns: Mapping[str, Any], kind: TensorType) -> Mapping[str, Any]:
-    if kind is None:
+def _as_tensors(columns: Mapping[str, Any], tensor_type: TensorType) -> Mapping[str, Any]:
+    """Turn lists of numbers into tensors or arrays; None leaves them lists.
+
+    Raises:
+        InputError: rows have unequal lengths, or values are no numbers.
+        ConfigError: `tensor_type` is no known choice.
+    """
+    if tensor_type is None:
         return columns
-    check_choice("return_tensors", kind, ("pt", "np"))
-    own = {"input_ids", *FILL}
+    check_choice("return_tensors", tensor_type, ("pt", "np"))
+    own_names = {"input_ids", *PADDING_VALUES}
     try:
         arrays = {
-            # Without any row numpy would choose floating-point numbers.
-            name: np.asarray(values, dtype=np.int64 if name in own else None)
+            # For an empty list numpy would choose floating-point numbers.
+            name: np.asarray(values, dtype=np.int64 if name in own_names else None)
             for name, values in columns.items()
         }
     except ValueError:
@@ -358,7 +392,7 @@ def _as_tensors(columns: Mapping[str, Any], kind: TensorType) -> Mapping[str, An
             "return_tensors: found rows of unequal length. Pass padding=True, and truncation=True "
             "for long texts."
         ) from None
-    if kind == "np":
+    if tensor_type == "np":
         return arrays
     for name, array in arrays.items():
         if array.dtype.kind not in "biuf":

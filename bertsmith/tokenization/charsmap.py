@@ -1,4 +1,4 @@
-"""SentencePiece's normalization table (charsmap): strings that replace others."""
+"""SentencePiece's normalization table (charsmap), which replaces strings by others."""
 
 import re
 from functools import cache
@@ -10,12 +10,17 @@ from bertsmith.tokenization.normalize import character_class
 
 MAX_CLUSTER_BYTES = 5
 """Bytes of the longest grapheme cluster that is looked up whole. Clusters that are not a character
-with marks (syllables, flags, families) are longer, so `cluster_pattern` needs no rules for them."""
+with its marks (Korean syllables, flags, families of emoji) are longer, so `cluster_pattern` needs
+no rules for them."""
 
 
 @cache
 def cluster_pattern() -> re.Pattern[str]:
-    """Compile a pattern that splits text into grapheme clusters, without gaps."""
+    """Compile a pattern that splits text into grapheme clusters, without gaps.
+
+    A cluster is what a reader sees as one character, such as a letter with its accents (Unicode
+    Standard Annex 29).
+    """
     joining, apart = character_class("JOINING"), character_class("APART")
     prepended = character_class("PREPENDED")
     return re.compile(
@@ -45,7 +50,7 @@ class CharacterMap:
             )
         self._units = np.frombuffer(table, "<u4", size // 4, 4).tolist()
         self._strings = table[4 + size :]
-        self._images: dict[str, str | None] = {}
+        self._images: dict[str, str | None] = {}  # a cache of `_look_up`
 
     def image(self, text: str) -> str | None:
         """Look up the shortest key that `text` begins with; None without one."""
@@ -56,6 +61,11 @@ class CharacterMap:
         return self._images[text]
 
     def _look_up(self, key: bytes) -> str | None:
+        """Walk the trie along the bytes of `key`, to the first leaf.
+
+        The lowest byte of a unit is the byte that leads to it. Bit 8 says that it has a leaf, the
+        unit at its children's base, whose low 31 bits are the string's place.
+        """
         units = self._units
         index = self._child(0, 0)
         for byte in key:
@@ -69,6 +79,10 @@ class CharacterMap:
         return None
 
     def _child(self, index: int, base: int) -> int:
+        """Return the base of a unit's children: a child's index is the base XOR its byte.
+
+        The unit's bits from 10 on are an offset; bit 9 says that the offset counts 256 units each.
+        """
         unit: int = self._units[index]
         return base ^ (unit >> 10) << ((unit & 1 << 9) >> 6)
 
@@ -94,7 +108,8 @@ class CharacterMap:
                 if image is None:
                     image = part
                 images.append(image)
-                # Characters are aligned one to one; further ones have the last character as origin.
+                # Characters of the image are aligned one to one with those of the part; further
+                # ones have the last character as origin.
                 origins += [start + min(i, len(part) - 1) for i in range(len(image))]
                 start += len(part)
         return "".join(images), origins

@@ -16,8 +16,10 @@ NOT_FOUND = -1
 
 ROW_BITS = 18  # 8 MB
 MAX_KEYS = 1 << (ROW_BITS - 1)
-_VALUE = 2  # column of a row: two words of the key, the value, one to make it half a cache line
-_FACTORS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+# A row has four columns: the two words of the key, the value, and one that is unused, so that a row
+# is half a cache line.
+_VALUE = 2
+_FACTORS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)  # odd, with random bits
 # Masks of the first n bytes in each of the two words, for n up to 16.
 _BITS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 _LOW_BITS = _BITS[np.minimum(np.arange(MAX_CHUNK_BYTES + 1), 8)]
@@ -95,17 +97,18 @@ def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64
     # A chunk begins `shift` bits into an aligned word. Shifting by 64 is undefined, hence twice.
     opposite = np.uint64(63) - shift
     one = np.uint64(1)
-    fill = np.minimum(lengths, MAX_CHUNK_BYTES)
+    num_bytes = np.minimum(lengths, MAX_CHUNK_BYTES)
     low = (words.take(first) >> shift) | (middle << one << opposite)
-    low &= _LOW_BITS.take(fill)
+    low &= _LOW_BITS.take(num_bytes)
     high = (middle >> shift) | (words.take(first + 2) << one << opposite)
-    high &= _HIGH_BITS.take(fill)
+    high &= _HIGH_BITS.take(num_bytes)
     return Keys(low, high, _hash_rows(low, high), lengths > MAX_CHUNK_BYTES)
 
 
 def _hash_rows(low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64]:
-    hashes = (low ^ high * _FACTORS[0]) * _FACTORS[1] >> np.uint64(64 - ROW_BITS)
-    return hashes.view(np.int64)
+    """Return the row in which each key is looked for: the highest `ROW_BITS` bits of its hash."""
+    hashes = (low ^ (high * _FACTORS[0])) * _FACTORS[1]
+    return (hashes >> np.uint64(64 - ROW_BITS)).view(np.int64)
 
 
 class ChunkTable:
@@ -129,8 +132,8 @@ class ChunkTable:
     def add(self, keys: Keys, values: NDArray[np.int64]) -> None:
         """Add keys that the table lacks, with values int64 `[chunks]`.
 
-        Equal keys must have equal values. Long keys are left out. If the table could hold more than
-        `MAX_KEYS` then, nothing is added.
+        Equal keys must have equal values. Long keys are left out. Nothing is added if the table
+        might then hold more than `MAX_KEYS`.
         """
         if self._count + len(values) <= MAX_KEYS:
             self._insert(keys, values)

@@ -1,4 +1,4 @@
-"""Grouping of short texts into lists that are large enough to be handled at once."""
+"""Grouping of neighbouring texts into lists of a minimum size."""
 
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""The characters of a text from which those of its composed form (NFC) come."""
+"""Alignment of a text with its composed form (NFC): the origin of each composed character."""
 
 import unicodedata
 from collections import deque
@@ -17,23 +17,24 @@ def align_composed(text: str) -> list[int]:
        character uses one index for each of its original parts. A character of inserted parts only
        has the last used index as its origin.
     """
-    parts: deque[tuple[str, int]] = deque()
-    decomposed = ((part, int(i > 0)) for char in text for i, part in enumerate(decompose(char)))
+    decomposed = [(part, i > 0) for char in text for i, part in enumerate(decompose(char))]
+    parts: deque[tuple[str, bool]] = deque()  # part, and whether it counts as inserted
     for is_mark, group in groupby(decomposed, key=lambda part: unicodedata.combining(part[0]) > 0):
-        by_class = sorted(group, key=lambda part: unicodedata.combining(part[0]) * is_mark)
-        parts.extend(by_class)
+        run = list(group)
+        if is_mark:
+            run.sort(key=lambda part: unicodedata.combining(part[0]))
+        parts.extend(run)
     origins = []
-    used = 0
+    num_used = 0  # indices of `text`
     for char in unicodedata.normalize("NFC", text):
-        inserted = 0
-        char_parts = decompose(char)
-        for part in char_parts:
+        num_original = 0
+        for part in decompose(char):
             index = next(i for i, (other, _) in enumerate(parts) if other == part)
-            inserted += parts[index][1]
+            _, is_inserted = parts[index]
+            num_original += not is_inserted
             del parts[index]
-        count = len(char_parts) - inserted
-        origins.append(used if count else max(0, used - 1))
-        used += count
+        origins.append(num_used if num_original else max(0, num_used - 1))
+        num_used += num_original
     return origins
 
 

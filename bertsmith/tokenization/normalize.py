@@ -75,6 +75,7 @@ def plain_spaces() -> str:
 def lowercase_letters() -> dict[str, str]:
     """Map each upper-case character to its lower case."""
     letters = {"\u0130": "i\u0307"}  # the only character that becomes two
+    # The table has entries such as "41-5a/1+20": first, last, stride, and shift to the lower case.
     entries = re.findall(r"(\w+)-(\w+)/(\d)([+-]\w+)", unicode_tables.LOWERCASE)
     for first, last, stride, shift in entries:
         for code in range(int(first, 16), int(last, 16) + 1, int(stride)):
@@ -158,12 +159,12 @@ def unit_pattern(tokenize_chinese_chars: bool) -> re.Pattern[str]:
     """Compile a pattern that cuts raw text, without gaps, into independent units.
 
     Normalizing and splitting units one by one gives the words of the whole text, since each cut is
-    beside a character across which marks are not reordered. Characters above U+FFFF cause no cut: a
-    pattern is much faster without them, and a larger unit is no less exact.
+    beside a character across which marks are not reordered. There is no cut beside characters above
+    U+FFFF: a pattern is much faster without them, and a larger unit has the same words.
     """
     names = ("PUNCTUATION", "CHINESE") if tokenize_chinese_chars else ("PUNCTUATION",)
-    solid, spaces = character_class(*names, highest=0xFFFF), plain_spaces()
-    return re.compile(f"[^{solid}{spaces}]+|[{solid}]|[{spaces}]+")
+    alone, spaces = character_class(*names, highest=0xFFFF), plain_spaces()
+    return re.compile(f"[^{alone}{spaces}]+|[{alone}]|[{spaces}]+")
 
 
 @dataclass(frozen=True)
@@ -210,36 +211,45 @@ class Normalizer:
         return _TranslationTable(self._normalize_char)
 
     def _normalize_char(self, char: str) -> str:
-        image = self._space_char(char)
+        """Normalize one character, to none, one or several."""
+        spaced = self._space_char(char)
         if self.strips_accents:
-            image = "".join(part for whole in image for part in _decompose(whole))
-        return "".join(self._finish_char(part) for part in image)
+            spaced = "".join(map(_decompose, spaced))
+        return "".join(map(self._strip_and_lower, spaced))
 
     def _space_char(self, char: str) -> str:
+        """Clean a character, or put spaces around a Chinese one."""
         if self.tokenize_chinese_chars and char in code_ranges("CHINESE"):
             return f" {char} "
         return clean(char)
 
-    def _finish_char(self, char: str) -> str:
+    def _strip_and_lower(self, char: str) -> str:
+        """Drop a decomposed character that is an accent; lower the case of others."""
         if self.strips_accents and char in code_ranges("NONSPACING"):
             return ""
         return lowercase_letters().get(char, char) if self.lowercase else char
 
     def _sorts_marks(self, text: str) -> bool:
+        """Return whether the order of marks in a text may change visibly (`kept_marks`)."""
         return self.strips_accents and not text.isascii() and not kept_marks().isdisjoint(text)
 
     def _align_sorted(self, text: str) -> tuple[str, list[int]]:
         """Align text whose marks may have to be reordered."""
-        spaced = [(part, origin) for origin, c in enumerate(text) for part in self._space_char(c)]
+        spaced: list[str] = []
+        spaced_origins: list[int] = []
+        for index, char in enumerate(text):
+            for part in self._space_char(char):
+                spaced.append(part)
+                spaced_origins.append(index)
         images: list[str] = []
         origins: list[int] = []
-        origins_left = iter(spaced)
+        remaining_origins = iter(spaced_origins)
         origin = 0
         # All parts of a decomposed character have its origin.
-        for part, is_first in decompose_sorted((whole for whole, _ in spaced), _decompose):
+        for part, is_first in decompose_sorted(spaced, _decompose):
             if is_first:
-                _, origin = next(origins_left)
-            image = self._finish_char(part)
+                origin = next(remaining_origins)
+            image = self._strip_and_lower(part)
             images.append(image)
             origins += [origin] * len(image)
         return "".join(images), origins

@@ -1,4 +1,4 @@
-"""Pieces of a vocabulary as the bytes of their UTF-8."""
+"""Spelling of the pieces of a vocabulary as bytes, in UTF-8."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,10 @@ def bytes_of_pieces(tokenizer: Tokenizer) -> Iterator[bytes]:
 
 
 def continuation_bytes(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    """Count in each piece the bytes that are not the first of a character, int64 [vocabulary]."""
+    """Count in each piece the bytes that are not the first of a character, int64 [vocabulary].
+
+    In UTF-8 these are the bytes whose two highest bits are 10.
+    """
     counts = [
         sum(byte & 0b1100_0000 == 0b1000_0000 for byte in spelled)
         for spelled in bytes_of_pieces(tokenizer)

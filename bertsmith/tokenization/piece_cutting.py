@@ -1,7 +1,7 @@
-"""WordPiece by numpy for many words of ASCII letters and digits.
+"""WordPiece by numpy, for many words of ASCII letters and digits at once.
 
-In each round the longest token that begins the rest of a word is found for all words together, by
-looking up all prefixes of the rest. Only tokens of ASCII letters and digits are known here, so a
+Each round finds, for all words together, the longest token that begins the uncut rest of the word,
+by looking up all prefixes of the rest. Only tokens of ASCII letters and digits are known here, so a
 chunk with any other character is left to the ordinary tokenizer.
 """
 
@@ -34,41 +34,51 @@ class PieceCutter:
         self._continuations = _table(continuations)
 
     def cut(self, data: bytes, starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-        """Cut chunks.
+        """Cut chunks; a chunk that cannot be cut has no tokens.
 
-        Return all ids in order, int64 `[tokens]`, and their counts, int64 `[chunks]`. `starts` and
-        `lengths` are in bytes of `data`, int64 `[chunks]`. A count of 0 means that the chunk could
-        not be cut.
+        Args:
+            data: the bytes that hold the chunks, from `chunk_table.pad`.
+            starts: the first byte of each chunk, int64 `[chunks]`.
+            lengths: the number of bytes of each chunk, int64 `[chunks]`.
+
+        Returns:
+            All ids in order, int64 `[tokens]`, and the number of ids of each chunk, int64
+            `[chunks]`.
         """
-        ids, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        starts = starts.copy()
-        left = lengths.copy()
+        ids_of_rounds, chunks_of_rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        starts = starts.copy()  # of the rest of each chunk
+        left = lengths.copy()  # bytes of the rest
         table = self._starts
+        # Chunks that have been cut so far, but not to their end.
         active = np.flatnonzero((lengths <= MAX_CHUNK_BYTES) & ~_hold_zeros(data, starts, lengths))
         while len(active):
             piece_ids, sizes = _longest(table, data, starts[active], left[active])
-            found = piece_ids != NOT_FOUND
-            active, piece_ids, sizes = active[found], piece_ids[found], sizes[found]
-            ids.append(piece_ids)
-            owners.append(active)
+            is_cut = piece_ids != NOT_FOUND
+            active, piece_ids, sizes = active[is_cut], piece_ids[is_cut], sizes[is_cut]
+            ids_of_rounds.append(piece_ids)
+            chunks_of_rounds.append(active)
             starts[active] += sizes
             left[active] -= sizes
             active = active[left[active] > 0]
             table = self._continuations
-        owner = np.concatenate(owners)
-        order = np.argsort(owner, kind="stable")
-        # The tokens of a chunk that has a rest left do not count: it could not be cut.
-        order = order[left[owner[order]] == 0]
-        return np.concatenate(ids)[order], np.bincount(owner[order], minlength=len(left))
+        ids, chunks = np.concatenate(ids_of_rounds), np.concatenate(chunks_of_rounds)
+        order = np.argsort(chunks, kind="stable")
+        # A chunk of which a rest is left could not be cut: its tokens do not count.
+        order = order[left[chunks[order]] == 0]
+        return ids[order], np.bincount(chunks[order], minlength=len(left))
 
 
 def _hold_zeros(data: bytes, starts: Ints, lengths: Ints) -> NDArray[np.bool_]:
-    # Keys are filled up with zero bytes, so they cannot tell such chunks from shorter ones.
+    """Return whether each chunk has a zero byte.
+
+    Keys are filled up with zero bytes, so the key of such a chunk may be that of a shorter one.
+    """
     zeros = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
     return np.searchsorted(zeros, starts) < np.searchsorted(zeros, starts + lengths)
 
 
 def _table(pieces: Mapping[str, int]) -> ChunkTable:
+    """Build a table from pieces of ASCII letters and digits to ids; other pieces are left out."""
     short = {
         piece: id_
         for piece, id_ in pieces.items()
@@ -83,8 +93,12 @@ def _table(pieces: Mapping[str, int]) -> ChunkTable:
 
 
 def _longest(table: ChunkTable, data: bytes, starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """Return id and size of the longest token that begins each chunk."""
+    """Return id and size in bytes of the longest token that begins each chunk, int64 `[chunks]`.
+
+    The id is `NOT_FOUND` if no token begins the chunk.
+    """
     prefixes = chunk_keys(data, starts, lengths).prefixes()
-    values = table.find(prefixes).reshape(-1, MAX_CHUNK_BYTES)
-    last = MAX_CHUNK_BYTES - 1 - np.argmax(values[:, ::-1] != NOT_FOUND, axis=1)
-    return values[np.arange(len(values)), last], np.minimum(last + 1, lengths)
+    ids = table.find(prefixes).reshape(-1, MAX_CHUNK_BYTES)  # column n: prefix of n + 1 bytes
+    longest = MAX_CHUNK_BYTES - 1 - np.argmax(ids[:, ::-1] != NOT_FOUND, axis=1)
+    # A prefix longer than the chunk is the whole chunk.
+    return ids[np.arange(len(ids)), longest], np.minimum(longest + 1, lengths)

@@ -6,7 +6,8 @@ from typing import TypeVar
 MAX_KEY_LENGTH = 24
 """Longer strings recur too seldom to be worth their memory."""
 CACHE_SIZE = 1 << 17
-"""Entries of one generation, about 30 MB; 10 MB of English text have some 90,000 different ones."""
+"""Entries of one generation, which take about 30 MB. 10 MB of English text have some 90,000
+distinct words."""
 
 Value = TypeVar("Value")
 

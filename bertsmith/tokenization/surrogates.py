@@ -12,11 +12,14 @@ def without_surrogates(text: str) -> str:
     return text if text.isascii() else SURROGATES.sub("", text)
 
 
-def count_surrogates(result: TextTokens, text: str, clean: str) -> TextTokens:
-    """Convert offsets in `clean` to offsets in `text`, which also has lone surrogates."""
+def restore_offsets(result: TextTokens, text: str, clean: str) -> TextTokens:
+    """Convert offsets in `clean` to offsets in `text`, which also has lone surrogates.
+
+    The offsets of `result` are changed in place.
+    """
     if len(clean) < len(text):
         origins = [index for index, char in enumerate(text) if not SURROGATES.match(char)]
-        origins.append(max(origins, default=0) + 1)
+        origins.append(origins[-1] + 1 if origins else 1)  # for the end of `clean`
         result.offsets = [
             (origins[start], origins[start] if start == end else origins[end - 1] + 1)
             for start, end in result.offsets

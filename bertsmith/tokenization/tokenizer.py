@@ -90,11 +90,11 @@ class Tokenizer(CallableTokenizer):
     """Separators between the texts of a pair."""
     continuation_prefix: str = ""
     """Prefix that marks a text as continuing another: a space for byte-level BPE."""
-    continuing_prefix: ClassVar[str] = ""
-    """Prefix of pieces that continue a word, where there is one."""
+    continuing_subword_prefix: ClassVar[str] = ""
+    """Prefix of the pieces that continue a word: `##` for WordPiece; other kinds have none."""
 
     unit_gap: ClassVar[int] = 0
-    """Characters between two units of a text (`_units`)."""
+    """Number of characters of a text that `_units` leaves out between two units."""
     own_settings: ClassVar[tuple[str, ...]]
     """Keyword arguments that only this kind has, stored as attributes."""
 
@@ -140,8 +140,11 @@ class Tokenizer(CallableTokenizer):
         special = {t.content for t in added_tokens if t.special}
         self.special_ids = frozenset(self._ids[token] for token in special | set(names))
 
-    def _find_added_tokens(self, normalize: Callable[[str], str] = str) -> None:
-        """Prepare to find added tokens in raw and in normalized text."""
+    def _prepare_encoding(self, normalize: Callable[[str], str]) -> None:
+        """Set the caches of units, the finders of added tokens, and the spellings for `decode`.
+
+        Each kind calls this at the end of its `__init__`, with the function that normalizes text.
+        """
         self._unit_ids = StringCache(self._compute_ids)
         self._unit_pieces = StringCache(self._locate_pieces)
         numbered = [(self._ids[token.content], token) for token in self.added_tokens]
@@ -149,8 +152,8 @@ class Tokenizer(CallableTokenizer):
         self._normalized_tokens = TokenFinder(
             [entry for entry in numbered if entry[1].normalized], normalize
         )
-        # The library decodes a token that is searched for in normalized text to its normalized
-        # form, and skips it only if that form still reads like a special token.
+        # The `tokenizers` library decodes a token that is searched for in normalized text to its
+        # normalized form, and skips it only if that form still reads like a special token.
         self._decoded = list(self.vocab)
         for id_, token in numbered:
             if token.normalized:
@@ -207,10 +210,14 @@ class Tokenizer(CallableTokenizer):
         """Mask of tokens that continue the word of the token before, bool `[vocab_size]` by id.
 
         Such a token begins with neither white space, punctuation nor a Chinese character.
-        (Byte-level BPE also separates letters from numbers, which the id of a token does not show.)
+        Byte-level BPE also begins a new word where a number follows letters; this depends on the
+        token before, so the mask leaves it out.
         """
         added = {token.content for token in self.added_tokens}
-        return np.array([not (t in added or is_word_start(self._as_text(t))) for t in self.vocab])
+        begins_word = [
+            token in added or is_word_start(self._as_text(token)) for token in self.vocab
+        ]
+        return ~np.array(begins_word)
 
     def _as_text(self, token: str) -> str:
         """Return a token as it reads in a text, with the space that belongs to it."""
@@ -313,6 +320,7 @@ class Tokenizer(CallableTokenizer):
         return Row(np.asarray(row, dtype=np.int32), type_ids, tuple(starts))
 
     def _encode_text(self, text: str) -> TextTokens:
+        """Encode a text to tokens with their offsets, without special tokens around it."""
         result = TextTokens([], [], [])
         for piece in self._raw_tokens.pieces(text):
             part = text[piece.start : piece.stop]
@@ -339,13 +347,14 @@ class Tokenizer(CallableTokenizer):
         """Compute the ids of a unit of `_units`; for byte-level BPE, of a word."""
 
     def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
+        """Compute the tokens of a unit of `_units`, with offsets in the unit."""
         return tuple(self._locate_normalized(*self._align(unit)))
 
     def _align(self, text: str) -> tuple[str, list[int]]:
         """Normalize text; also return the index in `text` of each character's origin."""
         raise NotImplementedError
 
-    def _locate_normalized(self, text: str, origins: Sequence[int]) -> "Iterable[PieceAt]":
+    def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterable[PieceAt]:
         """Yield the tokens of normalized text, located in the original text by `origins`."""
         raise NotImplementedError
 
@@ -387,6 +396,13 @@ class Tokenizer(CallableTokenizer):
         return (self._decoded[id_] for id_ in ids if id_ not in skipped)
 
     def _room(self, lengths: Sequence[int], max_length: int) -> int:
+        """Return how many tokens of the texts fit beside the special tokens of a row.
+
+        `lengths` has the number of tokens of each text.
+
+        Raises:
+            ConfigError: `max_length` has no room for the special tokens.
+        """
         num_special = self.num_special_tokens(len(lengths))
         if max_length < num_special:
             raise ConfigError(
@@ -493,9 +509,16 @@ def _type_ids_of_one_text(length: int) -> NDArray[np.int32]:
     return zeros
 
 
-def special_added_tokens(kind: type[Tokenizer], names: Mapping[str, str]) -> list[AddedToken]:
-    """Return the special tokens as added tokens, for tokenizers that are given none."""
+def special_added_tokens(
+    tokenizer_class: type[Tokenizer], names: Mapping[str, str]
+) -> list[AddedToken]:
+    """Return the special tokens as added tokens, for tokenizers that are given none.
+
+    Args:
+        names: special tokens, such as `mask_token`, that differ from the class's `default_tokens`.
+    """
+    mask_takes_space = tokenizer_class.adds_special_tokens
     return [
-        AddedToken(names.get(name, token), lstrip=kind.adds_special_tokens and name == "mask_token")
-        for name, token in kind.default_tokens.items()
+        AddedToken(names.get(name, token), lstrip=mask_takes_space and name == "mask_token")
+        for name, token in tokenizer_class.default_tokens.items()
     ]

@@ -1,7 +1,9 @@
-"""Check that the tokenizer class that a folder names cuts text as a tokenizer here does.  The files
-of a tokenizer, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
+"""Checks of the tokenizer class that a folder names: whether it cuts text as a tokenizer here does.
+
+The files of a tokenizer, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
 BertTokenizer both have a vocab.txt. So a class is refused if it is not in `CLASSES` for the kind of
-the file."""
+the file.
+"""
 
 import json
 from collections.abc import Mapping
@@ -40,6 +42,7 @@ PLAIN_CLASSES = (PLAIN_CLASS, "TokenizersBackend")
 ANY_KIND = frozenset(
     {"PreTrainedTokenizer", *(name.removesuffix("Fast") for name in PLAIN_CLASSES)}
 )
+"""Classes that tokenizers of every kind may have, without the ending "Fast"."""
 
 ALL_CLASSES = ANY_KIND.union(*CLASSES.values())
 
@@ -56,10 +59,10 @@ def add_model_class(files: SmallFiles, config: Json) -> Json:
         CheckpointError: the folder's tokenizer is a program in the folder.
     """
     if config.get("tokenizer_class") is None and files.has(MODEL_CONFIG_FILE):
-        model = files.read_json(MODEL_CONFIG_FILE)
-        named = {key: model.get(key) for key in ("tokenizer_class", "model_type")}
-        config = {**config, **named}
-        _check_program(files, MODEL_CONFIG_FILE, model)
+        model_config = files.read_json(MODEL_CONFIG_FILE)
+        entries = {key: model_config.get(key) for key in ("tokenizer_class", "model_type")}
+        config = {**config, **entries}
+        _check_program(files, MODEL_CONFIG_FILE, model_config)
     _check_program(files, TOKENIZER_CONFIG_FILE, config)
     return config
 
@@ -82,7 +85,7 @@ def check_class(files: SmallFiles, config: Json) -> None:
     Raises:
         CheckpointError: it is not.
     """
-    if _name(config) not in ALL_CLASSES:
+    if _class_name(config) not in ALL_CLASSES:
         raise _refusal(files, config, "which cuts text in another way than bertsmith")
 
 
@@ -92,7 +95,7 @@ def check_kind(files: SmallFiles, config: Json, kind: Kind, file: str) -> None:
     Raises:
         CheckpointError: it is of another kind.
     """
-    if _name(config) not in ANY_KIND | CLASSES[kind]:
+    if _class_name(config) not in ANY_KIND | CLASSES[kind]:
         raise _refusal(files, config, f"and {file} is a {kind} tokenizer")
 
 
@@ -102,25 +105,28 @@ def is_of_class(config: Json, kind: Kind) -> bool:
     It takes the class that the folder names, or else that of the model's type.
     """
     if config.get("tokenizer_class") is not None:
-        return _name(config) in CLASSES[kind]
+        return _class_name(config) in CLASSES[kind]
     model_types = {name.removesuffix("Tokenizer").lower() for name in CLASSES[kind]}
     return str(config.get("model_type")) in model_types
 
 
-def _name(config: Json) -> str:
-    named = config.get("tokenizer_class")
-    return "PreTrainedTokenizer" if named is None else str(named).removesuffix("Fast")
+def _class_name(config: Json) -> str:
+    """Return the name of the class without the ending "Fast"."""
+    name = config.get("tokenizer_class")
+    return "PreTrainedTokenizer" if name is None else str(name).removesuffix("Fast")
 
 
 def _refusal(files: SmallFiles, config: Json, reason: str) -> CheckpointError:
-    is_own = files.has(TOKENIZER_CONFIG_FILE) and "tokenizer_class" in files.read_json(
-        TOKENIZER_CONFIG_FILE
+    """Build the error about a class; it names the file that names the class."""
+    is_in_tokenizer_config = files.has(TOKENIZER_CONFIG_FILE) and (
+        "tokenizer_class" in files.read_json(TOKENIZER_CONFIG_FILE)
     )
-    path = files.path(TOKENIZER_CONFIG_FILE if is_own else MODEL_CONFIG_FILE)
+    path = files.path(TOKENIZER_CONFIG_FILE if is_in_tokenizer_config else MODEL_CONFIG_FILE)
     remedy = CHOOSE_ANOTHER
     if files.has(TOKENIZER_FILE):
+        otherwise = CHOOSE_ANOTHER[0].lower() + CHOOSE_ANOTHER[1:]
         remedy = (
-            f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else c{remedy[1:]}"
+            f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else {otherwise}"
         )
-    named = json.dumps(config["tokenizer_class"])[:60]
-    return CheckpointError(f"{path}: tokenizer_class is {named}, {reason}. {remedy}")
+    name = json.dumps(config["tokenizer_class"])[:60]
+    return CheckpointError(f"{path}: tokenizer_class is {name}, {reason}. {remedy}")

@@ -45,9 +45,16 @@ def config_settings(config: Json, path: Path) -> Json:
 
 
 def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
-    """Read settings that are true or false; `names` maps keys of tokenizer_config.json to ours."""
-    set_names = {key: name for key, name in names.items() if config.get(key) is not None}
-    return {name: member(config, key, bool, path) for key, name in set_names.items()}
+    """Read the settings of tokenizer_config.json that are true or false; absent ones are left out.
+
+    Args:
+        names: the keys to read, with the names that the settings have here.
+    """
+    return {
+        name: member(config, key, bool, path)
+        for key, name in names.items()
+        if config.get(key) is not None
+    }
 
 
 def folder_settings(
@@ -83,14 +90,14 @@ def follow_config(
     if not is_of_class(config, kind):
         return
     config_path = path.with_name(TOKENIZER_CONFIG_FILE)
-    given = read_flags(config, names, config_path)
+    flags = read_flags(config, names, config_path)
     for key, name in names.items():
-        value = given.get(name, defaults[key])
+        value = flags.get(name, defaults[key])
         if value != settings[name]:
-            problem = "is" if name in given else "is not set, so"
-            problem += f" {json.dumps(value)}"
+            verb = "is" if name in flags else "is not set, so"
             warn_once(
-                f"{config_path}: {key} {problem}, and {json.dumps(settings[name])} in "
+                f"{config_path}: {key} {verb} {json.dumps(value)}, and "
+                f"{json.dumps(settings[name])} in "
                 f"{TOKENIZER_FILE}. {TOKENIZER_CONFIG_FILE} is used, as in transformers; correct "
                 "the wrong one."
             )

@@ -1,4 +1,4 @@
-"""Functions for reading and writing that all kinds of tokenizer files share.
+"""Reading and writing of the parts that the files of all kinds of tokenizers share.
 
 A setting that would change token ids and is not supported is refused by name. Truncation and
 padding stored in a tokenizer.json are ignored: here they are arguments of a call.
@@ -22,8 +22,9 @@ SPECIAL_NAMES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token
 PLAIN_CLASS = "PreTrainedTokenizerFast"
 """Class of transformers that reads tokenizer.json, and special tokens' names from its config."""
 MIN_MAX_LENGTH = 3
-"""Two special tokens and one of the text."""
+"""Smallest `model_max_length`: two special tokens and one of the text."""
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+"""Keys of an added token in tokenizer.json, and fields of `AddedToken`."""
 
 Json = dict[str, Any]
 
@@ -65,12 +66,13 @@ def check_parts(
     """Check and return the parts of a tokenizer.json by name.
 
     Args:
-        kinds: the kind of each part. A decoder may be absent, since it decides no ids. A normalizer
-        must be absent if `kinds` does not name one.
+        root: the content of the file.
+        kinds: the type that each part must have. A decoder may be absent, since it decides no ids.
+            A normalizer must be absent if `kinds` does not name one.
         fixed: part, key and the only value that is supported; the key may be absent or null.
 
     Raises:
-        CheckpointError: a part is of another kind, or a setting has another value.
+        CheckpointError: a part is of another type, or a setting has another value.
     """
     parts = {
         name: {} if root.get(name) is None else member(root, name, dict, path) for name in kinds
@@ -112,11 +114,11 @@ def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
     """
     numbers = {token: member(ids, token, int, path) for token in ids}
     vocab = sorted(numbers, key=numbers.__getitem__)
-    for expected, token in enumerate(vocab):
-        if ids[token] != expected:
+    for expected_id, token in enumerate(vocab):
+        if ids[token] != expected_id:
             raise CheckpointError(
                 f"{path}: {token!r} has id {ids[token]:,} in the vocabulary instead of "
-                f"{expected:,}. Ids must run from 0 without gaps or repeats."
+                f"{expected_id:,}. Ids must run from 0 without gaps or repeats."
             )
     return vocab
 
@@ -124,17 +126,19 @@ def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
 def read_added_tokens(
     entries: Sequence[Any], vocab: Sequence[str], path: Path
 ) -> tuple[AddedToken, ...]:
-    """Read added tokens in the order of ids, which must agree with the vocabulary.
+    """Read added tokens in the order of ids.
+
+    A token of the vocabulary must have its id there; the others must have the next ids.
 
     Raises:
-        CheckpointError: an entry is damaged, or its id is another.
+        CheckpointError: an entry is damaged, or has another id.
     """
     checked = [member({"added token": entry}, "added token", dict, path) for entry in entries]
-    expected = {token: id_ for id_, token in enumerate(vocab)}
+    expected_ids = {token: id_ for id_, token in enumerate(vocab)}
     tokens = []
     for entry in sorted(checked, key=lambda entry: int(member(entry, "id", int, path))):
         token = read_token(entry, path)
-        id_ = expected.setdefault(token.content, len(expected))
+        id_ = expected_ids.setdefault(token.content, len(expected_ids))
         if entry["id"] != id_:
             raise CheckpointError(
                 f"{path}: the added token {token.content!r} has id {entry['id']:,}, but by the "
@@ -154,7 +158,7 @@ def read_token(entry: Json, path: Path) -> AddedToken:
     return AddedToken(member(entry, "content", str, path), **flags)
 
 
-KIND_NAMES = {
+JSON_TYPE_NAMES = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -162,25 +166,31 @@ KIND_NAMES = {
     list: "a list",
     dict: "an object",
 }
+"""Names of JSON's types in messages."""
 
 
 def member(
     owner: Mapping[str, Any],
     key: str,
-    kind: type | tuple[type, ...],
+    type_: type | tuple[type, ...],
     path: Path,
     default: Any = None,
 ) -> Any:
     """Return `owner[key]`, or `default` if the key is absent; check its type.
 
+    Args:
+        type_: the allowed type, or several; true and false are no numbers.
+        path: the file, for messages.
+
     Raises:
         CheckpointError: the value is of another type.
     """
     value = owner.get(key, default)
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+    types = type_ if isinstance(type_, tuple) else (type_,)
+    # Python counts true and false as whole numbers.
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         problem = "is missing" if value is None else f"is {json.dumps(value)[:60]}"
-        names = " or ".join(KIND_NAMES[each] for each in kinds)
+        names = " or ".join(JSON_TYPE_NAMES[each] for each in types)
         raise CheckpointError(f"{path}: {key!r} {problem}, and must be {names}. Fix the file.")
     return value
 
@@ -240,6 +250,9 @@ def _token_object(token: AddedToken) -> Json:
 def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
     """Read the names of [CLS] and [SEP] from the post-processor, which must be BERT's.
 
+    Args:
+        pair_type_id: the type id that the second text of a pair must have.
+
     Raises:
         CheckpointError: the post-processor is another one, or damaged.
     """
@@ -254,7 +267,8 @@ def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
                 {"SpecialToken": {"id": str(sep_token)}},
             ],
         }:
-            if processor | _template(cls_token, sep_token, pair_type_id) == processor:
+            template = _template(cls_token, sep_token, pair_type_id)
+            if all(processor.get(key) == value for key, value in template.items()):
                 return {"cls_token": cls_token, "sep_token": sep_token}
     raise CheckpointError(
         f"{path}: its post_processor ({processor.get('type')}) does not build [CLS] A [SEP] and "
@@ -263,6 +277,8 @@ def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
 
 
 def _template(cls_token: str, sep_token: str, pair_type_id: int) -> Json:
+    """Build the entries of a TemplateProcessing that say how one text or a pair becomes a row."""
+
     def special(token: str, type_id: int) -> Json:
         return {"SpecialToken": {"id": token, "type_id": type_id}}
 
@@ -276,11 +292,12 @@ def _template(cls_token: str, sep_token: str, pair_type_id: int) -> Json:
 
 def frame_object(ids: Mapping[str, int], settings: Json, pair_type_id: int = 1) -> Json:
     """Build the post-processor for [CLS] A [SEP] B [SEP]."""
-    frame = (settings["cls_token"], settings["sep_token"])
+    cls_token, sep_token = settings["cls_token"], settings["sep_token"]
     return {
         "type": "TemplateProcessing",
-        **_template(*frame, pair_type_id),
+        **_template(cls_token, sep_token, pair_type_id),
         "special_tokens": {
-            token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in frame
+            token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+            for token in (cls_token, sep_token)
         },
     }

@@ -29,6 +29,8 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
             beyond the vocabulary.
     """
     kept_ids = sorted(ids)
+    if not kept_ids:
+        raise ConfigError("ids: found none. Keep at least the special tokens.")
     is_distinct = len(set(kept_ids)) == len(kept_ids)
     if not is_distinct or not 0 <= kept_ids[0] <= kept_ids[-1] < tokenizer.vocab_size:
         raise ConfigError(
@@ -48,8 +50,9 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
             smaller = UnigramTokenizer(pieces, scores, **tokenizer.settings())
         case _:
             smaller = WordPieceTokenizer(pieces, **tokenizer.settings())
-    if smaller.vocab != [tokenizer.vocab[id_] for id_ in kept_ids]:
-        lost = sorted({token.content for token in tokenizer.added_tokens} - set(pieces))
+    kept_tokens = [tokenizer.vocab[id_] for id_ in kept_ids]
+    if smaller.vocab != kept_tokens:
+        lost = sorted({token.content for token in tokenizer.added_tokens} - set(kept_tokens))
         raise ConfigError(f"ids: lack the added token {lost[0]!r}. Keep all added tokens.")
     return smaller
 
@@ -75,7 +78,7 @@ def with_required(tokenizer: Tokenizer, is_kept: Flags) -> Flags:
 def iter_merges(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
     """Yield the tokens that byte-level BPE merges on its way to `piece`.
 
-    The last of them is `piece` itself.
+    The last of them is `piece` itself. `ranks` has the rank of each merge, by its pair of tokens.
 
     >>> ranks = {("a", "b"): 0, ("ab", "c"): 1}
     >>> list(iter_merges("abc", ranks))
@@ -95,7 +98,7 @@ def single_characters(tokenizer: Tokenizer) -> Flags:
     If these are kept, words of known characters can always be cut. (Byte-level BPE keeps its bytes
     in any case.)
     """
-    prefix = tokenizer.continuing_prefix
+    prefix = tokenizer.continuing_subword_prefix
     pieces = tokenizer.vocab[: tokenizer.num_pieces]
     flags = np.zeros(tokenizer.vocab_size, dtype=bool)
     flags[: len(pieces)] = [len(piece.removeprefix(prefix)) == 1 for piece in pieces]

@@ -13,7 +13,7 @@ from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import unigram_files
-from bertsmith.tokenization.surrogates import count_surrogates, without_surrogates
+from bertsmith.tokenization.surrogates import restore_offsets, without_surrogates
 from bertsmith.tokenization.tokenizer import PieceAt, TextTokens, Tokenizer
 from bertsmith.tokenization.unigram_model import Unigram
 from bertsmith.tokenization.unigram_normalizer import (
@@ -22,7 +22,7 @@ from bertsmith.tokenization.unigram_normalizer import (
     Aligned,
     Step,
     UnigramNormalizer,
-    spaces,
+    not_white_space,
     split_marks,
     unsafe_cut,
 )
@@ -34,7 +34,7 @@ class UnigramTokenizer(Tokenizer):
     Args:
         vocab: the tokens, by id.
         scores: the log probability of each.
-        steps: normalization steps.
+        steps: names of the normalization steps, in order (`UnigramNormalizer`).
         charsmap: SentencePiece's table for the step of that name.
         shared: the arguments of every `Tokenizer`.
 
@@ -68,7 +68,7 @@ class UnigramTokenizer(Tokenizer):
         self.charsmap = charsmap
         self._normalizer = UnigramNormalizer(self.steps, charsmap)
         self._unigram = Unigram(self.vocab[: self.num_pieces], self.scores, self.unk_id)
-        self._find_added_tokens(self._normalizer.normalize)
+        self._prepare_encoding(self._normalizer.normalize)
         self._cuts_at_spaces = self._normalizer.normalize(" ") == " "
 
     @property
@@ -134,10 +134,10 @@ class UnigramTokenizer(Tokenizer):
         return self._normalizer.align(text)
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
-        for match in spaces().finditer(text):
-            word_start = match.start()
-            # An added ▁ has the first character's index.
-            word_start -= not match.group().startswith(SPACE)
+        for match in not_white_space().finditer(text):
+            # `split_marks` adds a ▁ if there is none; it has the origin of the first character.
+            has_mark = match.group().startswith(SPACE)
+            word_start = match.start() if has_mark else match.start() - 1
             for word in split_marks(match.group()):
                 for id_, token, start, end in self._unigram.cut(word):
                     first = origins[max(word_start + start, match.start())]
@@ -148,4 +148,4 @@ class UnigramTokenizer(Tokenizer):
     def _encode_text(self, text: str) -> TextTokens:
         # Lone surrogates have no tokens, but offsets count them.
         clean = without_surrogates(text)
-        return count_surrogates(super()._encode_text(clean), text, clean)
+        return restore_offsets(super()._encode_text(clean), text, clean)

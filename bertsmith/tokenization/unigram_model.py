@@ -1,8 +1,7 @@
-"""Unigram model: cuts words into their likeliest tokens."""
+"""Unigram language model of tokens, by which a word is cut into its likeliest tokens."""
 
+import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from bertsmith.tokenization.tokenizer import PieceAt
 
@@ -20,7 +19,7 @@ class Unigram:
     """
 
     def __init__(self, pieces: Sequence[str], scores: Sequence[float], unk_id: int) -> None:
-        self._known = {
+        self._ids_and_scores = {
             piece: (id_, score)
             for id_, (piece, score) in enumerate(zip(pieces, scores, strict=True))
         }
@@ -43,24 +42,27 @@ class Unigram:
         return pieces[::-1]
 
     def _best_ends(self, word: str) -> list[tuple[float, int, int]]:
-        """Return for each end in the word the highest sum, and the last token's start and id."""
+        """Find the likeliest cut of the first 0, 1, 2 … characters of a word (Viterbi's algorithm).
+
+        Each entry has the sum of the scores of the cut's tokens, and start and id of the last one.
+        """
         size = len(word)
-        pieces = self._known
+        ids_and_scores = self._ids_and_scores
         prefixes = self._prefixes
-        best = [(-np.inf, 0, 0)] * (size + 1)
+        best = [(-math.inf, 0, 0)] * (size + 1)
         best[0] = (0.0, 0, 0)
         for start in range(size):
-            before = best[start][0]
+            sum_before = best[start][0]
             for end in range(start + 1, size + 1):
                 piece = word[start:end]
                 if piece not in prefixes:
                     break
-                if entry := pieces.get(piece):
-                    score = entry[1] + before
-                    if score > best[end][0]:
-                        best[end] = (score, start, entry[0])
-            if word[start] not in pieces:
-                score = self._unknown_score + before
+                if id_and_score := ids_and_scores.get(piece):
+                    id_, score = id_and_score
+                    if score + sum_before > best[end][0]:
+                        best[end] = (score + sum_before, start, id_)
+            if word[start] not in ids_and_scores:
+                score = self._unknown_score + sum_before
                 if score > best[start + 1][0]:
                     best[start + 1] = (score, start, self._unk_id)
         return best

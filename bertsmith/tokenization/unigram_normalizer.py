@@ -30,7 +30,7 @@ def replace_quotes(text: str) -> Aligned:
     parts = []
     origins = []
     end = 0
-    # The library replaces one kind, then the other; in one pass the result is the same.
+    # The `tokenizers` library replaces one kind, then the other; the result is the same.
     for match in re.finditer("``|''", text):
         parts += [text[end : match.start()], '"']
         origins += [*range(end, match.start()), match.end() - 1]
@@ -39,17 +39,22 @@ def replace_quotes(text: str) -> Aligned:
 
 
 def decompose_text(text: str) -> Aligned:
-    """Apply the compatibility decomposition (NFKD), with marks in canonical order."""
+    """Apply the compatibility decomposition (NFKD), with marks in canonical order.
+
+    If marks were reordered, a mark's origin is the index of the mark whose position it took, as in
+    the `tokenizers` library.
+    """
     if text.isascii():
         return text, list(range(len(text)))
-    images = []
+    parts = []
     origins = []
-    reached = -1
+    index = -1
     for part, is_first in decompose_sorted(text, decompose_compatibly):
-        reached += is_first
-        images.append(part)
-        origins.append(max(reached, 0))
-    return "".join(images), origins
+        if is_first:
+            index += 1
+        parts.append(part)
+        origins.append(max(index, 0))
+    return "".join(parts), origins
 
 
 def strip_accents(text: str) -> Aligned:
@@ -62,9 +67,10 @@ def strip_accents(text: str) -> Aligned:
 
 
 def lowercase(text: str) -> Aligned:
+    """Lower the case of a text; `İ` becomes two characters, which have the same origin."""
     letters = lowercase_letters()
-    images = [letters.get(char, char) for char in text]
-    return "".join(images), [index for index, image in enumerate(images) for _ in image]
+    lowered = [letters.get(char, char) for char in text]
+    return "".join(lowered), [index for index, chars in enumerate(lowered) for _ in chars]
 
 
 class UnigramNormalizer:
@@ -95,9 +101,15 @@ class UnigramNormalizer:
             for char in map(chr, range(0x21, 0x7F))
             if char not in "`'" and self._apply(char) == (char.lower() if self._lowers else char)
         ]
-        return re.compile(f"[{re.escape(''.join(plain))}]+" if plain else "(?!)")
+        never = "(?!)"
+        return re.compile(f"[{re.escape(''.join(plain))}]+" if plain else never)
 
     def normalize(self, text: str) -> str:
+        """Normalize a text.
+
+        >>> UnigramNormalizer(ALBERT_STEPS, b"").normalize("``Café''")
+        '"cafe"'
+        """
         if self._is_plain(text):
             return text.lower() if self._lowers else text
         return self._apply(text)
@@ -118,7 +130,7 @@ class UnigramNormalizer:
     def words(self, text: str) -> list[str]:
         """Split text into normalized words, each with `▁` before it."""
         normalized = self.normalize(without_surrogates(text))
-        return [word for run in spaces().findall(normalized) for word in split_marks(run)]
+        return [word for run in not_white_space().findall(normalized) for word in split_marks(run)]
 
 
 def split_marks(word: str) -> list[str]:
@@ -131,13 +143,16 @@ def split_marks(word: str) -> list[str]:
 
 
 @cache
-def spaces() -> re.Pattern[str]:
+def not_white_space() -> re.Pattern[str]:
     """Compile a pattern that matches runs of text without white space."""
     return re.compile(f"[^{character_class('WHITESPACE')}]+")
 
 
 @cache
 def unsafe_cut() -> re.Pattern[str]:
-    """Compile a pattern that matches a space which normalization may join with a neighbour."""
+    """Compile a pattern that matches a space which normalization may join with a neighbour.
+
+    Such a space stands before a mark, or after a character that belongs to the one that follows it.
+    """
     joining, prepended = character_class("JOINING", "REORDERED"), character_class("PREPENDED")
     return re.compile(f" (?:[{joining}]|(?<=[{prepended}] ))")

@@ -24,7 +24,8 @@ from bertsmith.tokenization.piece_cutting import PieceCutter
 from bertsmith.tokenization.tokenizer import PieceAt, Tokenizer, joined_rows
 
 CONTINUING_PREFIX = "##"
-# A byte that UTF-8 never has: it begins the id of an added token in text for the bulk encoder.
+# In text for the bulk encoder, an added token is written as this byte, which UTF-8 never has, and
+# its id in digits.
 TOKEN_MARK = b"\xff"
 # For texts of at least this many characters numpy is faster than cached units one by one.
 LONG_TEXT = 1000
@@ -100,7 +101,7 @@ class WordPieceTokenizer(Tokenizer):
     default_tokens: ClassVar[Mapping[str, str]] = {
         f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
     }
-    continuing_prefix = CONTINUING_PREFIX
+    continuing_subword_prefix = CONTINUING_PREFIX
     own_settings = (
         "lowercase",
         "strip_accents",
@@ -133,7 +134,7 @@ class WordPieceTokenizer(Tokenizer):
         self.max_input_chars_per_word = max_input_chars_per_word
         self._normalizer = Normalizer(lowercase, strip_accents, tokenize_chinese_chars)
         self._wordpiece = WordPiece(vocab, self.unk_id, max_input_chars_per_word)
-        self._find_added_tokens(self._normalizer.normalize)
+        self._prepare_encoding(self._normalizer.normalize)
         self._find_units = unit_pattern(tokenize_chinese_chars).findall
 
     @property
@@ -203,7 +204,7 @@ class WordPieceTokenizer(Tokenizer):
     def _to_bytes(self, text: str) -> bytes:
         """Encode text as UTF-8 for the bulk encoder.
 
-        An added token becomes `TOKEN_MARK` and its id.
+        An added token becomes `TOKEN_MARK` and its id, with spaces around them.
         """
         if self._raw_tokens.may_be_in(text):
             return b" ".join(
@@ -226,6 +227,7 @@ class WordPieceTokenizer(Tokenizer):
         return encoded
 
     def _compute_chunk_ids(self, chunk: bytes) -> Sequence[int]:
+        """Compute the ids of a chunk of the bulk encoder: bytes of text between two cuts."""
         if chunk.isalnum():  # ASCII alone, and lowercased already: a word
             return self._wordpiece.ids(chunk.decode())
         if chunk.startswith(TOKEN_MARK):
@@ -244,21 +246,22 @@ class WordPieceTokenizer(Tokenizer):
         return self._normalizer.align(text)
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
-        for word, start in locate_words(text):
+        for word, word_start in locate_words(text):
             ids = self._wordpiece.ids(word)
-            reached = 0
+            start = 0  # of the piece in the word
             for id_ in ids:
                 token = self.vocab[id_]
-                length = len(token) - (len(CONTINUING_PREFIX) if reached else 0)
-                # The only piece is the whole word, even where it is [UNK].
-                end = len(word) if len(ids) == 1 else reached + length
-                yield PieceAt(id_, token, origins[start + reached], origins[start + end - 1] + 1)
-                reached = end
+                length = len(token) - (len(CONTINUING_PREFIX) if start > 0 else 0)
+                # A single piece covers the whole word, even if it is [UNK].
+                end = len(word) if len(ids) == 1 else start + length
+                first, last = origins[word_start + start], origins[word_start + end - 1]
+                yield PieceAt(id_, token, first, last + 1)
+                start = end
 
 
 def clean_up(part: str) -> str:
-    """Remove spaces around punctuation from a decoded token, as the library does."""
-    for written, meant in (
+    """Remove spaces around punctuation from a decoded token, as the `tokenizers` library does."""
+    for spaced, cleaned in (
         (" .", "."),
         (" ?", "?"),
         (" !", "!"),
@@ -271,5 +274,5 @@ def clean_up(part: str) -> str:
         (" 've", "'ve"),
         (" 're", "'re"),
     ):
-        part = part.replace(written, meant)
+        part = part.replace(spaced, cleaned)
     return part

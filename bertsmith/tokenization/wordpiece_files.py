@@ -33,25 +33,27 @@ from bertsmith.tokenization.tokenizer_files import (
     tokenizer_object,
 )
 
-# Settings of tokenizer_config.json that say how text is normalized, by their names here.
+# Keys of tokenizer_config.json that say how text is normalized, with the names of these settings
+# here.
 NORMALIZATION = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "tokenize_chinese_chars",
 }
+# Values of these keys in transformers' classes if they are absent.
 NORMALIZATION_DEFAULTS = {
     "do_lower_case": True,
     "strip_accents": None,
     "tokenize_chinese_chars": True,
 }
-# The parts that a tokenizer.json must have.
+# The type of each part that a tokenizer.json must have.
 WORDPIECE_KINDS = {
     "model": "WordPiece",
     "normalizer": "BertNormalizer",
     "pre_tokenizer": "BertPreTokenizer",
     "decoder": "WordPiece",
 }
-# Settings that must have these values; with other values a text would get other ids.
+# Part, key and value of the settings whose other values would change ids.
 WORDPIECE_FIXED = (
     ("normalizer", "clean_text", True),
     ("model", "continuing_subword_prefix", "##"),
@@ -94,7 +96,7 @@ def _read_vocab(files: SmallFiles, name: str) -> list[str]:
         ) from error
     # Not splitlines(): a vocabulary may well hold U+2028 or U+0085.
     lines = text.removesuffix("\n").split("\n") if text else []
-    if lines and all(line.endswith("\r") for line in lines[:-1]) and len(lines) > 1:
+    if len(lines) > 1 and all(line.endswith("\r") for line in lines[:-1]):
         lines = [line.removesuffix("\r") for line in lines]
     return lines
 
@@ -140,20 +142,21 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
     max_chars = member(model, "max_input_chars_per_word", int, path, 100)
     check_range(max_chars, 1, "max_input_chars_per_word", path)
-    accents = normalizer.get("strip_accents")
+    strip_accents = normalizer.get("strip_accents")
+    if strip_accents is not None:
+        strip_accents = member(normalizer, "strip_accents", bool, path)
     settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
         "lowercase": member(normalizer, "lowercase", bool, path),
-        "strip_accents": None
-        if accents is None
-        else member(normalizer, "strip_accents", bool, path),
+        "strip_accents": strip_accents,
         "tokenize_chinese_chars": member(normalizer, "handle_chinese_chars", bool, path),
         "unk_token": member(model, "unk_token", str, path),
         "max_input_chars_per_word": max_chars,
         "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
         "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
     }
+    # None means the value of `lowercase`, so `follow_config` need not warn of it.
     if is_of_class(config, "wordpiece") and settings["strip_accents"] == settings["lowercase"]:
-        settings["strip_accents"] = None  # which means the same
+        settings["strip_accents"] = None
     follow_config(settings, config, "wordpiece", NORMALIZATION, NORMALIZATION_DEFAULTS, path)
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
 

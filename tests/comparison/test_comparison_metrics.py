@@ -29,8 +29,9 @@ def test_a_verdict_knows_what_is_better():
     for metric, found in ((loss, "worse"), (share, "better")):
         verdicts = [classify_difference(metric, metric.differences()[name]) for name in "bc"]
         assert verdicts == [found, WITHIN]
-    words = loss.in_words(loss.differences()["b"])
+    words = loss.format_difference(loss.differences()["b"])
     assert words.startswith("+1.003 (+0.9") and words.endswith("p < 0.001)")
     single = Metric("x", "x", {"a": [0.5], "b": [0.9]})
     assert classify_difference(single, single.differences()["b"]) == UNKNOWN
-    assert single.in_words(single.differences()["b"]).startswith("+40.0 (no spread over seeds")
+    text = single.format_difference(single.differences()["b"])
+    assert text.startswith("+40.0 (no spread over seeds")

@@ -88,3 +88,13 @@ def test_the_library_reads_what_was_trimmed(kind, tmp_path):
     assert load_tokenizer(tmp_path).encode(text).ids == smaller.encode(text).ids
     with refuses(ConfigError, "'</s>'" if kind == "byte-bpe" else "<unk>"):
         trim_tokenizer(tokenizer, ids[5:])
+
+
+def test_the_added_token_that_is_missing_is_named():
+    added = [AddedToken("<a>"), AddedToken("<b>")]
+    tokenizer = TINY["wordpiece"]()
+    tokenizer = WordPieceTokenizer(tokenizer.vocab, added_tokens=added)
+    with refuses(ConfigError, "'<b>'"):
+        trim_tokenizer(tokenizer, range(tokenizer.token_to_id("<b>")))
+    with refuses(ConfigError, "ids: found none"):
+        trim_tokenizer(tokenizer, [])

@@ -103,6 +103,15 @@ def test_a_model_that_we_do_not_compute_is_refused(folder, key, value):
         load_gpt(folder)
 
 
+def test_a_missing_entry_is_named(folder):
+    file = folder / "config.json"
+    settings = json.loads(file.read_text())
+    del settings["vocab_size"]
+    file.write_text(json.dumps(settings))
+    with refuses(CheckpointError, "config.json", "vocab_size is missing"):
+        load_gpt(folder)
+
+
 def test_missing_further_and_misfit_weights_are_refused(folder):
     name = "transformer.h.1.ln_2.bias"
     change_tensors(folder, **{name: None})

@@ -128,5 +128,7 @@ def test_settings_that_cannot_be_are_refused():
         GptSettings(max_length=3)
     with refuses(SettingError, "--max-position-embeddings", "100", "--max-length, 128"):
         GptSettings(max_position_embeddings=100)
+    with refuses(SettingError, "--max-position-embeddings", "0", "--max-length, 128"):
+        GptSettings(max_position_embeddings=0)
     with refuses(SettingError, "--dropout", "1"):
         GptSettings(dropout=1.0)

@@ -15,7 +15,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.encoder_decoder import TargetReader, generate_targets
-from bertsmith.lineage.relative_bias import bucket
+from bertsmith.lineage.relative_bias import choose_buckets
 from bertsmith.lineage.source_target import SourceTarget
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.lineage.t5_folder import T5_FOLDER, load_t5, save_t5
@@ -153,7 +153,7 @@ def test_buckets_are_theirs(bidirectional, buckets, distance):
     expected = T5Attention._relative_position_bucket(
         torch.from_numpy(distances), bidirectional, buckets, distance
     )
-    found = bucket(distances, buckets, distance, bidirectional=bidirectional)
+    found = choose_buckets(distances, buckets, distance, bidirectional=bidirectional)
     assert found.tolist() == expected.tolist()
 
 

@@ -14,6 +14,7 @@ from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
 from bertsmith.lineage.gpt import Gpt, GptConfig
 from bertsmith.lineage.gpt_folder import save_gpt
+from bertsmith.lineage.gpt_tokenizer import load_text_tokenizer
 from bertsmith.lineage.text_generation import TextGenerator
 
 
@@ -161,6 +162,54 @@ def test_a_published_gpt_2_continues_texts_as_in_transformers(tmp_path, has_old_
         assert json.loads(bertsmith(*line))["text"] == expected
 
 
+@pytest.mark.parametrize("has_old_files", [False, True])
+def test_tokens_added_to_gpt_2_are_found_in_texts_as_in_transformers(tmp_path, has_old_files):
+    bpe = tiny_byte_bpe()
+    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
+    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+    library = transformers.GPT2Tokenizer(vocab=vocab, merges=list(bpe.merges))
+    library.add_tokens(["<user>", "river runs"])
+    library.save_pretrained(tmp_path)
+    if has_old_files:  # transformers 4 listed added tokens in tokenizer_config.json
+        added = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))["added_tokens"]
+        config = json.loads((tmp_path / "tokenizer_config.json").read_text("utf-8"))
+        config["added_tokens_decoder"] = {str(token.pop("id")): token for token in added}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+        (tmp_path / "tokenizer.json").unlink()
+        (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+        lines = ["#version: 0.2", *map(" ".join, bpe.merges)]
+        (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    tokenizer, has_start = load_text_tokenizer(tmp_path)
+    assert not has_start
+    text = "<user> the river runs down<|endoftext|>who?"
+    assert tokenizer.encode_ids(text) == library(text).input_ids
+
+
+def test_a_start_token_outside_the_vocabulary_does_not_count():
+    """transformers gives a new GPT the start token 50,256, whatever its vocabulary is."""
+    tokenizer = tiny_wordpiece()
+    config = GptConfig(
+        tokenizer.vocab_size, n_embd=12, n_layer=1, n_head=2, bos_token_id=50_256,
+        eos_token_id=50_256,
+    )  # fmt: skip
+    generator = TextGenerator(Gpt(config), tokenizer)
+    assert generator.encode_prompt("sea") == [tokenizer.cls_id, *tokenizer.encode_ids("sea")]
+    assert generator(["the sea"], 3)[0].num_tokens == 3
+
+
+def test_tokens_that_the_tokenizer_lacks_are_not_decoded():
+    """An embedding table may have more rows than there are tokens, such as a multiple of 64."""
+    tokenizer = tiny_wordpiece()
+    model = Gpt(GptConfig(tokenizer.vocab_size + 2, n_embd=12, n_layer=1, n_head=2))
+    with torch.no_grad():
+        model.final_norm.weight.zero_()
+        model.final_norm.bias.fill_(1.0)
+        model.word.weight[-1] = 9.0  # the last row is always the likeliest
+    result = TextGenerator(model, tokenizer)(["the sea"], 3)[0]
+    assert (result.continuation, result.num_tokens, result.is_ended) == ("", 3, False)
+    assert result.text == "the sea"
+
+
 def test_a_damaged_tokenizer_of_gpt_2_is_refused(tmp_path, refused):
     build_theirs().save_pretrained(tmp_path)
     config = {"tokenizer_class": "GPT2Tokenizer"}
@@ -168,3 +217,6 @@ def test_a_damaged_tokenizer_of_gpt_2_is_refused(tmp_path, refused):
     assert "merges.txt" in refused("generate", tmp_path, "a text")
     (tmp_path / "tokenizer.json").write_text('{"model": {"vocab": {"a": 3}}}', encoding="utf-8")
     assert "not that of GPT-2" in refused("generate", tmp_path, "a text")
+    content = '{"model": {"vocab": null, "merges": []}}'
+    (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
+    assert "not that of GPT-2" in refused("generate", tmp_path, "a text", worded=False)

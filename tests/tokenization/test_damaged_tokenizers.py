@@ -14,6 +14,7 @@ from bertsmith.tokenization.auto import load_tokenizer
 
 INTACT = sentencepiece_file(SENTENCEPIECES)
 TWICE = sentencepiece_file([*SENTENCEPIECES, SENTENCEPIECES[-1]])
+NO_NUMBER = sentencepiece_file([*SENTENCEPIECES, ("a", math.nan, 1)])
 
 
 @pytest.mark.parametrize(("kind", "name", "content", "parts"), [  # "+": behind what is there
@@ -32,6 +33,7 @@ TWICE = sentencepiece_file([*SENTENCEPIECES, SENTENCEPIECES[-1]])
     ("unigram", "spiece.model", INTACT[:-3], ["spiece.model:", "10 bytes", "byte 153 of 160"]),
     ("unigram", "spiece.model", sentencepiece_file(SENTENCEPIECES, 2), ["BPE", "unigram"]),
     ("unigram", "spiece.model", TWICE, ["spiece.model:", "'▁'", "9 and 10"]),
+    ("unigram", "spiece.model", NO_NUMBER, ["spiece.model:", "damaged", "score nan"]),
 ])  # fmt: skip
 def test_damage_is_named(kind, name, content, parts, tmp_path):
     TINY[kind]().save(tmp_path)

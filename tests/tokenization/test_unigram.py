@@ -18,8 +18,8 @@ from tokenizers import normalizers
 
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.charsmap import CharacterMap
+from bertsmith.tokenization.sentencepiece_model import read_sentencepiece
 from bertsmith.tokenization.unigram import UnigramTokenizer
-from bertsmith.tokenization.unigram_files import read_sentencepiece
 from bertsmith.tokenization.unigram_normalizer import ALBERT_STEPS
 from bertsmith.vocabulary.library_training import learn_unigram
 
