@@ -1,1 +1,1 @@
-"""Smaller copies of a model: fewer layers or tokens."""
+"""Smaller copies of a model: with fewer layers, or with fewer tokens in the vocabulary."""

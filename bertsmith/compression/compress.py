@@ -1,4 +1,4 @@
-"""Make a model smaller by dropping layers or tokens, and measure what that costs."""
+"""Make a model smaller by dropping layers or tokens, and measure it before and after."""
 
 from dataclasses import replace
 
@@ -68,7 +68,8 @@ def compress(settings: CompressSettings) -> CompressionResult:
             smaller = keep_tokens(method, source)
         if settings.precision != "auto" and device.type == "cpu":
             note = slower_note(settings.precision)
-            smaller = replace(smaller, notes=(*smaller.notes, *filter(None, [note])))
+            if note is not None:
+                smaller = replace(smaller, notes=(*smaller.notes, note))
         return save_and_compare(source, smaller, settings.out, comparison_input)
 
 
@@ -100,11 +101,11 @@ def keep_layers(settings: LayerSettings, source: SourceModel) -> SmallerModel:
 
 
 def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:
-    """Return the numbers of the layers to keep, from 0.
+    """Return the indices of the layers to keep, from 0.
 
     Raises:
-        ConfigError: neither layers nor their number is given, or both; or `layers` is not a list
-            of numbers.
+        ConfigError: `layers` and `num_layers` are both given or both missing, or `layers` is not a
+            list of numbers.
     """
     if settings.layers is None and settings.num_layers is None:
         raise ConfigError(
@@ -121,7 +122,7 @@ def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:
     if settings.num_layers is not None:
         return choose_layers(num_layers, settings.num_layers, settings.layer_choice)
     try:
-        return [int(number) for number in str(settings.layers).split(",")]
+        return [int(index) for index in str(settings.layers).split(",")]
     except ValueError:
         raise SettingError(
             "layers",

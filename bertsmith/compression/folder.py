@@ -39,6 +39,7 @@ from bertsmith.training.model_card import write_card
 from bertsmith.training.run_folder import MODEL_FILES
 
 RECORD_FILE = "compression.json"
+"""File of a smaller model with a list of the compressions that made it, the first one first."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,8 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
     """Refuse an output folder whose content would be lost; the folder must exist.
 
     Raises:
-        ConfigError: the folder holds the source, anything besides a model, or a model that may not
-            be replaced.
+        ConfigError: the folder holds the source, or other files than those of a model, or a model
+            and `overwrite` is false.
     """
     if is_within(source, out):
         raise ConfigError(f"{out}: holds the model {source}. Choose another {option('out')}.")
@@ -175,7 +176,10 @@ def _measure_on_corpus(source: SourceModel, smaller: SmallerModel) -> Measure | 
 
 
 def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
-    """Copy the files that make the source a sentence encoder, if it is one."""
+    """Copy the files that make the source a sentence encoder, if it is one.
+
+    Those of a source that lies in a subfolder of the sentence encoder are in the folder around it.
+    """
     names = sentence_files(source)
     with recording_sums(folder, *names):
         for name in names:

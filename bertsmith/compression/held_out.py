@@ -41,11 +41,14 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
 
 
 def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pretraining:
-    """Build the pre-training objective of a model, by the heads that it has.
+    """Build the pre-training objective that fits the heads of a model.
+
+    It is masked LM, and a pair task such as next sentence if the model has a head for it and the
+    corpus has pairs of sentences.
 
     Args:
         path: a folder of `bertsmith corpus build`.
-        model: with the head `masked_lm`.
+        model: a model with the head `masked_lm`.
 
     Raises:
         CheckpointError: the corpus was built with another tokenizer.
@@ -54,23 +57,23 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
     pair_head = next((name for name in PAIR_HEADS if name in model.heads), "none")
     task = load_pair_task(pair_head)
     pairs = pair_head if task is not None and task.has_pairs(corpus) else "none"
-    length = min(MAX_ROW_TOKENS, model.config.max_length)
+    max_length = min(MAX_ROW_TOKENS, model.config.max_length)
     return Pretraining(
         corpus,
         Corpus.open(path, "held_out"),
-        PretrainingSettings(max_length=length, pairs=pairs),
+        PretrainingSettings(max_length=max_length, pairs=pairs),
         batch_size=1,
         micro_batch_size=FORWARD_ROWS,
     )
 
 
 def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
-    """Build a measure of models on the same held-out rows.
+    """Build a function that measures any model on the same held-out rows.
 
     A model whose vocabulary has only the tokens of `kept_ids` reads the rows in its own ids.
 
     Args:
-        objective: the objective whose rows have the ids of the whole vocabulary.
+        objective: gives the rows, in ids of the whole vocabulary, and computes losses.
         kept_ids: int64 `[kept]`, ascending; None if all are kept.
         unk_id: old id of [UNK], which replaces all ids that are not kept.
     """
@@ -85,7 +88,7 @@ def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: in
 
 
 def _in_kept_ids(batch: Batch, kept_ids: Tensor, unk_id: int) -> Batch:
-    """Map a batch to the ids of the kept tokens, with `unk_id` for others."""
+    """Map the ids of a batch to those in the smaller vocabulary; dropped tokens become [UNK]."""
 
     def remap(ids: Tensor) -> Tensor:
         ids_or_unk = torch.where(torch.isin(ids, kept_ids), ids, unk_id)

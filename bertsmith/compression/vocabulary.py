@@ -44,24 +44,24 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> SmallerMod
     tokenizer = source.tokenizer
     report = SourceReport()
     counts = count_used_tokens(settings, source, report)
-    num_read = int(counts.sum())
+    num_tokens = int(counts.sum())
     ids = select_tokens(
         tokenizer, counts, min_count=settings.min_count, keep_characters=settings.keep_characters
     )
     source_name = source.corpus or ", ".join(map(str, settings.vocabulary or ()))
-    warn_unknown(int(counts[tokenizer.unk_id]) / num_read, source_name)
-    covered = float(counts[ids].sum() / counts.sum())
+    warn_unknown(int(counts[tokenizer.unk_id]) / num_tokens, source_name)
+    covered_share = float(counts[ids].sum() / num_tokens)
     trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
     return SmallerModel(
         trimmed,
         smaller_tokenizer,
         description=f"kept {len(ids):,} of the vocabulary's {tokenizer.vocab_size:,} tokens; they "
-        f"cover {100 * covered:.2f} % of the {num_read:,} tokens in the texts",
+        f"cover {100 * covered_share:.2f} % of the {num_tokens:,} tokens in the texts",
         facts={
             "method": "vocabulary",
             "vocab_size": len(ids),
-            "num_tokens_read": num_read,
-            "covered": covered,
+            "num_tokens_read": num_tokens,
+            "covered": covered_share,
             "skipped": dict(report.skipped),
         },
         notes=tuple(
@@ -92,6 +92,10 @@ def count_used_tokens(
 
 
 def read_texts(settings: VocabularySettings, report: SourceReport | None = None) -> Iterable[str]:
+    """Read the texts of the files that the settings name, one after another.
+
+    `report` counts the lines or rows that are skipped.
+    """
     documents = iter_documents(
         settings.vocabulary or (),
         text_column=settings.texts_column,
@@ -105,21 +109,22 @@ def read_texts(settings: VocabularySettings, report: SourceReport | None = None)
 def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]:
     """Take some texts, on which the vectors of both models are compared later."""
     if source.corpus is None:
-        cut = (text[: 8 * RANDOM_TOKENS] for text in read_texts(settings))
-        return first_of(itertools.islice(cut, RANDOM_TEXTS), len)
+        # 8 characters for each token are more than enough on average.
+        beginnings = (text[: 8 * RANDOM_TOKENS] for text in read_texts(settings))
+        return first_of(itertools.islice(beginnings, RANDOM_TEXTS), len)
     corpus = open_corpus(source.corpus, source.tokenizer)
     starts = corpus.sentence_starts[corpus.document_starts]
-    bounds = list(itertools.pairwise(starts.tolist()))[:RANDOM_TEXTS]
-    rows = [corpus.token_ids(start, min(end, start + RANDOM_TOKENS)) for start, end in bounds]
+    documents = list(itertools.pairwise(starts.tolist()))[:RANDOM_TEXTS]
+    rows = [corpus.token_ids(start, min(end, start + RANDOM_TOKENS)) for start, end in documents]
     return [source.tokenizer.decode(row.tolist()) for row in rows]
 
 
 def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
     """Count how often each token occurs in `texts`, int64 `[vocab_size]`.
 
-    Only one batch of texts is in memory. For a word that WordPiece cannot cut, the tokens before
-    the failure count as well: a vocabulary without them might cut the word in another way, and it
-    would no longer be unknown.
+    Only one batch of texts is in memory. A word that WordPiece cannot cut becomes [UNK]; the tokens
+    that it was cut into before the failure count as well. A vocabulary without them might cut the
+    word in another way, and it would no longer be [UNK].
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     id_of_piece = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
@@ -129,8 +134,8 @@ def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
         if not isinstance(tokenizer, WordPieceTokenizer):
             continue
         ends = np.cumsum(lengths)
-        with_unknown = set(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unk_id), "right"))
-        for index in with_unknown:
+        positions = np.flatnonzero(ids == tokenizer.unk_id)
+        for index in np.unique(np.searchsorted(ends, positions, "right")).tolist():
             np.add.at(counts, list(_unfinished_ids(tokenizer, id_of_piece, batch[index])), 1)
     return counts
 

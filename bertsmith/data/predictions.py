@@ -15,7 +15,7 @@ from bertsmith.data.excel_files import cell_text
 from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.objects import ObjectFormat, holds_objects, read_objects
-from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
+from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS, find_line_key
 from bertsmith.data.records import RAGGED
 from bertsmith.data.row_ids import row_ids
 from bertsmith.data.squad import question_format
@@ -229,7 +229,8 @@ def _cells_of_objects(
                 f"{locate_row(path, row)}: no key '{name}', which the lines before have. Keys "
                 f"found: {list_names(record)}. Give every line a prediction."
             )
-        gold_row = record.get("file_line", record.get("line"))
+        line_key = find_line_key(record)
+        gold_row = None if line_key is None else record[line_key]
         text = record.get(text_column) if text_column is not None else None
         yield _Cell(
             row,

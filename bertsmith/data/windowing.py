@@ -23,10 +23,10 @@ class Windowing:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
-        """Read the settings that a model's folder stores; windows by default."""
+        """Read the settings that a model's folder stores; one that is missing or None has its default."""
         stride = settings.get("stride")
         return cls(
-            settings.get("long_texts", "window"), DEFAULT_OVERLAP if stride is None else stride
+            settings.get("long_texts") or "window", DEFAULT_OVERLAP if stride is None else stride
         )
 
     def overlap(self, max_length: int) -> int:

@@ -26,7 +26,7 @@ class AnswerBaselines(Baselines):
     ) -> list[Baseline]:
         is_chinese = task.language == "zh"
         gold = [answer.text for question in train for answer in question.answers]
-        lengths = [len(units(text, task.language)) for text in gold]
+        lengths = [len(units(text, task.language)) for text in gold]  # in words or characters
         length = max(1, int(np.median(lengths))) if lengths else 1
         starts = []
         for question in held_out:

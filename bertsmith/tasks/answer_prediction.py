@@ -42,8 +42,8 @@ class Candidate(NamedTuple):
 class AnswerPrediction:
     """The answers predicted in a passage.
 
-    The prediction is "no answer" where `no_answer_score` is above `threshold`, both in logits. A
-    `threshold` of None means that the model always answers.
+    The prediction is "no answer" if `no_answer_score` is above `threshold`; each is a difference of
+    logits. A `threshold` of None means that the model always answers.
     """
 
     context: str
@@ -62,8 +62,9 @@ class AnswerPrediction:
 
     @property
     def is_answered(self) -> bool:
-        limit = inf if self.threshold is None else self.threshold
-        return len(self.spans.scores) > 0 and self.spans.no_answer_score <= limit
+        """Whether the prediction is a span, not "no answer"."""
+        threshold = inf if self.threshold is None else self.threshold
+        return len(self.spans.scores) > 0 and self.spans.no_answer_score <= threshold
 
     @property
     def answer(self) -> str:
@@ -98,7 +99,10 @@ class AnswerPrediction:
 
     @property
     def no_answer_score(self) -> float:
-        """The no-answer score minus the best span's, in logits; always finite."""
+        """The no-answer score minus the best span's score, in logits.
+
+        Without a span it is `INFINITE_SCORE`, a large finite number, which JSON can hold.
+        """
         return min(self.spans.no_answer_score, INFINITE_SCORE)
 
     def candidates(self, count: int = NUM_SHOWN) -> list[Candidate]:

@@ -18,7 +18,7 @@ NUM_CANDIDATES = 20
 code."""
 PADDED_LOGITS = 1 << 18
 """Largest number of logits, padding included, in a group of windows that are searched together.
-They are so few that they stay in the processor's cache."""
+They take 1 MB in fp32, so few that they stay in the processor's cache."""
 
 Scores = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -29,8 +29,9 @@ class SpanCandidates:
     """One question's best spans, best first, and the no-answer score.
 
     `starts` and `stops` are characters of the context (from, and one past the last), int64
-    `[candidates]`; `scores` are sums of two logits, fp32 `[candidates]`. All are empty where the
-    context has no token.
+    `[candidates]`; `scores` are sums of the start's and the end's logit, fp32 `[candidates]`.
+    All three are empty if the context has no token. `null_score` is the sum of the two logits of
+    [CLS], which stands for "no answer".
     """
 
     starts: Indices
@@ -48,7 +49,7 @@ class SpanCandidates:
 
         The result is fp64 `[candidates]`, without the probability of no answer.
         """
-        # softmax needs one number
+        # Without candidates the null score is there all the same: softmax needs one number.
         null = [self.null_score] if with_null or not len(self.scores) else []
         return softmax64(np.concatenate([self.scores, null]))[: len(self.scores)]
 
@@ -63,11 +64,12 @@ def best_answers(
     """
     spans = _find_best_spans(logits, encoded.alignment, max_answer_length)
     spans = _merge_windows(spans, encoded.example_of_row())
-    firsts = np.searchsorted(spans.owners, np.arange(len(encoded) + 1)).tolist()
-    nulls = _null_scores(logits, encoded.starts)
+    # The spans of question i, sorted by question, begin at the index bounds[i].
+    bounds = np.searchsorted(spans.owners, np.arange(len(encoded) + 1)).tolist()
+    null_scores = _null_scores(logits, encoded.starts)
     return [
-        _locate(spans[slice(first, stop)], offsets_of(encoded, question), nulls[question])
-        for question, (first, stop) in enumerate(pairwise(firsts))
+        _locate(spans[slice(first, stop)], offsets_of(encoded, question), null_scores[question])
+        for question, (first, stop) in enumerate(pairwise(bounds))
     ]
 
 
@@ -84,10 +86,9 @@ class _Spans:
     lasts: Indices
     scores: Scores
 
-    def __getitem__(self, chosen: Any) -> "_Spans":
-        return _Spans(
-            self.owners[chosen], self.firsts[chosen], self.lasts[chosen], self.scores[chosen]
-        )
+    def __getitem__(self, index: Any) -> "_Spans":
+        """Select spans by an index of numpy: a slice, a mask or an array of indices."""
+        return _Spans(self.owners[index], self.firsts[index], self.lasts[index], self.scores[index])
 
     @classmethod
     def joined(cls, parts: Sequence["_Spans"]) -> "_Spans":
@@ -108,15 +109,15 @@ def _null_scores(logits: Sequence[Scores], first_rows: Indices) -> list[float]:
     the answer have high no-answer scores even if the question has an answer, so the lowest score
     decides.
     """
-    nulls = np.array([row[CLS_POSITION].sum() for row in logits], dtype=np.float32)
-    return np.minimum.reduceat(nulls, first_rows[:-1]).tolist()
+    window_scores = np.array([row[CLS_POSITION].sum() for row in logits], dtype=np.float32)
+    return np.minimum.reduceat(window_scores, first_rows[:-1]).tolist()
 
 
 def _find_best_spans(
     logits: Sequence[Scores], windows: Sequence[ContextWindow], max_answer_length: int
 ) -> _Spans:
     """Find the best spans of each row, at most `NUM_CANDIDATES`."""
-    parts = []
+    spans_of_groups = []
     for rows in _group_rows([window.size for window in windows]):
         size = windows[rows[0]].size
         width = min(max_answer_length, size)
@@ -128,17 +129,18 @@ def _find_best_spans(
             start_logits[index, : window.size] = context_logits[:, 0]
             end_logits[index, : window.size] = context_logits[:, 1]
         spans = _top_spans(start_logits, end_logits, width)
+        # The index, in the context, of each window's first token.
         first_tokens = np.array([windows[row].first_in_context for row in rows], dtype=np.int64)
-        context_begins = first_tokens[spans.owners]
-        parts.append(
+        first_token_of_span = first_tokens[spans.owners]
+        spans_of_groups.append(
             _Spans(
                 owners=np.array(rows)[spans.owners],
-                firsts=spans.firsts + context_begins,
-                lasts=spans.lasts + context_begins,
+                firsts=spans.firsts + first_token_of_span,
+                lasts=spans.lasts + first_token_of_span,
                 scores=spans.scores,
             )
         )
-    return _Spans.joined(parts)
+    return _Spans.joined(spans_of_groups)
 
 
 def _top_spans(start_logits: Scores, end_logits: Scores, width: int) -> _Spans:
@@ -150,25 +152,28 @@ def _top_spans(start_logits: Scores, end_logits: Scores, width: int) -> _Spans:
     """
     num_rows, size = start_logits.shape
     # [rows, tokens, width]: the end logits at and after each start
-    following = sliding_window_view(end_logits, width, axis=1)[:, :size]
-    highest = start_logits + following.max(-1)
-    count = min(NUM_CANDIDATES, size)
-    best_starts = np.argpartition(highest, size - count, axis=1)[:, size - count :]
+    ends_of_start = sliding_window_view(end_logits, width, axis=1)[:, :size]
+    best_of_start = start_logits + ends_of_start.max(-1)
+    num_starts = min(NUM_CANDIDATES, size)
+    starts = np.argpartition(best_of_start, -num_starts, axis=1)[:, -num_starts:]
     row_index = np.arange(num_rows)[:, None]
-    scores = start_logits[row_index, best_starts][:, :, None] + following[row_index, best_starts]
-    scores = scores.reshape(num_rows, -1)
-    count = min(NUM_CANDIDATES, scores.shape[1])
-    best = np.argpartition(scores, -count, axis=1)[:, -count:]
-    chosen = scores[row_index, best]
-    is_span = np.isfinite(chosen)  # not padding
-    first = best_starts[row_index, best // width]
-    rows = np.broadcast_to(row_index, chosen.shape)
-    last = first + best % width
-    return _Spans(rows[is_span], first[is_span], last[is_span], chosen[is_span])
+    scores = start_logits[row_index, starts][:, :, None] + ends_of_start[row_index, starts]
+    scores = scores.reshape(num_rows, -1)  # [rows, starts * width]
+    num_spans = min(NUM_CANDIDATES, scores.shape[1])
+    best = np.argpartition(scores, -num_spans, axis=1)[:, -num_spans:]
+    best_scores = scores[row_index, best]
+    is_span = np.isfinite(best_scores)  # not padding
+    firsts = starts[row_index, best // width]
+    lasts = firsts + best % width
+    rows = np.broadcast_to(row_index, best_scores.shape)
+    return _Spans(rows[is_span], firsts[is_span], lasts[is_span], best_scores[is_span])
 
 
 def _group_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Yield groups of non-empty rows of similar size, largest first."""
+    """Yield groups of indices of rows of similar size, largest first.
+
+    Rows of size 0 are left out.
+    """
     order = np.argsort(-np.asarray(sizes, dtype=np.int64), kind="stable")
     rows = [row for row in order.tolist() if sizes[row]]
     while rows:
@@ -191,6 +196,7 @@ def _merge_windows(spans: _Spans, question_of_row: Indices) -> _Spans:
     is_new[1:] = (keys[:, 1:] != keys[:, :-1]).any(0)
     spans = spans[is_new]
     spans = spans[np.lexsort((spans.lasts, spans.firsts, -spans.scores, spans.owners))]
+    # A span's rank among those of its question: its index less that of the question's first span.
     ranks = np.arange(len(spans.owners)) - np.searchsorted(spans.owners, spans.owners)
     return spans[ranks < NUM_CANDIDATES]
 

@@ -1,6 +1,7 @@
 """Loading of the right predictor for a model folder, by its head or by the name of its task."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
 
@@ -23,10 +24,20 @@ from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_to_text_classification import TextToTextClassify
+from bertsmith.tasks.text_to_text_regression import TextToTextRegress
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.token_classification import Tag
 
 FolderPath = str | os.PathLike[str]
+
+OWN_CLASSES: Mapping[type[InferenceTask[Any, Any]] | None, tuple[str, ...]] = {
+    LinearClassify: ("classify", "multi_label"),
+    AveragedClassify: ("classify", "multi_label"),
+    TextToTextClassify: ("classify", "multi_label"),
+    TextToTextRegress: ("regress",),
+}
+"""Classes for models that need another class than the task's, such as a T5, and the names of tasks
+with which `load` keeps the class."""
 
 
 class LoadOptions(TypedDict, total=False):
@@ -100,8 +111,8 @@ def load(
     Args:
         path: the folder, or "org/name" on the Hugging Face hub.
         task: the task that the model must be fine-tuned for (classify, multi_label, regress, tag,
-            answer, choose, embed), or the use that is made of the model (fill, vectors). If it is
-            given, type checkers know the class of the predictions.
+            answer, choose, embed), or the use that is made of the model: fill ([MASK]) or vectors.
+            If it is given, type checkers know the class of the predictions.
         device: auto, cpu, cuda, cuda:1 or mps.
         precision: auto, fp32, bf16 or int8.
         max_length: maximum length of texts in tokens; by default as in training.
@@ -110,30 +121,30 @@ def load(
         CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.
         ConfigError: there is no such task, or this machine lacks the device or precision.
     """
-    kinds: dict[str, type[InferenceTask[Any, Any]]] = {
+    classes: dict[str, type[InferenceTask[Any, Any]]] = {
         **tasks(),
         "multi_label": MultiLabel,  # a form of `classify`
         "fill": FillMask,
         "vectors": TextVectors,
     }
     if task is not None:
-        check_choice("task", task, kinds)
+        check_choice("task", task, classes)
     folder = read_folder(Path(path))
-    kind: type[InferenceTask[Any, Any]] | None = task_of_folder(folder)
-    is_classifier = kind in (LinearClassify, AveragedClassify, TextToTextClassify)
-    if task is not None and not (is_classifier and task in ("classify", "multi_label")):
-        kind = kinds[task]
+    task_class: type[InferenceTask[Any, Any]] | None = task_of_folder(folder)
+    # A linear head, several models and a T5 have classes of their own for the task.
+    if task is not None and task not in OWN_CLASSES.get(task_class, ()):
+        task_class = classes[task]
     loaded = load_for_inference(
         folder,
-        heads=() if kind is None else kind.heads,
+        heads=() if task_class is None else task_class.heads,
         device=device,
         precision=precision,
         max_length=max_length,
     )
-    predictor = _predictor_of(loaded, kind)
-    if task is not None and not isinstance(predictor.definition, kinds[task]):
+    predictor = _predictor_of(loaded, task_class)
+    if task is not None and not isinstance(predictor.definition, classes[task]):
         own_task = next(
-            name for name, each in kinds.items() if isinstance(predictor.definition, each)
+            name for name, each in classes.items() if isinstance(predictor.definition, each)
         )
         raise CheckpointError(
             f"{folder.path}: task is '{task}', but this model's is '{own_task}'. Leave task out."
@@ -144,7 +155,7 @@ def load(
 def load_with_gradients(
     path: FolderPath, *, device: str = "auto", max_length: int | None = None
 ) -> Predictor[Any]:
-    """Load the predictor of a model folder by its head, as `load` does, for looking inside.
+    """Load the predictor of a model folder by its head, as `load` does, to inspect the model.
 
     The model computes in fp32 by plain layers, through which gradients flow.
 
@@ -155,26 +166,26 @@ def load_with_gradients(
     folder = read_folder(Path(path))
     if folder.config.is_recurrent:
         raise ModelKindError(folder.path, model_kind(folder.settings), "look")
-    if folder.config.writes_labels:  # shown as a system that writes
-        folder.check_encoder()
-    kind = task_of_folder(folder)
+    if folder.config.writes_labels:
+        folder.check_encoder()  # raises an error that names the command for a T5
+    task_class = task_of_folder(folder)
     loaded = load_for_inference(
         folder,
-        heads=() if kind is None else kind.heads,
+        heads=() if task_class is None else task_class.heads,
         device=device,
         max_length=max_length,
         packed=False,
     )
-    return _predictor_of(loaded, kind)
+    return _predictor_of(loaded, task_class)
 
 
 def _predictor_of(
-    loaded: LoadedModel, kind: type[InferenceTask[Any, Any]] | None
+    loaded: LoadedModel, task_class: type[InferenceTask[Any, Any]] | None
 ) -> Predictor[Any]:
     """Restore a task; a model without one fills in [MASK], or else gives vectors."""
-    if kind is None and "masked_lm" in loaded.model.heads:
-        kind = FillMask
-    elif kind is None:
+    if task_class is None and "masked_lm" in loaded.model.heads:
+        task_class = FillMask
+    elif task_class is None:
         loaded.folder.check_classifier(None)
-        kind = TextVectors
-    return Predictor(loaded, kind.restore(loaded))
+        task_class = TextVectors
+    return Predictor(loaded, task_class.restore(loaded))

@@ -51,14 +51,20 @@ class AveragedTask(LabelTask[PredictionT]):
             CheckpointError: one is missing, or has other labels.
         """
         names = loaded.model.task_settings.get(MEMBERS)
-        file = loaded.folder.files.path(CONFIG_FILE)
         if not (isinstance(names, list) and all(map(_is_name, names))):
+            file = loaded.folder.files.path(CONFIG_FILE)
             raise CheckpointError(
                 f"{file}: {MEMBERS} is {str(names)[:SHOWN_CHARACTERS]}; allowed is a list of "
                 f"names of folders in {MEMBERS_FOLDER}. Copy the folder again."
             )
-        others = [_load_member(loaded, name, tuple(loaded.model.heads)) for name in names]
-        return replace(super().restore(loaded), folder_names=tuple(names), others=tuple(others))
+        task = replace(super().restore(loaded), folder_names=tuple(names))
+        return task.with_loaded(loaded)
+
+    def with_loaded(self, loaded: LoadedModel) -> Self:
+        """Return a copy with the other models loaded for the device of the first, `loaded`."""
+        heads = tuple(loaded.model.heads)
+        others = tuple(_load_member(loaded, name, heads) for name in self.folder_names)
+        return replace(self, others=others)
 
     @property
     def task_settings(self) -> dict[str, Any]:
@@ -67,19 +73,16 @@ class AveragedTask(LabelTask[PredictionT]):
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         """Compute logits of the mean probabilities, fp32 `[rows, labels]`.
 
-        The caller averages over a text's rows; each row gets the text's logits, so the mean changes
-        nothing.
+        All rows of a text get the logits of the text, so that `decode`, which averages over the
+        rows, keeps them.
         """
-        probabilities = [
-            self.probabilities(
-                encoded.mean_over_rows(compute_in_order(each, encoded.rows, self.outputs))
-            )
-            for each in (model, *self.others)
-        ]
-        logits: NDArray[np.float32] = self.logits_of(np.mean(probabilities, axis=0)).astype(
-            np.float32
-        )
-        return logits[encoded.example_of_row()]
+        probabilities = []  # of each model: `[texts, labels]`
+        for each in (model, *self.others):
+            row_logits = compute_in_order(each, encoded.rows, self.outputs)
+            probabilities.append(self.probabilities(encoded.mean_over_rows(row_logits)))
+        logits = self.logits_of(np.mean(probabilities, axis=0))
+        text_logits: NDArray[np.float32] = logits.astype(np.float32)
+        return text_logits[encoded.example_of_row()]
 
     @staticmethod
     def logits_of(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,14 +98,11 @@ class AveragedClassify(AveragedTask[ClassPrediction], Classify):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from its folder, as the class that `averaged_class` picks.
-
-        `super()` leads to `AveragedTask.restore`, and from there to that of `Classify` or
-        `TextToTextClassify`.
-        """
-        picked = averaged_class(loaded.model)
-        if picked is not cls:
-            return picked.restore(loaded)  # type: ignore[return-value]
+        """Restore the task from its folder, as the class that `averaged_class` returns."""
+        task_class = averaged_class(loaded.model)
+        if task_class is not cls:
+            return task_class.restore(loaded)  # type: ignore[return-value]
+        # The `restore` of AveragedTask, which calls that of Classify or TextToTextClassify.
         return super().restore(loaded)
 
     @staticmethod

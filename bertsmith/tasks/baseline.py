@@ -19,6 +19,7 @@ class Baseline:
     """Scores of a simple method on the eval examples; `scores` has the keys of reports."""
 
     key: str
+    """Short name of the method in JSON, such as majority."""
     method: str
     """Description of the method for a reader."""
     scores: Mapping[str, float]
@@ -26,7 +27,9 @@ class Baseline:
     """The answer of a method that gives the same answer to every example; else None."""
 
     def __str__(self) -> str:
-        scores = [f"{score_name(name)} {format_score(name, v)}" for name, v in self.scores.items()]
+        scores = [
+            f"{score_name(name)} {format_score(name, value)}" for name, value in self.scores.items()
+        ]
         return f"baseline  {self.method}: {', '.join(scores)}"
 
 
@@ -70,7 +73,7 @@ class Baselines:
         held_out: Sequence[Any],
         initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
-        """Score the baselines that only count; by default always the most frequent answer.
+        """Score the baselines that only count; by default the most frequent training answer.
 
         `initial_scores` are those of the model before training; empty if they were not computed.
         """

@@ -19,14 +19,16 @@ TASKS = {
 }
 """Modules by the names of the tasks; each module assigns the task's class to `TASK`."""
 
-# Modules of further classes for the task `classify`, which they assign to `TASK`, too.
+# Modules of other classes for two of these tasks; each module assigns its class to `TASK`.
 AVERAGED = "bertsmith.tasks.averaged_classification"
+"""Module of `classify` by several models, whose probabilities are averaged."""
 LINEAR = "bertsmith.tasks.linear_classification"
+"""Module of `classify` by a linear head on the vectors of a frozen encoder."""
 TEXT_TO_TEXT = {
     "classify": "bertsmith.tasks.text_to_text_classification",
     "regress": "bertsmith.tasks.text_to_text_regression",
 }
-"""Modules of the text-to-text forms, by head."""
+"""Modules of `classify` and `regress` by a T5, which writes the label as a text."""
 
 
 def tasks() -> dict[str, type[Task[Any, Any]]]:
@@ -48,25 +50,25 @@ def task_named(name: str) -> type[Task[Any, Any]]:
 def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
-    The head that config.json names decides. A folder with a linear head, or with several models,
-    classifies, and a T5 has the text-to-text form of its task. Any other model without a head has
-    the task that config.json names; if it names none, a folder of sentence-transformers has the
-    task `embed`.
+    The head that config.json names decides. A model with a linear head, or several models, classify
+    texts. A T5 has the text-to-text form of its task. A model without any head has the task that
+    config.json names. If it names none, a folder of sentence-transformers has the task `embed`.
     """
     if folder.files.has(LINEAR_HEAD_FILE):
         return _task_in(LINEAR)
-    own = own_settings(folder.settings)
+    stored = own_settings(folder.settings)
     head = task_head(folder.settings)
     if head is None:
-        name = "embed" if folder.files.has("modules.json") else "none"
-        name = str(own.get("task", name))
+        name = str(stored.get("task"))
+        if "task" not in stored and folder.files.has("modules.json"):
+            name = "embed"
         return task_named(name) if name in TASKS else None
-    if own.get(MEMBERS):
+    if stored.get(MEMBERS):
         return _task_in(AVERAGED)
     if folder.family.config.writes_labels:  # such a family has no other heads
         return _task_in(TEXT_TO_TEXT[head])
-    # The likeliest names come first, since only an imported task knows its heads.
-    names = [name for name in (str(own.get("task")), head, *TASKS) if name in TASKS]
+    # Only an imported task knows its heads, so the names that are likely to fit come first.
+    names = [name for name in (str(stored.get("task")), head, *TASKS) if name in TASKS]
     return next((task for task in map(task_named, names) if head in task.heads), None)
 
 

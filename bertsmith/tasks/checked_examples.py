@@ -1,4 +1,4 @@
-"""The file that errors name for examples whose own file is not at hand."""
+"""The file that errors name where the file of the examples is not at hand."""
 
 from pathlib import Path
 

@@ -41,8 +41,9 @@ class ChoicePrediction:
         return "\t".join([str(self.number), f"{self.probability:.4f}", *texts])
 
     def _repr_html_(self) -> str:
+        # A prediction holds the text of the predicted choice alone.
         rows = [
-            (str(number), f"{share:.4f}", self.text if number == self.number else "")
-            for number, share in enumerate(self.probabilities)
+            (str(number), f"{probability:.4f}", self.text if number == self.number else "")
+            for number, probability in enumerate(self.probabilities)
         ]
         return html_table(rows, ("number", "probability", "choice"))

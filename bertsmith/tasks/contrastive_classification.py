@@ -35,9 +35,10 @@ from bertsmith.training.objective import LossTerm
 def label_similarity(labels: Tensor) -> Tensor:
     """Compute the cosine that each pair of texts should have, fp32 `[texts, texts]`.
 
-    `labels` are int64 `[texts]`: 1 for equal ones, else 0. Or they are the 0 and 1 of several
-    labels, fp32 `[texts, labels]`: the share of the labels of either text that both have (Jaccard),
-    and 1 for two texts without a label.
+    If a text has one label, `labels` are int64 `[texts]`, and the cosine is 1 for equal labels,
+    else 0. If it may have several, `labels` are fp32 0 or 1 `[texts, labels]`. The cosine is then
+    the Jaccard index: the labels that both texts have, as a share of those that either has. Two
+    texts without a label have the cosine 1.
     """
     if labels.ndim == 1:
         return (labels[:, None] == labels).float()
@@ -53,29 +54,33 @@ def pair_loss(vectors: Tensor, similarity: Tensor) -> Tensor:
     Pairs that share a label and pairs that share none have half of the weight each, as in SetFit,
     which draws as many of both. `vectors` are fp32 `[texts, hidden]`.
     """
-    unit = F.normalize(vectors, dim=-1)
-    errors = (unit @ unit.T - similarity).square()
-    are_different = ~torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
-    kinds = [(similarity > 0) & are_different, (similarity == 0) & are_different]
-    means = [(errors * kind).sum() / kind.sum().clamp(min=1) for kind in kinds]
+    unit_vectors = F.normalize(vectors, dim=-1)
+    errors = (unit_vectors @ unit_vectors.T - similarity).square()
+    are_different_texts = ~torch.eye(len(vectors), dtype=torch.bool, device=vectors.device)
+    share_a_label = (similarity > 0) & are_different_texts
+    share_none = (similarity == 0) & are_different_texts
+    means = [
+        (errors * pairs).sum() / pairs.sum().clamp(min=1) for pairs in (share_a_label, share_none)
+    ]
     return (means[0] + means[1]) / 2
 
 
 def order_in_pairs(labels: Sequence[Any], rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw an order of the texts in which two with the same label follow each other.
 
-    So a batch has such pairs even if there are many labels.
+    So a batch has pairs of one label even if there are many labels. Of an odd number of texts with
+    a label, one stays alone. The result is int64 `[texts]`, indices into `labels`.
     """
-    of_label: dict[Any, list[int]] = {}
-    for index in rng.permutation(len(labels)).tolist():
-        of_label.setdefault(labels[index], []).append(index)
-    units = [
-        members[first : first + 2]
-        for members in of_label.values()
-        for first in range(0, len(members), 2)
+    texts_of_label: dict[Any, list[int]] = {}
+    for text in rng.permutation(len(labels)).tolist():
+        texts_of_label.setdefault(labels[text], []).append(text)
+    pairs = [
+        texts[first : first + 2]
+        for texts in texts_of_label.values()
+        for first in range(0, len(texts), 2)
     ]
-    shuffled = [units[index] for index in rng.permutation(len(units))]
-    return np.array([index for unit in shuffled for index in unit], dtype=np.int64)
+    shuffled_pairs = [pairs[index] for index in rng.permutation(len(pairs))]
+    return np.array([text for pair in shuffled_pairs for text in pair], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,9 @@ class ContrastiveTask(LabelTask[PredictionT]):
         vectors = mean_over_rows(outputs.float(), batch)
         similarity = label_similarity(batch.targets["labels"])
         with torch.no_grad():
-            unit = F.normalize(vectors, dim=-1)
-            nearest = (unit @ unit.T).fill_diagonal_(-2).argmax(1)
+            unit_vectors = F.normalize(vectors, dim=-1)
+            cosines = unit_vectors @ unit_vectors.T
+            nearest = cosines.fill_diagonal_(-2).argmax(1)  # no text is its own neighbour
             num_right = (similarity.gather(1, nearest[:, None]) > 0).sum()
         return LossTerm(pair_loss(vectors, similarity) * len(vectors), num_right, len(vectors))
 
@@ -139,7 +145,10 @@ class PairTraining(FineTuning):
 
 
 def as_contrastive(task: LabelTask[Any], group_size: int) -> ContrastiveTask[Any]:
-    """Return the task that trains the encoder for a task, comparing `group_size` texts."""
-    kind: Any = ContrastiveMultiLabel if isinstance(task, MultiLabel) else ContrastiveClassify
+    """Return the task that trains an encoder on pairs, for the labels of `task`.
+
+    It compares `group_size` texts at a time.
+    """
+    task_class: Any = ContrastiveMultiLabel if isinstance(task, MultiLabel) else ContrastiveClassify
     values = {each.name: getattr(task, each.name) for each in fields(task)}
-    return kind(**values | {"group_size": group_size})
+    return task_class(**values | {"group_size": group_size})

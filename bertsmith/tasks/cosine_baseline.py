@@ -21,10 +21,11 @@ MAX_PAIRS = 1000
 def score_cosines(
     held_out: Sequence[Example], model: Path, compute: InferenceCompute
 ) -> Baseline | None:
-    """Score the cosine of the vectors of `model`, the folder that was then fine-tuned.
+    """Score the cosines of pairs by vectors of the folder `model`, before it is fine-tuned.
 
-    The vectors are means over tokens unless the folder names another pooling. The result is None if
-    the folder no longer exists or its pooling is not supported.
+    The vectors are means over tokens unless the folder names another pooling. The scores are
+    correlations of the cosines with the pairs' labels. The result is None if the folder no longer
+    exists or its pooling is not supported.
     """
     try:
         encoder = Predictor.load(

@@ -1,6 +1,7 @@
 """The activation function on the output of sentence-transformers' CrossEncoder.
 
-The file that names it depends on the version of sentence-transformers that wrote the folder.
+A CrossEncoder reads two texts as one row and scores the pair. The file that names the function
+depends on the version of sentence-transformers that wrote the folder.
 """
 
 import json
@@ -18,6 +19,7 @@ SUPPORTED_ACTIVATIONS: Mapping[str, Activation] = {"Identity": "identity", "Sigm
 """Supported functions by their classes in torch.nn."""
 
 SOFTMAX = "torch.nn.modules.activation.Softmax"
+"""Name of the softmax in the files of a CrossEncoder."""
 
 MODEL_KEY = "sentence_transformers"
 """Entry of config.json that holds the function in version 4."""
@@ -63,8 +65,8 @@ def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
 def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
     """Refuse a model with several outputs whose activation function is not a softmax.
 
-    The identity of a CrossEncoder is allowed: it keeps the order of the outputs, so the likeliest
-    label is that of a softmax.
+    The identity is allowed, too: it keeps the order of the outputs, so the likeliest label is that
+    of a softmax.
 
     Raises:
         CheckpointError: the folder names another function, or a prompt for every text.
@@ -109,9 +111,9 @@ def is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
 
 
 def _to_activation(files: SmallFiles, function: _NamedFunction) -> Activation:
-    path, _, kind = str(function.name).rpartition(".")
-    if kind in SUPPORTED_ACTIVATIONS and path.startswith("torch.nn"):
-        return SUPPORTED_ACTIVATIONS[kind]
+    module, _, class_name = str(function.name).rpartition(".")
+    if class_name in SUPPORTED_ACTIVATIONS and module.startswith("torch.nn"):
+        return SUPPORTED_ACTIVATIONS[class_name]
     raise CheckpointError(
         f"{files.path(function.file)}: {function.key} is {json.dumps(function.name)[:60]}; allowed "
         "are torch.nn.Sigmoid and torch.nn.Identity. Write torch.nn.Identity, and apply your "

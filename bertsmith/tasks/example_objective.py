@@ -1,7 +1,8 @@
 """The fine-tuning objective of any task, which makes batches and losses from encoded examples.
 
-Examples are shuffled in each epoch, the rows of one example stay in one micro-batch, and the
-examples of a step are divided into shares that are computed at the same time.
+Examples are shuffled in each epoch. The examples of a step are divided into shares, which processes
+compute at the same time, and a share into micro-batches, each one forward pass. The rows of one
+example stay in one micro-batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,7 @@ class TrainingExamples:
     encoded: EncodedExamples
     path: Path
     rows: Sequence[int]
+    """Row of each example in its file, counted from 1."""
     num_windowed: int = 0
     num_truncated: int = 0
     notes: tuple[str, ...] = ()
@@ -148,6 +150,8 @@ class FineTuning(Objective[BertModel, Batch]):
         # Digests are computed here, before `narrow_vocabulary` remaps token ids: the new ids depend
         # on both sets of examples.
         self._digests = train.encoded.digest(), held_out.encoded.digest()
+        # The last epoch (from 0) with its order, and the last step (from 1) with its micro-batches,
+        # so that they are not computed anew for each micro-batch.
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
         self._grouped: tuple[int, list[list[int]]] = (0, [])
 
@@ -160,21 +164,21 @@ class FineTuning(Objective[BertModel, Batch]):
         return -(-len(self.train) // self.batch_size)
 
     def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
-        used = VocabularySubset.of(model, self.token_ids)
-        self.renumber(used.new_ids)
-        used.shrink(model)
-        return used
+        subset = VocabularySubset.of(model, self.token_ids)
+        self.renumber(subset.new_ids)
+        subset.shrink(model)
+        return subset
 
     @property
     def token_ids(self) -> list[NDArray[np.int32]]:
         """The token ids of training and of eval, each int32 `[tokens]`."""
         return [self.train.encoded.rows.ids.flat, self.held_out.encoded.rows.ids.flat]
 
-    def renumber(self, numbers: NDArray[np.int32]) -> None:
-        """Replace each token id `i` by `numbers[i]`, int32 `[vocabulary]`."""
+    def renumber(self, new_ids: NDArray[np.int32]) -> None:
+        """Replace each token id `i` by `new_ids[i]`, int32 `[vocabulary]`."""
         train, held_out = self.train, self.held_out
-        self.train = replace(train, encoded=train.encoded.remap_ids(numbers))
-        self.held_out = replace(held_out, encoded=held_out.encoded.remap_ids(numbers))
+        self.train = replace(train, encoded=train.encoded.remap_ids(new_ids))
+        self.held_out = replace(held_out, encoded=held_out.encoded.remap_ids(new_ids))
 
     def num_micro_batches(self, step: int) -> int:
         return len(self._groups(step))
@@ -183,9 +187,12 @@ class FineTuning(Objective[BertModel, Batch]):
         """Return micro-batch `index`, from 0, of step `step`, from 1."""
         encoded = self.train.encoded
         group = self._groups(step)[index]
-        firsts = self._first_rows(step)
-        positions = [firsts[i] + row for i in group for row in range(len(encoded.rows_of(i)))]
-        return collate(encoded, group).with_step_indices(positions)
+        first_rows = self._first_rows(step)
+        # The index of each row among all rows of the step, by which dropout is drawn.
+        step_indices = [
+            first_rows[i] + row for i in group for row in range(len(encoded.rows_of(i)))
+        ]
+        return collate(encoded, group).with_step_indices(step_indices)
 
     def num_rows(self, step: int) -> int:
         """Count the rows of all examples of a step."""
@@ -206,6 +213,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return groups
 
     def _divide(self, chosen: list[int]) -> Iterator[list[int]]:
+        """Divide the examples at `chosen` into groups, or by their lengths into micro-batches."""
         if (size := self.task.group_size) is not None:
             yield from (chosen[first : first + size] for first in range(0, len(chosen), size))
             return
@@ -268,19 +276,21 @@ def training_examples(
     if task.rows_are_windows:
         encoded = encoded.limit_tokens(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
-    learned = encoded
+    encoded_for_training = encoded
     if not task.rows_stay_together:
-        learned = encoded.by_row()
-        rows = [rows[owner] for owner in encoded.example_of_row().tolist()]
+        encoded_for_training = encoded.by_row()
+        rows = [rows[example] for example in encoded.example_of_row().tolist()]
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
-    return TrainingExamples(learned, path, rows, num_windowed, encoded.num_truncated, notes)
+    return TrainingExamples(
+        encoded_for_training, path, rows, num_windowed, encoded.num_truncated, notes
+    )
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     """Pack all rows of the examples at `indices` into one batch.
 
-    The batch's `targets` hold those of the examples and: `example`, int64 `[sequences]`, the
-    example of each sequence, as an index into `indices`; `row_index`, int64 `[sequences]`, the
+    The batch's `targets` hold those of `encoded` and three more: `example`, int64 `[sequences]`,
+    the example of each sequence, as an index into `indices`; `row_index`, int64 `[sequences]`, the
     index of the sequence among that example's rows; and `num_examples`. Targets of examples have
     the order of `indices`, targets of rows and tokens the order of the packed row.
     """
@@ -296,8 +306,12 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
         "example": owners[order],
         "row_index": row_indices[order],
         "num_examples": np.array(len(indices)),
-        **{k: v[list(indices)] for k, v in encoded.example_targets.items()},
-        **{k: v[packed] for k, v in encoded.row_targets.items()},
-        **{k: np.concatenate([v[i] for i in packed]) for k, v in encoded.token_targets.items()},
     }
-    return replace(batch, targets={k: torch.from_numpy(v) for k, v in targets.items()})
+    for name, of_examples in encoded.example_targets.items():
+        targets[name] = of_examples[list(indices)]
+    for name, of_rows in encoded.row_targets.items():
+        targets[name] = of_rows[packed]
+    for name, of_tokens in encoded.token_targets.items():
+        targets[name] = np.concatenate([of_tokens[row] for row in packed])
+    tensors = {name: torch.from_numpy(array) for name, array in targets.items()}
+    return replace(batch, targets=tensors)

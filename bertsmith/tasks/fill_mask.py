@@ -87,12 +87,13 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         self, model: BertModel, encoded: EncodedExamples
     ) -> list[NDArray[np.float32]]:
         rows = encoded.rows
+        make_batch = partial(pack_texts, rows)
         fill = partial(self._fill_masks, model.embeddings.word.weight.detach().float())
-        outputs = [np.empty((0, 0, 2), np.float32)] * len(rows)
-        for group, best in compute_groups(model, rows.lengths, partial(pack_texts, rows), fill):
-            counts = [int((rows.ids[index] == self.tokenizer.mask_id).sum()) for index in group]
-            for index, row_best in zip(group, torch.split(best, counts), strict=True):
-                outputs[index] = row_best.numpy()
+        outputs = [np.empty((0, 0, 2), np.float32)] * len(rows)  # each is replaced below
+        for group, likeliest in compute_groups(model, rows.lengths, make_batch, fill):
+            num_masks = [int((rows.ids[index] == self.tokenizer.mask_id).sum()) for index in group]
+            for index, of_text in zip(group, torch.split(likeliest, num_masks), strict=True):
+                outputs[index] = of_text.numpy()
         return outputs
 
     def decode(
@@ -119,16 +120,18 @@ class FillMask(InferenceTask[Example, FilledMasks]):
 
     def _fill_masks(self, word_embedding: Tensor, model: BertModel, batch: Batch) -> Tensor:
         """Return ids and probabilities of each mask's likeliest tokens, fp32 `[masks, top, 2]`."""
-        masks = batch.input_ids == self.tokenizer.mask_id
-        best = []
-        mask_vectors = model.encode(batch)[masks].float()
-        for hidden in torch.split(mask_vectors, MAX_LOGITS // len(word_embedding)):
+        is_mask = batch.input_ids == self.tokenizer.mask_id
+        mask_vectors = model.encode(batch)[is_mask].float()
+        likeliest = []
+        # A portion of the masks has at most `MAX_LOGITS` logits, which bounds the memory.
+        for portion in torch.split(mask_vectors, MAX_LOGITS // len(word_embedding)):
             logits = model.apply_to_rows(
-                lambda vectors: model.heads["masked_lm"](vectors, word_embedding), hidden
+                lambda vectors: model.heads["masked_lm"](vectors, word_embedding), portion
             )
             # The embedding may have more rows than the vocabulary has tokens.
-            best.append(self.find_likeliest(logits[:, : self.tokenizer.vocab_size].softmax(-1)))
-        return torch.cat(best)
+            probabilities = logits[:, : self.tokenizer.vocab_size].softmax(-1)
+            likeliest.append(self.find_likeliest(probabilities))
+        return torch.cat(likeliest)
 
     def find_likeliest(self, probabilities: Tensor) -> Tensor:
         """Return ids and probabilities of the likeliest tokens, fp32 `[masks, top, 2]`.
@@ -138,8 +141,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
                 special tokens are overwritten.
         """
         special = torch.tensor(sorted(self.tokenizer.special_ids), device=probabilities.device)
-        # -1 is below any probability, so a special token is never among the best.
-        values, ids = probabilities.index_fill_(1, special, -1.0).topk(
-            min(self.top, probabilities.shape[1] - len(special))
-        )
-        return torch.stack((ids.float(), values), -1)
+        num_ordinary = probabilities.shape[1] - len(special)
+        # -1 is below any probability, so a special token is never among the likeliest.
+        highest, ids = probabilities.index_fill_(1, special, -1.0).topk(min(self.top, num_ordinary))
+        return torch.stack((ids.float(), highest), -1)

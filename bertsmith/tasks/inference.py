@@ -40,12 +40,12 @@ from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BYTES_PER_FORWARD_PASS = 6144
-"""Size of a forward pass without gradients: number of real tokens times the bytes of a number. The
-passes of a call keep it on average; one may exceed it by its longest text (`divide_by_length`). So
-a pass has about 1,536 tokens in fp32 and in int8 (which outputs fp32), and 3,072 in bf16; on a CPU
-each thread computes a pass of its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in
-int8 and the same time in bf16 (one thread of a Zen 4). On processors with AMX, bf16 is a sixth
-faster with 3,072 tokens than with 1,536."""
+"""Size of a forward pass without gradients: number of real tokens times the bytes of an activation
+(4 in fp32). The passes of a call keep it on average; one may exceed it by its longest text
+(`divide_by_length`). So a pass has about 1,536 tokens in fp32 and in int8 (which outputs fp32), and
+3,072 in bf16; on a CPU each thread computes a pass of its own. With 4,096 tokens all-MiniLM-L6-v2
+took 1.4 times as long in int8 and the same time in bf16 (one thread of a Zen 4). On processors with
+AMX, bf16 is a sixth faster with 3,072 tokens than with 1,536."""
 
 MIN_TOKENS_ALONE = 128
 """Fewest real tokens per thread for which each thread computes a forward pass of its own. With
@@ -65,6 +65,7 @@ MISSING_HEAD = {
     "answer": TRAIN_ONE.format(kind="question answering", task="answer"),
     "choose": TRAIN_ONE.format(kind="multiple choice", task="choose"),
 }
+"""Messages about a model without the head of a task, by head."""
 
 
 @dataclass(frozen=True)
@@ -171,11 +172,11 @@ def load_for_inference(
 def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:
     """Set a model's precision: fp32, bf16, int8, or auto.
 
-    `auto` is resolved by `select_precision`. On a CPU the linear layers are prepacked; see
-    model/int8.py.
+    `auto` is resolved by `select_precision`. On a CPU the linear layers are replaced: by prepacked
+    ones (model/prepacked.py), or by int8 ones (model/int8.py).
 
     Raises:
-        ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.
+        ConfigError: there is no such precision, or the model or this machine has no int8.
     """
     if device.type == "cpu":
         # The paths of attention are measured here, while no thread computes; otherwise each thread
@@ -224,8 +225,8 @@ def compute_in_order(
     make_batch = partial(pack_texts, texts)
     rows: list[Tensor] = []
     indices: list[int] = []
-    for group, values in compute_groups(model, texts.lengths, make_batch, compute):
-        rows.append(values)
+    for group, outputs in compute_groups(model, texts.lengths, make_batch, compute):
+        rows.append(outputs)
         indices += group
     return torch.cat(rows).numpy()[np.argsort(indices)]
 
@@ -240,10 +241,10 @@ def compute_tokens_in_order(
     """
     make_batch = partial(pack_texts, texts)
     arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
-    for group, values in compute_groups(model, texts.lengths, make_batch, compute):
+    for group, outputs in compute_groups(model, texts.lengths, make_batch, compute):
         lengths = [texts.lengths[index] for index in group]
-        for index, part in zip(group, torch.split(values, lengths), strict=True):
-            arrays[index] = part.numpy()
+        for index, outputs_of_text in zip(group, torch.split(outputs, lengths), strict=True):
+            arrays[index] = outputs_of_text.numpy()
     return arrays
 
 
@@ -264,8 +265,8 @@ def compute_groups(
     def compute_group(group: list[int]) -> tuple[list[int], Tensor]:
         batch = make_batch(group)
         with usual_modes(), torch.inference_mode():
-            values = compute(model, batch.to(device)).float().cpu()
-        return [group[index] for index in batch.order], values
+            outputs = compute(model, batch.to(device)).float().cpu()
+        return [group[index] for index in batch.order], outputs
 
     was_training = model.training
     if was_training:

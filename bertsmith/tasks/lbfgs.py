@@ -14,8 +14,10 @@ HISTORY = 10
 SUFFICIENT_DECREASE = 1e-4
 """Smallest allowed ratio of a step's decrease to the one that the gradient predicts (Armijo)."""
 MAX_HALVINGS = 30
+"""Number of times that a step is halved, down to a billionth, before the search ends."""
 
 Function = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""A function that returns its value and its gradient at a point."""
 
 
 def minimize(function: Function, start: Tensor, *, tolerance: float, max_iterations: int) -> Tensor:
@@ -54,7 +56,11 @@ def minimize(function: Function, start: Tensor, *, tolerance: float, max_iterati
 
 
 def _direction(gradient: Tensor, history: deque[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """Return minus the product of the approximate inverse Hessian and the gradient."""
+    """Return minus the product of the approximate inverse Hessian and the gradient.
+
+    These are the two loops of algorithm 7.4. `history` holds for each of the last steps, the oldest
+    first, the displacement, the change of the gradient, and the product of both, the curvature.
+    """
     direction = -gradient
     factors = []
     for displacement, change, curvature in reversed(history):

@@ -29,6 +29,7 @@ from bertsmith.tasks.token_means import mean_of_tokens
 LABELS = "labels"
 """Key of the labels in the task's settings, since an encoder's config.json names none."""
 MULTI_LABEL = "multi_label"
+"""Key in the task's settings; true if a text may have several labels."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,9 @@ class LinearTask(LabelTask[PredictionT]):
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         """Compute logits, fp32 `[rows, labels]`.
 
-        A text is classified by the mean over its rows. N-gram logits are those of the whole text
-        in each row; vectors and token weights are averaged over a row's tokens, then over rows.
+        A text is classified by the mean over its rows. Its n-grams are counted in the whole text,
+        so each of its rows gets the same n-gram logits. Logits of vectors and of token weights are
+        means over the tokens of a row, which differ between rows.
         """
         assert self.linear is not None
         head = self.linear
@@ -91,13 +93,15 @@ class LinearTask(LabelTask[PredictionT]):
             vectors = mean_vectors(model, batch)
             return model.apply_to_rows(lambda rows: F.linear(rows, weights, bias), vectors)
 
-        if not len(head.ngrams):  # as in a contrastive head: the vectors alone decide
+        corpus = head.corpus
+        if corpus is None and not len(head.ngrams):  # as in a contrastive head
             return compute_in_order(model, encoded.rows, logits_of_vectors)
-        of_counts = head.ngrams.transform(encoded).multiply(head.ngram_weights)
-        logits = of_counts[encoded.example_of_row()]
-        if (corpus := head.corpus) is not None:
-            of_counts = corpus.ngrams.transform(encoded).multiply(corpus.ngram_weights)
-            logits = logits + of_counts[encoded.example_of_row()]
+        text_of_row = encoded.example_of_row()
+        ngram_logits = head.ngrams.transform(encoded).multiply(head.ngram_weights)
+        logits = ngram_logits[text_of_row]
+        if corpus is not None:
+            ngram_logits = corpus.ngrams.transform(encoded).multiply(corpus.ngram_weights)
+            logits = logits + ngram_logits[text_of_row]
             special_ids = head.ngrams.special_ids
             logits = logits + mean_of_tokens(encoded.rows, corpus.token_weights, special_ids)
         if not head.vector_weights.any():  # the counted tokens alone decide
@@ -132,9 +136,9 @@ class LinearMultiLabel(LinearTask[LabelsPrediction], MultiLabel):
 
 def with_linear_head(task: LabelTask[Any], linear: LinearHead) -> LinearTask[Any]:
     """Return the task with a fitted linear head in place of a trained one."""
-    kind: Any = LinearMultiLabel if isinstance(task, MultiLabel) else LinearClassify
+    task_class: Any = LinearMultiLabel if isinstance(task, MultiLabel) else LinearClassify
     values = {each.name: getattr(task, each.name) for each in fields(task)}
-    return kind(**values, linear=linear)
+    return task_class(**values, linear=linear)
 
 
 TASK = LinearClassify

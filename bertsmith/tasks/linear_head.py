@@ -2,8 +2,8 @@
 
 The logits are a linear function of two things: the encoder's vector of the text (the mean over its
 tokens), and TF-IDF of its tokens and pairs of tokens. The encoder is not changed, so that the head
-is fitted in a second. A head that learned from a corpus, too, has a weight for each token of the
-vocabulary, whose mean over a row of the text is added.
+is fitted in a second. A head that also learned from a corpus has a weight for each token of the
+vocabulary and each label; the mean of these weights over a row of the text is added to its logits.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ OF_CORPUS = {
     "corpus_ngram_idf": torch.float32,
     "corpus_ngram_weights": torch.float32,
 }
-"""Names and types of the tensors that only a head that learned from a corpus has, too."""
+"""Names and types of the further tensors of a head that learned from a corpus."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ class CorpusWeights:
     """Weights that a head learned from a corpus, fp32.
 
     `token_weights` are `[vocabulary, outputs]`; their mean over the tokens of a row, special
-    ones left out, is added to the row's logits. A text's logits are the mean over its rows.
-    `ngram_weights` are `[ngrams, outputs]`, for further n-grams.
+    tokens left out, is added to the row's logits. A text's logits are the mean over its rows.
+    `ngram_weights` are `[ngrams, outputs]`, one row for each of the `ngrams`, which come from the
+    sentences of the corpus.
     """
 
     token_weights: NDArray[np.float32]
@@ -59,8 +60,8 @@ class LinearHead:
     """The weights of a linear head, fp32.
 
     Shapes: `vector_weights` `[hidden, outputs]`, `bias` `[outputs]`, and `ngram_weights` `[ngrams,
-    outputs]`, one row for each of the `ngrams`. `corpus` are the weights of a head that learned
-    from a corpus, too.
+    outputs]`, one row for each of the `ngrams` of the labelled texts. `corpus` holds the further
+    weights of a head that also learned from a corpus.
     """
 
     vector_weights: NDArray[np.float32]

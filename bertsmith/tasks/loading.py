@@ -45,10 +45,12 @@ def load_predictor(
 
 
 def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[Any, Any]:
-    """Return a copy that treats long texts as `requested`; values of None change nothing.
+    """Return a copy with other fields of `Windowing`, such as `{"stride": 32}`.
+
+    Values of None in `requested` change nothing.
 
     Raises:
-        ConfigError: the task has no windows, or a stride is requested and texts are cut.
+        ConfigError: the task reads no windows, or a stride is requested and long texts are cut.
     """
     changes = {name: value for name, value in requested.items() if value is not None}
     if not changes:

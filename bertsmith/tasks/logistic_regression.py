@@ -19,6 +19,7 @@ from bertsmith.tasks.lbfgs import minimize
 from bertsmith.tasks.token_ngrams import SparseRows
 
 MAX_ITERATIONS = 500
+"""Number of steps after which L-BFGS ends in any case."""
 TOLERANCE = 1e-4
 """Largest entry of the gradient of the mean loss at which L-BFGS ends, as in scikit-learn."""
 
@@ -63,7 +64,8 @@ def fit(
     """Fit the weights.
 
     Args:
-        targets: 0 and 1, fp32 `[texts, outputs]`; one 1 in each row unless `is_multi_label`.
+        targets: 0 and 1, or probabilities, fp32 `[texts, outputs]`; each row sums to 1 unless
+            `is_multi_label`.
         c: inverse strength of the penalty.
         is_multi_label: whether each output is an independent yes or no.
         start: weights to begin with, such as those for another `c`; None for zeros.
@@ -86,9 +88,12 @@ def fit(
     bias_strength = 1 / (bias_variance * num_texts)
 
     def compute_loss(flat: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the mean loss with its penalty, and the gradient."""
-        of_dense, of_sparse, bias = torch.split(flat, sizes)
-        logits = dense @ of_dense + sparse.multiply(of_sparse) + bias
+        """Compute the mean loss with its penalty, and the gradient.
+
+        `flat` holds the weights of dense features, of sparse features, and the biases, row by row.
+        """
+        dense_weights, sparse_weights, bias = torch.split(flat, sizes)
+        logits = dense @ dense_weights + sparse.multiply(sparse_weights) + bias
         if is_multi_label:
             losses = F.binary_cross_entropy_with_logits(logits, gold, reduction="none")
             errors = logits.sigmoid() - gold
@@ -157,7 +162,7 @@ def _to_bags(matrix: SparseRows) -> tuple[_Bags, _Bags]:
         starts=torch.from_numpy(matrix.starts[:-1]),
         weights=torch.from_numpy(matrix.values),
     )
-    order = np.argsort(matrix.columns, kind="stable")
+    order = np.argsort(matrix.columns, kind="stable")  # of the entries, column by column
     rows = np.repeat(np.arange(len(matrix)), np.diff(matrix.starts))
     column_lengths = np.bincount(matrix.columns, minlength=matrix.num_columns)
     column_starts = np.concatenate([[0], np.cumsum(column_lengths)])[:-1]

@@ -21,10 +21,10 @@ from bertsmith.tasks.settings.losses import BALANCED, LossSettings, allowed_weig
 
 @dataclass(frozen=True)
 class LabelLoss:
-    """Cross entropy over labels, with `weights` `[labels]` or None.
+    """Cross entropy over labels, with class weights `[labels]`, or None for weights of 1.
 
-    With `focal_gamma`, each loss is multiplied by (1 - p) to that power, where p is the probability
-    of the right answer (Lin et al. 2017, eq. 5).
+    With `focal_gamma`, each loss is multiplied by (1 - p) to the power of `focal_gamma`, where p is
+    the probability of the right answer (Lin et al. 2017, eq. 5).
     """
 
     weights: tuple[float, ...] | None = None
@@ -32,7 +32,10 @@ class LabelLoss:
     focal_gamma: float = 0.0
 
     def with_labels(self, old_labels: Sequence[str], new_labels: Sequence[str]) -> Self:
-        """Return the loss for `new_labels`: a label keeps its weight, and one without gets 1."""
+        """Return the loss for `new_labels`.
+
+        Those that are among `old_labels` keep their weights; others get 1.
+        """
         if self.weights is None:
             return self
         weight_of_label = dict(zip(old_labels, self.weights, strict=True))
@@ -106,6 +109,7 @@ def binary_loss(
     """
     if settings.class_weights == (BALANCED,):
         ratios = (num_examples - counts) / np.maximum(counts, 1)
+        # A label of every example has the ratio 0, with which its loss would be 0, too.
         weights: tuple[float, ...] | None = tuple(np.maximum(ratios, 1e-3).tolist())
     else:
         weights = class_weights(settings.class_weights, labels, counts)
@@ -128,33 +132,33 @@ def class_weights(
     if tuple(requested) == (BALANCED,):
         return balanced(counts)
     weights = dict.fromkeys(labels, 1.0)
-    for word in requested:
-        name, value = _weight(word, labels)
-        weights[name] = value
+    for request in requested:
+        name, weight = _parse_weight(request, labels)
+        weights[name] = weight
     return tuple(weights.values())
 
 
 def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
     """Compute weights inverse to label counts; labels without examples get 1."""
-    present = int((counts > 0).sum())
-    weights: list[float] = np.where(
-        counts > 0, counts.sum() / (present * np.maximum(counts, 1)), 1.0
-    ).tolist()
+    num_present = int((counts > 0).sum())
+    inverse = counts.sum() / (num_present * np.maximum(counts, 1))
+    weights: list[float] = np.where(counts > 0, inverse, 1.0).tolist()
     return tuple(weights)
 
 
-def _weight(word: str, labels: Sequence[str]) -> tuple[str, float]:
-    name, _, text = word.rpartition("=")
-    if not name:
-        raise SettingError("class_weights", word, allowed_weights(labels[0]))
-    if name not in labels:
-        raise SettingError("class_weights", name, f"one of the labels {', '.join(labels[:10])}")
+def _parse_weight(request: str, labels: Sequence[str]) -> tuple[str, float]:
+    """Parse a label and its weight, such as "spam=3"."""
+    label, _, number = request.rpartition("=")
+    if not label:
+        raise SettingError("class_weights", request, allowed_weights(labels[0]))
+    if label not in labels:
+        raise SettingError("class_weights", label, f"one of the labels {', '.join(labels[:10])}")
     try:
-        value = float(text)
+        weight = float(number)
     except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
+        weight = math.nan
+    if not 0 <= weight < math.inf:
         raise ConfigError(
-            f"{option('class_weights')}: found '{word}'; a weight is a number, 0 or more."
+            f"{option('class_weights')}: found '{request}'; a weight is a number, 0 or more."
         )
-    return name, value
+    return label, weight

@@ -56,8 +56,10 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
     """Cut a text into marked and other parts.
 
     Where spans overlap, the one that comes first in `spans` is marked whole. A later one is left
-    out if it has the same label; otherwise its first part that is still free is marked. With
-    `around`, at most so many characters of the other parts are kept beside each span.
+    out if it has the same label; otherwise its first part that is still free is marked.
+
+    Args:
+        around: number of characters to keep before and after each span; None keeps all.
     """
     taken: list[Mark] = []  # sorted by their start; they do not overlap
     for span in spans:
@@ -74,17 +76,18 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
                 end = min(end, other.start)
         if start < end:
             insort(taken, span._replace(start=start, end=end))
-    beside = len(text) if around is None else around
+    num_kept = len(text) if around is None else around
     if not taken:
-        return [MarkedPart(_shorten(text, 2 * beside, 0))] if text else []
+        return [MarkedPart(_shorten(text, 2 * num_kept, 0))] if text else []
     parts: list[MarkedPart] = []
-    reached = 0
+    end_of_last_span = 0
     for span in taken:
-        after_last_span = beside if parts else 0
-        parts.append(MarkedPart(_shorten(text[reached : span.start], after_last_span, beside)))
+        text_between = text[end_of_last_span : span.start]
+        num_kept_after_last_span = num_kept if parts else 0
+        parts.append(MarkedPart(_shorten(text_between, num_kept_after_last_span, num_kept)))
         parts.append(MarkedPart(text[span.start : span.end], span.label, span.color))
-        reached = span.end
-    parts.append(MarkedPart(_shorten(text[reached:], beside, 0)))
+        end_of_last_span = span.end
+    parts.append(MarkedPart(_shorten(text[end_of_last_span:], num_kept, 0)))
     return [part for part in parts if part.text]
 
 

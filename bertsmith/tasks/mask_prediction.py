@@ -38,7 +38,7 @@ class FilledMasks:
 
     masks: tuple[tuple[ScoredToken, ...], ...]
     is_truncated: bool = False
-    num_windows: ClassVar[int] = 1  # of `Prediction`; masks are not predicted in windows
+    num_windows: ClassVar[int] = 1  # no mask is predicted in windows
 
     @property
     def answer(self) -> tuple[str, ...]:

@@ -67,9 +67,9 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         """
         texts = ((text, None) for pair in examples for text in pair.content)
         rows = encode_texts(tokenizer, texts, max_length)
-        empty = tokenizer.num_special_tokens(1)
+        num_special = tokenizer.num_special_tokens(1)
         for index, length in enumerate(rows.lengths):
-            if length == empty:
+            if length == num_special:
                 raise InputError(
                     f"row {examples[index // 2].row}: '{self.fields[index % 2]}' has no token that "
                     "the model reads. Fix the row, or leave it out."
@@ -80,8 +80,8 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         rows = list(encoded.rows.ids)
         copies = MaskedCopies(rows, self.tokenizer.mask_id, masked_first=has_full_attention(model))
         scores = np.zeros(len(rows))
-        for group, values in compute_groups(model, copies.lengths, copies.pack, log_probs):
-            np.add.at(scores, copies.row[group], values.numpy())
+        for group, of_masked in compute_groups(model, copies.lengths, copies.pack, log_probs):
+            np.add.at(scores, copies.row[group], of_masked.numpy())
         return scores
 
     def decode(
@@ -106,13 +106,13 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 class MaskedCopies:
     """Copies of token rows, each with another token masked.
 
-    With `masked_first` the masked token changes places with the first token of its copy, while both
-    keep their position ids. So the last layer need only compute the first token of each copy. With
-    full attention the result is the same, since it depends on position ids and not on the order of
-    tokens in the row.
+    With `masked_first` the masked token changes places with the first token of its copy, while each
+    of the two keeps its position id. So the last layer need only compute the first token of each
+    copy. With full attention the result is the same, since it depends on position ids and not on
+    the order of tokens in the row.
 
     Args:
-        rows: token ids, int32 `[tokens]` for each row, special ones included.
+        rows: token ids of each row, int32 `[tokens]`, with [CLS] first and [SEP] last.
 
     Attributes:
         row: the index of the row that each copy is made of, int64 `[copies]`.
@@ -139,21 +139,21 @@ class MaskedCopies:
 
         Targets are `masked_positions` in the packed row and `masked_labels`, int64 `[copies]`.
         """
-        row = self.row[copies]
+        rows = self.row[copies]
         masked = self._masked[copies]
-        lengths = self._row_lengths[row]
-        # The index in the packed row of each copy's first token.
+        lengths = self._row_lengths[rows]
+        # The indices, in the packed row, of each copy's first token and of its masked token.
         firsts = lengths.cumsum() - lengths
+        masked_positions = firsts + masked
         position_ids = np.arange(lengths.sum()) - np.repeat(firsts, lengths)
-        positions = firsts + masked
         if self._masked_first:  # the masked token and the first one change places
-            position_ids[positions] = 0
+            position_ids[masked_positions] = 0
             position_ids[firsts] = masked
-            positions = firsts
+            masked_positions = firsts
         # A token's position id is its index in its row of `self._ids`.
-        input_ids = self._ids[np.repeat(self._row_starts[row], lengths) + position_ids]
-        labels = input_ids[positions]
-        input_ids[positions] = self._mask_id
+        input_ids = self._ids[np.repeat(self._row_starts[rows], lengths) + position_ids]
+        labels = input_ids[masked_positions]
+        input_ids[masked_positions] = self._mask_id
         return Batch(
             torch.from_numpy(input_ids),
             torch.zeros(len(input_ids), dtype=torch.int64),
@@ -161,7 +161,7 @@ class MaskedCopies:
             lengths=tuple(lengths.tolist()),
             order=tuple(range(len(copies))),
             targets={
-                "masked_positions": torch.from_numpy(positions),
+                "masked_positions": torch.from_numpy(masked_positions),
                 "masked_labels": torch.from_numpy(labels),
             },
         )

@@ -22,7 +22,7 @@ class MultiLabelBaselines(Baselines):
     """The most frequent set of labels, and TF-IDF for each label."""
 
     def gold_keys(self, task: Any, examples: Sequence[Example]) -> list[str]:
-        """Write the labels of each text as a JSON list."""
+        """Return the labels of each text as a JSON list, a string that can be counted."""
         return [
             json.dumps([name for name, flag in zip(task.labels, row, strict=True) if flag])
             for row in _label_flags(task, examples)
@@ -30,8 +30,8 @@ class MultiLabelBaselines(Baselines):
 
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
         names = json.loads(answer)
-        true = np.array([np.isin(task.labels, json.loads(key)) for key in gold])
-        true = np.repeat(true, list(gold.values()), axis=0)
+        flags_of_keys = np.array([np.isin(task.labels, json.loads(key)) for key in gold])
+        true = np.repeat(flags_of_keys, list(gold.values()), axis=0)  # a row for each text
         predicted = np.broadcast_to(np.isin(task.labels, names), true.shape)
         report = MultiLabelReport.of(LabelCounts.of(true, predicted), task.labels)
         method = f"always {list_names(names)}" if names else "always no label"

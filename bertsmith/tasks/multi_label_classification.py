@@ -58,8 +58,8 @@ class MultiLabelAccumulator(PredictionCounts):
         predicted = np.array([[value in row.labels for value in values] for row in predictions])
         self.decisions += LabelCounts.of(true, predicted)
         probabilities = np.array([list(row.probabilities.values()) for row in predictions])
-        right = np.where(true, probabilities, 1 - probabilities)
-        self.loss -= float(np.log(np.maximum(right, MIN_PROBABILITY)).mean(1).sum())
+        prob_right = np.where(true, probabilities, 1 - probabilities)
+        self.loss -= float(np.log(np.maximum(prob_right, MIN_PROBABILITY)).mean(1).sum())
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> MultiLabelReport:
@@ -93,11 +93,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        columns = loaded.model.task_settings.get("label_columns")
-        if not (isinstance(columns, list) and all(isinstance(name, str) for name in columns)):
-            columns = None
-        names = None if columns is None else tuple(columns)
-        return replace(super().restore(loaded), label_columns=names)
+        names = loaded.model.task_settings.get("label_columns")
+        label_columns = None
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            label_columns = tuple(names)
+        return replace(super().restore(loaded), label_columns=label_columns)
 
     @property
     def task_settings(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         (true,) = label_flags([example], self.labels, self.label_separator, CHECKED_EXAMPLES)
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         predicted = prediction.names
-        right = np.mean([(name in gold) == (name in predicted) for name in self.labels])
+        share_right = np.mean([(name in gold) == (name in predicted) for name in self.labels])
         probabilities = prediction.probabilities
         # Above a threshold of 0.9, a label with 0.8 is decided to be absent, with confidence 0.2.
         confidence = min(
@@ -207,6 +207,6 @@ class MultiLabel(LabelTask[LabelsPrediction]):
             text=" | ".join(example.one_line()),
             gold=separator.join(gold) or "–",
             predicted=separator.join(predicted) or "–",
-            score=float(right),
+            score=float(share_right),
             confidence=confidence,
         )

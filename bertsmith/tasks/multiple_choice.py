@@ -43,7 +43,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 CHANCE_LIMIT = 0.01
-"""Probability below which an observation is not put down to chance."""
+"""Largest probability at which an observation is not put down to chance."""
 
 
 class ChoiceAccumulator(PredictionCounts):
@@ -54,14 +54,15 @@ class ChoiceAccumulator(PredictionCounts):
     def __init__(self) -> None:
         self.num_right = 0
         self.chance = 0.0
+        """Expected number of right choices of a random guess."""
 
     def add(
         self, examples: Sequence[ChoiceExample], predictions: Sequence[ChoicePrediction]
     ) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
             assert example.label is not None
-            likelihood = max(prediction.probabilities[example.label], np.finfo(np.float64).tiny)
-            self.loss -= float(np.log(likelihood))
+            prob_right = max(prediction.probabilities[example.label], np.finfo(np.float64).tiny)
+            self.loss -= float(np.log(prob_right))
             self.chance += 1 / len(example.choices)
             self.num_right += prediction.number == example.label
         self.count(predictions)
@@ -141,7 +142,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     ) -> EncodedExamples:
         """Encode a row for each choice and window, choice by choice.
 
-        Targets: `choice`, int64 `[rows]`; `num_choices` and `labels`, int64 `[examples]`.
+        Targets: `choice`, int64 `[rows]`, the index of the row's choice; `num_choices` and
+        `labels`, int64 `[examples]`.
         """
         counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
         targets = {"num_choices": counts}
@@ -160,7 +162,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
             starts=encoded.starts[np.cumsum([0, *counts])],
             example_targets=targets,
             row_targets={"choice": np.repeat(choices, np.diff(encoded.starts))},
-            num_parts=counts,
+            num_parts=counts,  # rows of one choice are the windows of one text
         )
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
@@ -237,12 +239,12 @@ def encode_choices(
 ) -> list[Windows]:
     """Encode each choice beside each window of the prompt; the windows are the same for all.
 
-    A choice is cut only if it takes more than half of the tokens of a row.
+    A choice is cut only if it is longer than half of a row and does not fit beside the prompt.
     """
     prompt = tokenizer.encode_ids(example.text)
     choices = [tokenizer.encode_ids(choice) for choice in example.choices]
     num_text_tokens = max_length - tokenizer.num_special_tokens(2)
-    # A choice may take the half of a row, or all that the prompt leaves free.
+    # A choice may take half of a row, or all that the prompt leaves free.
     max_choice_length = max(num_text_tokens // 2, num_text_tokens - max(1, len(prompt)))
     longest = min(max(map(len, choices)), max_choice_length)
     stride = windowing.overlap(max_length)
@@ -266,6 +268,7 @@ def choice_logits(row_logits: Tensor, batch: Batch) -> Tensor:
     """
     counts = batch.targets["num_choices"]
     width = int(counts.max())
+    # The flat index of each row's cell in the matrix `[examples, width]`.
     cells = batch.targets["example"] * width + batch.targets["choice"]
     total = row_logits.new_zeros(len(counts) * width).index_add(0, cells, row_logits)
     num_rows = torch.bincount(cells, minlength=len(total))

@@ -8,7 +8,9 @@ from bertsmith.system.notebook import html_lines, html_table
 from bertsmith.tasks.protocols import PredictionT
 
 MAX_LABELS = 10
+"""Largest number of labels of one prediction that are shown."""
 MAX_PREDICTIONS = 20
+"""Largest number of predictions that a table shows."""
 MAX_CELL_CHARACTERS = 200
 """Largest number of characters of a table's cell; longer texts are shortened."""
 
@@ -33,9 +35,11 @@ class Predictions(list[PredictionT]):
             yield pair[1]
 
     def _repr_html_(self) -> str | None:
-        noted = [prediction for _, prediction in self._first]
-        are_first = len(noted) == min(len(self), MAX_PREDICTIONS) and all(map(is_, noted, self))
-        if not (noted and are_first):  # the list was changed: Jupyter then shows it as text
+        first = [prediction for _, prediction in self._first]
+        are_still_first = len(first) == min(len(self), MAX_PREDICTIONS) and all(
+            map(is_, first, self)
+        )
+        if not (first and are_still_first):  # the list was changed: Jupyter shows it as text
             return None
         rows = [str(prediction.line(example)).split("\t") for example, prediction in self._first]
         width = max(map(len, rows))

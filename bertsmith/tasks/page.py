@@ -16,8 +16,10 @@ class PredictionRow:
 
     Attributes:
         cells: the parts of the prediction's line, without the text if `passage` shows it.
-        labels: the predicted labels, in color, which are shown in place of the first cell.
-        probability: the probability of the prediction, which is shown in place of the second cell.
+        labels: the predicted labels, in color, shown in place of the first cell; empty for
+            predictions without labels of the whole text.
+        probability: the probability of the prediction, shown in place of the second cell; None if
+            it has none.
         passage: the text with the predicted spans marked; empty for other kinds of predictions.
     """
 

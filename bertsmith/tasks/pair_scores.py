@@ -33,7 +33,7 @@ class PairScores:
     good: float
     bad: float
     is_identical: bool = False
-    """Whether both sentences have the same tokens, such as if they differ only in unknown words."""
+    """Whether both sentences have the same tokens, as if they differ only in unknown words."""
     is_truncated: bool = False
     num_windows = 1
 

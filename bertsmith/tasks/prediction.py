@@ -30,8 +30,9 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     """Heads (model/head_names.py), of which a model of this task must have one; empty for a task
     that needs only the encoder."""
     example_type: ClassVar[type[Any]]
+    """The class of the examples that `example` builds."""
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
-    """Titles of the parts of a prediction's line."""
+    """Titles of the parts of a prediction's line (`Prediction.line`), which tabs divide."""
     fields: ClassVar[tuple[str, ...]]
     """The keys of a record, in the order of the arguments of a call."""
 
@@ -44,6 +45,10 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     @abstractmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task of a loaded model from its folder."""
+
+    def with_loaded(self, loaded: LoadedModel) -> Self:
+        """Return the task for its model loaded again, such as on another device."""
+        return self
 
     @abstractmethod
     def example(self, record: Mapping[str, Any]) -> ExampleT:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bertsmith.data.column_specs import lowered
 from bertsmith.data.excel_files import cell_text
-from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS
+from bertsmith.data.predicted_columns import LINE, OTHER_LINE, PREDICTED_LABEL_COLUMNS
 from bertsmith.data.records import RecordReader, SourceRow
 from bertsmith.data.source_columns import source_columns, unique_names
 from bertsmith.data.table_writer import TABLE_ENDINGS, table_writer
@@ -18,10 +18,6 @@ from bertsmith.errors import InputError
 from bertsmith.system.files import atomic_write
 from bertsmith.tasks.task import Task
 
-LINE = "line"
-"""Column with the example's line number (row number for files without lines)."""
-OTHER_LINE = "file_line"
-"""The column that is used instead if the user's table has a column `line`."""
 Predicted = Iterable[tuple[Any, Any]]
 """Examples with their predictions."""
 
@@ -94,15 +90,15 @@ def _write_table(
         if path.suffix.lower() == f".{source_rows.reader.file_format}":
             delimiter = source_rows.reader.delimiter
     added = added_names(columns, task.cell_types)
-    types = columns | {added[name]: kind for name, kind in task.cell_types.items()}
+    types = columns | {added[name]: type_ for name, type_ in task.cell_types.items()}
     with table_writer(path, types, delimiter) as writer:
         for example, prediction in pairs:
             if source_rows is None:
-                values = list(_own_cells(example).values())
+                source_cells = list(_own_cells(example).values())
             else:
-                values = _values(source_rows.next_row(), columns)
-            cells = task.cells(prediction)
-            writer.write([*values, *(cells[name] for name in added)])
+                source_cells = _in_order(source_rows.next_row(), columns)
+            predicted_cells = task.cells(prediction)
+            writer.write([*source_cells, *(predicted_cells[name] for name in added)])
     return writer.note()
 
 
@@ -112,8 +108,8 @@ def _own_cells(example: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in (LINE, "row")}
 
 
-def _values(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
-    """Return a row's values in the order of all columns."""
+def _in_order(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
+    """Return a row's values in the order of all columns, None where the row has no value."""
     if len(row.columns) == len(columns) and not row.is_object:
         return list(row.values)
     cells = dict(zip(row.columns, row.values, strict=True))
@@ -128,7 +124,7 @@ class _Keys(NamedTuple):
     added: dict[str, str]
     """Key of each field of a prediction, by the field's name."""
     line: str
-    """Key of the line number."""
+    """Key of the line number (row number for files without lines)."""
 
 
 def _choose_keys(task: Task[Any, Any], prediction: Any, source_rows: PendingRows) -> _Keys:
@@ -141,7 +137,8 @@ def _choose_keys(task: Task[Any, Any], prediction: Any, source_rows: PendingRows
     decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
     added = {name: _unused_name(name, columns, name) for name in fields}
     added |= added_names(columns, decisions)
-    return _Keys(columns, added, LINE if LINE not in columns else OTHER_LINE)
+    line = LINE if LINE not in columns else _unused_name(OTHER_LINE, columns, OTHER_LINE)
+    return _Keys(columns, added, line)
 
 
 def _json_lines(task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows) -> Iterator[str]:
@@ -154,19 +151,19 @@ def _json_lines(task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows
     for example, prediction in pairs:
         row = source_rows.next_row()
         names = row.columns if row.is_object else keys.columns
-        own = dict(zip(names, row.values, strict=True))
-        if clash := own.keys() & {keys.line, *keys.added.values()}:
+        source = dict(zip(names, row.values, strict=True))
+        if clash := source.keys() & {keys.line, *keys.added.values()}:
             location = source_rows.reader.locate_row(example.row)
             raise InputError(
                 f"{location}: has the key '{min(clash)}', which the rows before it lack, so the "
                 "predictions already have that name. Write the input to a file, or give every row "
                 "the same keys."
             )
-        values = {keys.line: example.row}
-        values |= {keys.added[name]: value for name, value in prediction.to_json().items()}
-        # The user's own numbers may be infinite.
-        start = json.dumps(own, ensure_ascii=False, default=cell_text).removesuffix("}")
-        end = json.dumps(values, ensure_ascii=False, allow_nan=False).removeprefix("{")
+        predicted = {keys.line: example.row}
+        predicted |= {keys.added[name]: value for name, value in prediction.to_json().items()}
+        # The user's own numbers may be infinite, but not those of a prediction.
+        start = json.dumps(source, ensure_ascii=False, default=cell_text).removesuffix("}")
+        end = json.dumps(predicted, ensure_ascii=False, allow_nan=False).removeprefix("{")
         yield f"{start}, {end}\n"
 
 
@@ -201,6 +198,7 @@ def _unused_name(name: str, columns: Iterable[str], stem: str) -> str:
 
 
 def _peek(pairs: Predicted) -> tuple[tuple[Any, Any] | None, Iterator[tuple[Any, Any]]]:
+    """Return the first pair, None if there is none, and an iterator over all pairs."""
     pairs = iter(pairs)
     first = next(pairs, None)
     return first, itertools.chain([] if first is None else [first], pairs)

@@ -69,7 +69,8 @@ class LoadedDefinition(Generic[DefinitionT_co]):
         self.unknown_tokens = UnknownTokens()
         """Counts of the unknown tokens so far; copies share them."""
         self.ranks: RankGroup | None = None
-        """The ranks that divide the chunks of examples; set by commands that run on several."""
+        """The ranks (machines or GPUs) that each predict some of the chunks. Commands that run on
+        several ranks set it; None if this process predicts all chunks."""
 
     @property
     def task(self) -> str:
@@ -194,15 +195,11 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             InputError: a value is missing or of another type; names its position.
         """
         check_no_pair(inputs, "examples")
-        fields = self.definition.fields
-        advice = f'list(frame["{fields[0]}"])'
-        if len(fields) > 1:
-            pairs = f'list(zip(frame["{fields[0]}"], frame["{fields[1]}"]))'
-            advice = f"{advice}, or {pairs} for pairs" if fields[1] == "pair" else pairs
-        items = as_items(inputs, "examples", advice)
+        items = as_items(inputs, "examples", _list_of_columns(self.definition.fields))
         total = len(items) if isinstance(items, Sized) else None
         with _progress("predicting", total, shown=show_progress) as advance:
             chunks = in_chunks(self._as_examples(items), check_batch_size(batch_size), is_waiting)
+            # Ranks answer once each of them has a chunk, which would hold up a stream of examples.
             for chunk, predictions in self.predict_chunks(chunks, on_ranks=is_waiting is None):
                 yield from zip(chunk, predictions, strict=True)
                 advance(len(chunk))
@@ -248,22 +245,22 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             for chunk in chunks:
                 yield chunk, self._predict(chunk)
             return
-        sent: deque[list[Any]] = deque()
+        chunks_sent: deque[list[Any]] = deque()  # those whose predictions have not come back
 
-        def send() -> Iterator[list[Any]]:
+        def send_chunks() -> Iterator[list[Any]]:
             for chunk in chunks:
-                sent.append(chunk)
+                chunks_sent.append(chunk)
                 yield chunk
 
         results = map_on_ranks(
             self.ranks,
             ChunkPredictor.of(self.loaded, self.definition),
-            send(),
-            "bf16" if self.loaded.precision == "bf16" else "fp32",
+            send_chunks(),
+            "bf16" if self.loaded.precision == "bf16" else "fp32",  # int8 layers output fp32
         )
         for predictions, unknown_tokens in results:
             self._merge_unknown(unknown_tokens)
-            yield sent.popleft(), predictions
+            yield chunks_sent.popleft(), predictions
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         predict = ChunkPredictor(self.loaded, self.definition, self.loaded.device.type)
@@ -371,8 +368,10 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         if isinstance(value, Mapping):
             return self.example(value)
         fields = definition.fields
-        is_list = isinstance(value, tuple | list)
-        are_values = is_list if len(fields) > 1 else isinstance(value, tuple) and len(value) == 1
+        if len(fields) > 1:
+            are_values = isinstance(value, tuple | list)
+        else:  # a list, such as the words of a sentence, is the value of the only field
+            are_values = isinstance(value, tuple) and len(value) == 1
         values = value if are_values else (value,)
         if len(values) > len(fields):
             raise InputError(f"found {name_type(value)}. Give {' and '.join(fields)}.")
@@ -475,6 +474,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         self.loaded = self.loaded.reload(
             self.definition.heads, device, self.loaded.requested_precision
         )
+        self.definition = self.definition.with_loaded(self.loaded)
         return self
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
@@ -604,6 +604,16 @@ def check_batch_size(batch_size: int | None) -> int:
     if batch_size is not None and not (isinstance(batch_size, int) and batch_size > 0):
         raise SettingError("batch_size", batch_size, "a whole number above 0")
     return batch_size or CHUNK_EXAMPLES
+
+
+def _list_of_columns(fields: Sequence[str]) -> str:
+    """Write the Python code that lists the inputs in a data frame, for messages."""
+    texts = f'list(frame["{fields[0]}"])'
+    if len(fields) == 1:
+        return texts
+    pairs = f'list(zip(frame["{fields[0]}"], frame["{fields[1]}"]))'
+    has_optional_pair = fields[1] == "pair"
+    return f"{texts}, or {pairs} for pairs" if has_optional_pair else pairs
 
 
 def _progress(

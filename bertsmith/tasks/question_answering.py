@@ -69,7 +69,8 @@ from bertsmith.training.objective import LossTerm
 MAX_ANSWER_LENGTH = 30
 """Largest number of tokens of an answer, as in the released code for SQuAD."""
 LENGTH_QUANTILE = 0.99
-"""Quantile of the lengths of training answers that `max_answer_length` is by default."""
+"""Share of the training answers that the default `max_answer_length` has to allow, if that takes
+more than `MAX_ANSWER_LENGTH` tokens."""
 
 
 def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterator[str]:
@@ -110,6 +111,7 @@ class AnswerAccumulator(PredictionCounts):
         self.max_answer_length = max_answer_length
         self.no_answer_scores = array("d")
         self.losses = array("d")
+        # Counts for the fields of `AnswerReport` with the same names.
         self.num_moved = 0
         self.num_lost = 0
         self.num_empty = 0
@@ -145,11 +147,12 @@ class AnswerAccumulator(PredictionCounts):
 
     def result(self, num_skipped: int = 0) -> AnswerReport:
         """Compute all scores, by the rules of SQuAD 2.0 if a question has no answer, else 1.1."""
-        has_both = self.questions.has_unanswerable
+        has_unanswerable = self.questions.has_unanswerable
+        needs_threshold = has_unanswerable or self.may_abstain
         report = summarize_answers(
             self.questions,
-            protocol="2.0" if has_both else "1.1",
-            no_answer_probs=self.no_answer_scores if has_both or self.may_abstain else None,
+            protocol="2.0" if has_unanswerable else "1.1",
+            no_answer_probs=self.no_answer_scores if needs_threshold else None,
             threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
             lowest=-INFINITE_SCORE,  # no-answer scores are differences of logits
         )
@@ -168,14 +171,15 @@ class AnswerAccumulator(PredictionCounts):
 
 @dataclass(frozen=True)
 class Answer(Task[Question, AnswerPrediction]):
-    """Extractive question answering."""
+    """Extractive question answering, with "no answer" if `may_abstain`."""
 
     may_abstain: bool = False
     """Whether some training questions had no answer."""
     threshold: float | None = None
-    """Threshold of `AnswerPrediction`; after training, the best one for the eval questions."""
+    """Threshold of `AnswerPrediction`; training sets it to the best one for the eval questions."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     max_answer_length: int = MAX_ANSWER_LENGTH
+    """Largest number of tokens of a predicted answer."""
     language: Language = "en"
     """Language by whose rules predicted answers are compared with right answers."""
 
@@ -210,7 +214,8 @@ class Answer(Task[Question, AnswerPrediction]):
         Raises:
             ExamplesError: no question has one.
         """
-        if not any(answer.start is not None for one in examples for answer in one.answers):
+        answers = [answer for question in examples for answer in question.answers]
+        if all(answer.start is None for answer in answers):
             raise ExamplesError(
                 f"{settings.train}: none of the {len(examples):,} questions has an answer that "
                 "occurs in its passage. Give some questions that have one."
@@ -222,7 +227,9 @@ class Answer(Task[Question, AnswerPrediction]):
             may_abstain=not all(question.answers for question in train),
             windowing=settings.windowing,
             max_answer_length=settings.max_answer_length or MAX_ANSWER_LENGTH,
-            language=find_language([a.text for a in question.answers] for question in train),
+            language=find_language(
+                [answer.text for answer in question.answers] for question in train
+            ),
         )
 
     def with_model(
@@ -269,25 +276,28 @@ class Answer(Task[Question, AnswerPrediction]):
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
         num_empty = sum(example.is_empty for example in examples)
-        sizes = labels.end_positions - labels.start_positions + 1
-        num_long = len(set(encoded.example_of_row()[sizes > self.max_answer_length].tolist()))
+        # A window without the answer has the target [CLS], one token.
+        lengths = labels.end_positions - labels.start_positions + 1
+        questions_of_windows = encoded.example_of_row()
+        num_long = len(set(questions_of_windows[lengths > self.max_answer_length].tolist()))
         num_inside_token = sum(
             begins_or_ends_inside_token(example, offsets_of(encoded, number))
             for number, example in enumerate(examples)
         )
         longer = f"longer than {self.max_answer_length} tokens and cannot be predicted"
-        raised_limit = option("max_answer_length", int(sizes.max()))
+        raised_limit = option("max_answer_length", int(lengths.max()))
         moved = "found at another offset, or with other white space, than the file says"
         # A predicted answer lies within one window, however long answers may be.
         largest_window = max((window.size for window in encoded.alignment), default=0)
         longest_predicted = min(self.max_answer_length, largest_window)
-        limit = "max_length" if longest_predicted < self.max_answer_length else "max_answer_length"
-        allowed = (
+        window_decides = longest_predicted < self.max_answer_length
+        deciding_option = option("max_length" if window_decides else "max_answer_length")
+        long_answers = (
             f"answers are long, so predicted ones may have up to {longest_predicted} tokens "
-            f"({option(limit)})"
+            f"({deciding_option})"
         )
         return [
-            *([allowed] if longest_predicted > MAX_ANSWER_LENGTH else []),
+            *([long_answers] if longest_predicted > MAX_ANSWER_LENGTH else []),
             *line_with_count(num_moved, f"answer was {moved}", f"answers were {moved}"),
             *line_with_count(
                 sum(answer.start is None for answer in answers),
@@ -376,18 +386,18 @@ class Answer(Task[Question, AnswerPrediction]):
         candidates = best_answers(outputs, encoded, self.max_answer_length)
         threshold = (self.threshold or 0.0) if self.may_abstain else None
         losses = mean_losses(outputs, encoded)
-        rows = zip(examples, candidates, encoded.num_cut, encoded.num_windows, losses, strict=True)
+        num_windows = encoded.num_windows
         predictions = []
-        for number, (example, spans, num_cut, num_windows, loss) in enumerate(rows):
-            offsets = offsets_of(encoded, number)
+        for index, example in enumerate(examples):
+            offsets = offsets_of(encoded, index)
             predictions.append(
                 AnswerPrediction(
                     example.context,
-                    spans,
+                    candidates[index],
                     threshold,
-                    is_truncated=num_cut > 0,
-                    num_windows=num_windows,
-                    loss=loss,
+                    is_truncated=encoded.num_cut[index] > 0,
+                    num_windows=num_windows[index],
+                    loss=losses[index],
                     is_right_too_long=shortest_answer(example, offsets) > self.max_answer_length,
                     is_right_inside_token=begins_or_ends_inside_token(example, offsets),
                 )
@@ -419,17 +429,17 @@ class Answer(Task[Question, AnswerPrediction]):
         """Score the answer by F1; only an exact match counts as right."""
         answers = [answer.text for answer in example.answers]
         exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
-        shown = "".join(collapse_spaces(part.text) for part in prediction.parts())
-        spans = [
+        passage = "".join(collapse_spaces(part.text) for part in prediction.parts())
+        marks = [
             Mark(answer.start, answer.stop, "right answer", RIGHT)
             for answer in example.answers
             if answer.start is not None and answer.stop is not None
         ]
-        if prediction.is_answered:
+        if prediction.is_answered:  # first in the list, so that it is marked whole
             best = prediction.best
-            spans.insert(0, Mark(best.start, best.end, "model's answer", WRONG))
+            marks.insert(0, Mark(best.start, best.end, "model's answer", WRONG))
         return Outcome(
-            text=f"{one_line(example.question)} {shown}",
+            text=f"{one_line(example.question)} {passage}",
             gold=" | ".join(dict.fromkeys(answers)) or NO_ANSWER_TEXT,
             predicted=prediction.answer or NO_ANSWER_TEXT,
             score=f1,
@@ -437,21 +447,28 @@ class Answer(Task[Question, AnswerPrediction]):
             is_exact=bool(exact),
             parts=[
                 MarkedPart(f"{one_line(example.question)} — "),
-                *mark_spans(example.context, spans, PASSAGE_CHARACTERS),
+                *mark_spans(example.context, marks, PASSAGE_CHARACTERS),
             ],
         )
 
 
 def padded_logits(logits: Tensor, batch: Batch) -> Tensor:
-    """Pad `[tokens, 2]` to `[sequences, longest, 2]` with minus infinity."""
+    """Divide packed logits `[tokens, 2]` into sequences, `[sequences, longest, 2]`.
+
+    Shorter sequences are padded with minus infinity.
+    """
     lengths = logits.new_tensor(batch.lengths, dtype=batch.position_ids.dtype)
     rows = lengths.new_tensor(range(batch.num_sequences)).repeat_interleave(lengths)
     padded = logits.new_full((batch.num_sequences, max(batch.lengths), 2), -inf)
     return padded.index_put((rows, batch.position_ids), logits)
 
 
-def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[float | None]:
-    """Compute each question's loss, the mean over windows; None without targets."""
+def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Sequence[float | None]:
+    """Compute each question's loss, the mean over its windows; None for each without targets.
+
+    `logits` holds an array for each window, `[tokens, 2]`. The loss of a window is the mean of the
+    cross entropies of its start and its end.
+    """
     if not encoded.row_targets:
         return [None] * len(encoded)
     starts = encoded.row_targets["start_positions"]
@@ -459,6 +476,7 @@ def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[
     targets = torch.from_numpy(np.stack([starts, ends], axis=1))
     losses = np.array(
         [
+            # Two rows of logits over the tokens, for the start and the end.
             F.cross_entropy(torch.from_numpy(window_logits).T, start_and_end).item()
             for window_logits, start_and_end in zip(logits, targets, strict=True)
         ]

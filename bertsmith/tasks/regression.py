@@ -55,6 +55,7 @@ MIN_STORED_SPREAD = 5e-7
 saved model would give nearly the same number for every text."""
 
 HEAD_LAYER = "heads.regress.dense"
+"""Name of the head's last layer in the model."""
 
 
 class NumberAccumulator(PredictionCounts):
@@ -67,18 +68,19 @@ class NumberAccumulator(PredictionCounts):
         self.path = path
         self.deviation = deviation
         self.are_pairs = False
-        self.parts: list[NDArray[np.float64]] = []
+        self.chunks: list[NDArray[np.float64]] = []
+        """True and predicted numbers of each chunk, fp64 `[2, examples]`."""
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
         self.are_pairs |= are_pairs(examples)
         true = numeric_labels(examples, self.path)
         predicted = np.array([prediction.value for prediction in predictions])
-        self.parts.append(np.stack([true, predicted]))
+        self.chunks.append(np.stack([true, predicted]))
         self.loss += float(np.square((predicted - true) / self.deviation).sum())
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> NumberReport:
-        true, predicted = np.concatenate(self.parts, axis=1)
+        true, predicted = np.concatenate(self.chunks, axis=1)
         noun = example_noun(is_pair=self.are_pairs)
         return NumberReport.of(true, predicted, noun=noun, **self.counts(num_skipped))
 
@@ -90,9 +92,10 @@ class Regress(TextTask[NumberPrediction]):
     mean: float = field(default=0.0, compare=False)
     """Mean of the training labels; not stored, as a saved model gives numbers in their unit."""
     deviation: float = field(default=1.0, compare=False)
-    """Standard deviation of the training labels; not stored, for the same reason."""
+    """Standard deviation of the training labels; not stored, like the mean."""
     activation: Activation = "identity"
-    """Function that is applied to the output, as a CrossEncoder's folder names it."""
+    """Function that is applied to the output, as the folder of a CrossEncoder (a model of
+    sentence-transformers that compares two texts) names it."""
     teacher_activation: Activation = "identity"
     """The `activation` of the teacher, which distillation applies to the teacher's outputs."""
 
@@ -117,8 +120,8 @@ class Regress(TextTask[NumberPrediction]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        shown = {} if self.activation == "identity" else {"activation": self.activation}
-        return super().task_settings | shown
+        stored = {} if self.activation == "identity" else {"activation": self.activation}
+        return super().task_settings | stored
 
     def with_teacher_labels(self, teacher: Self) -> Self:
         return replace(self, teacher_activation=teacher.activation)
@@ -187,7 +190,9 @@ class Regress(TextTask[NumberPrediction]):
         Yields the weights of that layer as they are in training, fp32, by their names.
         """
         layer = _last_layer(model)
-        trained = {f"{HEAD_LAYER}.{name}": x.clone() for name, x in layer.state_dict().items()}
+        trained = {
+            f"{HEAD_LAYER}.{name}": weight.clone() for name, weight in layer.state_dict().items()
+        }
         with torch.no_grad():
             layer.weight.copy_(layer.weight.double() * self.deviation)
             layer.bias.copy_(layer.bias.double() * self.deviation + self.mean)
@@ -204,13 +209,17 @@ class Regress(TextTask[NumberPrediction]):
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum the squared error of standardized labels over texts.
 
-        `correct` counts close predictions. `outputs` are fp32 `[sequences, 1]`.
+        `correct` counts predictions whose error is at most `MAX_CLOSE_ERROR`. `outputs` are fp32
+        `[sequences, 1]`.
         """
         logits = mean_over_rows(outputs, batch)
         return LossTerm(*self._compare(logits, batch.targets["labels"]), len(logits))
 
     def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summed squared error and the number of close predictions."""
+        """Return the sum of squared errors, and the number of those up to `MAX_CLOSE_ERROR`.
+
+        `logits` `[texts, 1]` and `targets` `[texts]` are standardized.
+        """
         is_close = (logits[:, 0] - targets).abs() <= MAX_CLOSE_ERROR
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 
@@ -219,8 +228,8 @@ class Regress(TextTask[NumberPrediction]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers.
 
-        Both are fp32 `[texts, 1]`: `logits` are standardized numbers, `teacher_logits` numbers in
-        the labels' unit, or the input of the sigmoid if the teacher has one.
+        `logits` and `teacher_logits` are fp32 `[texts, 1]`. Those of the student are standardized
+        numbers. Those of the teacher are numbers in the labels' unit, or the input of a sigmoid.
         """
         if self.teacher_activation == "sigmoid":
             teacher_logits = teacher_logits.sigmoid()

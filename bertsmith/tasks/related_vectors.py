@@ -15,8 +15,9 @@ from bertsmith.data.batches import Batch
 class RelatedVectors:
     """The vectors of a group of examples' texts, in fp32, and the examples' scores.
 
-    The candidates are the texts that an anchor is compared with: the positives of all examples, and
-    their negatives. An example without negatives has one candidate.
+    An example has an anchor, a positive (a text that belongs to the anchor) and perhaps negatives
+    (texts that do not). The candidates are the texts that an anchor is compared with: the positives
+    and negatives of all examples.
 
     Shapes: `anchors` `[examples, hidden]`, `candidates` `[candidates, hidden]`; `owners` int64
     `[candidates]`, the index of each candidate's example; `positive_indices` int64 `[examples]`,
@@ -41,7 +42,10 @@ class RelatedVectors:
     def of_batch(
         cls, vectors: Tensor, batch: Batch, score_range: tuple[float, float], temperature: float
     ) -> Self:
-        """Sort the vectors `[sequences, hidden]` of a batch by the roles of their texts."""
+        """Divide the vectors `[sequences, hidden]` of a batch by the roles of their texts.
+
+        The first text of an example is the anchor, the second its positive, others are negatives.
+        """
         anchors, positives = rows_at(batch, 0), rows_at(batch, 1)
         row_indices, texts = batch.targets["row_index"], batch.targets["text"]
         candidates = (row_indices > 0).nonzero()[:, 0]
@@ -99,9 +103,11 @@ class RelatedVectors:
 
     @cached_property
     def _is_excluded(self) -> Tensor:
-        """Whether a candidate is no negative of an anchor, bool `[examples, candidates]`."""
+        """Whether a candidate is neither positive nor negative, bool `[examples, candidates]`."""
         texts_of_positives = self.candidate_texts[self.positive_indices]
         is_same_text = self.candidate_texts == self.anchor_texts[:, None]
+        # [examples, examples] times [examples, candidates]: the number of examples that have this
+        # anchor's text and this candidate's text as their positive.
         has_same_anchor = (self.anchor_texts == self.anchor_texts[:, None]).float()
         is_text_of_positive = (self.candidate_texts == texts_of_positives[:, None]).float()
         is_excluded = is_same_text | (has_same_anchor @ is_text_of_positive > 0)
@@ -131,7 +137,7 @@ class RelatedVectors:
         return replace(self, anchors=self.anchors[:, :size], candidates=self.candidates[:, :size])
 
 
-def rows_at(batch: Batch, number: int) -> Tensor:
-    """Return the index of row `number` of each example, int64 `[examples]`."""
-    rows = (batch.targets["row_index"] == number).nonzero()[:, 0]
+def rows_at(batch: Batch, index: int) -> Tensor:
+    """Return the sequence of each example's text `index`, from 0, int64 `[examples]`."""
+    rows = (batch.targets["row_index"] == index).nonzero()[:, 0]
     return rows[batch.targets["example"][rows].argsort()]

@@ -11,7 +11,8 @@ def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
 
     The result has the dtype of `values`. `batch` comes from `collate` (example_objective.py).
     """
-    owners = batch.targets["example"]
+    example_of_row = batch.targets["example"]
     num_examples = int(batch.targets["num_examples"])
-    total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)
-    return total / torch.bincount(owners, minlength=num_examples)[:, None]
+    sums = values.new_zeros(num_examples, values.shape[1]).index_add(0, example_of_row, values)
+    num_rows = torch.bincount(example_of_row, minlength=num_examples)
+    return sums / num_rows[:, None]

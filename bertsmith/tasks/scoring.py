@@ -42,7 +42,7 @@ class PredictionCounts(ABC):
     metrics: ClassVar[tuple[str, ...]] = ()
     """Names of the report's scores by which the best weights may be chosen."""
     loss = 0.0
-    """Sum over the predictions; `compute_metrics` gives its mean."""
+    """Sum of the losses of the predictions; `compute_metrics` gives their mean."""
     num_predictions = 0
     num_truncated = 0
     num_windowed = 0
@@ -96,5 +96,8 @@ class Outcome:
 
     @property
     def urgency(self) -> float:
-        """The sort key of wrong predictions: the confidence, or without one minus the score."""
+        """The sort key of wrong predictions, which are shown from the highest on: the confidence.
+
+        Without a confidence it is the score with a minus sign.
+        """
         return -self.score if self.confidence is None else self.confidence

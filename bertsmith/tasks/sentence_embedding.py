@@ -1,9 +1,10 @@
 """Training and evaluation of sentence embeddings.
 
-Their losses are in `vector_losses.py`. A loss that compares the rows of a step with one another
-gets groups with a fixed number of rows, so that it does not depend on the number of processes. A
-text is one row of tokens, cut at its end if it is too long, since folders of sentence-transformers
-cannot express windows.
+An example has two texts or more: the anchor, its positive (a text that belongs to it) and perhaps
+negatives (texts that do not). Losses are in `vector_losses.py`. A loss that compares the examples
+of a step with one another gets groups with a fixed number of examples, so that it does not depend
+on the number of processes. A text is one row of tokens, cut at its end if it is too long, since
+folders of sentence-transformers cannot express windows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +66,7 @@ ALLOWED_IN_EMBED: Mapping[str, AllowedValue] = {
         "a list of two numbers, the lower one first",
     ),
 }
-"""Allowed values of settings in config.json."""
+"""Allowed values of the task's settings in config.json."""
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
 RECALL_CUTOFFS = (1, 5, 10)
@@ -93,7 +94,7 @@ def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
 
 
 def kind_of_loss(loss: str) -> Kind | None:
-    """Return the kind of examples that a loss learns from; None for those that the file has."""
+    """Return the kind of examples that a loss learns from; None if it takes the file's kind."""
     return None if loss == "auto" else loss_entry(loss).kind
 
 
@@ -102,17 +103,18 @@ class ScoredAccumulator(PredictionCounts):
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
-        self.parts: list[NDArray[np.float64]] = []
+        self.chunks: list[NDArray[np.float64]] = []
+        """Scores and cosines of each chunk, fp64 `[2, examples]`."""
 
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
         scores = [example.score for example in examples]
         cosines = [prediction.cosine for prediction in predictions]
-        self.parts.append(np.array([scores, cosines], dtype=np.float64))
+        self.chunks.append(np.array([scores, cosines], dtype=np.float64))
         self.count(predictions)
 
     def compute_metrics(self) -> dict[str, float]:
         report = self.result()
-        scores, cosines = np.concatenate(self.parts, axis=1)
+        scores, cosines = np.concatenate(self.chunks, axis=1)
         targets = as_cosines(scores, self.score_range or range_of_file(scores))
         return {
             "loss": float(np.mean(np.square(cosines - targets))),
@@ -122,7 +124,7 @@ class ScoredAccumulator(PredictionCounts):
         }
 
     def result(self, num_skipped: int = 0) -> SimilarityReport:
-        scores, cosines = np.concatenate(self.parts, axis=1)
+        scores, cosines = np.concatenate(self.chunks, axis=1)
         return SimilarityReport.of(scores, cosines, **self.counts(num_skipped))
 
 
@@ -141,8 +143,9 @@ def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
 class RetrievalAccumulator(PredictionCounts):
     """Accumulator of retrieval, with the vector of every distinct text.
 
-    A positive is relevant to every query that it shares a row with; negatives are further
-    documents. Memory grows by a vector per text, time with the square of the number of texts.
+    Anchors are the queries. Positives and negatives are the documents, of which a positive is
+    relevant to every query that it shares an example with. Memory grows by a vector per text, time
+    with the square of the number of texts.
     """
 
     def __init__(self) -> None:
@@ -177,6 +180,7 @@ class RetrievalAccumulator(PredictionCounts):
             np.stack(self.document_vectors),
             [sorted(indices) for indices in self.relevant],
             RECALL_CUTOFFS,
+            # A query that is also a document should not find itself.
             [self.documents.get(text, -1) for text in self.queries],
         )
         return replace(scores, **self.counts(num_skipped))
@@ -234,7 +238,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     """Scores that map to the cosines 0 and 1. None if training had no scores; then the scores of
     the evaluated file decide."""
     group_size: int | None = 32
-    """Rows that the loss compares with one another; None if it compares none."""
+    """Number of examples that the loss compares with one another; None if it compares none."""
 
     trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
 
@@ -277,9 +281,9 @@ class Embed(Task[RelatedTexts, Vectors]):
             kind_of_loss(settings.loss),
             keeps_negatives=is_own_loss(settings.loss),
         )
-        read = reader.read(settings.limit)
-        with naming_limits(settings, num_read=len(read)):
-            train = cls.select(read, settings)
+        examples = reader.read(settings.limit)
+        with naming_limits(settings, num_read=len(examples)):
+            train = cls.select(examples, settings)
             cls.check_train(train, settings)
         if eval_source is None:
             # The file is read a second time, since evaluation may need another kind of examples.
@@ -287,14 +291,14 @@ class Embed(Task[RelatedTexts, Vectors]):
         eval_reader = RelatedReader(eval_source, columns, held_out_kind(settings, train_source))
         held_out = eval_reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
-            with naming_limits(settings, num_read=len(read), num_held_out=len(held_out)):
+            with naming_limits(settings, num_read=len(examples), num_held_out=len(held_out)):
                 raise ExamplesError(
                     f"{settings.eval}: the score is {held_out[0].score:g} in every row. Give rows "
                     "with different ones."
                 )
         is_scored = kind_of(train) == "scored"
-        auto: Loss = "cosine" if is_scored else "contrastive"
-        loss = auto if settings.loss == "auto" else settings.loss
+        default_loss: Loss = "cosine" if is_scored else "contrastive"
+        loss = default_loss if settings.loss == "auto" else settings.loss
         group_size = min(settings.group_size, settings.batch_size)
         task = cls(
             loss=loss,
@@ -346,9 +350,9 @@ class Embed(Task[RelatedTexts, Vectors]):
         check_stored_settings(loaded, ALLOWED_IN_EMBED)
         text_vectors = TextVectors.restore(loaded, pooling=pooling)
         length = loaded.requested_length or read_length(loaded.folder.files)
-        # The contrastive loss does not learn from scores; the range then has no meaning.
-        is_learned = settings.get("loss", cls.loss) != "contrastive"
-        score_range = settings.get("score_range") if is_learned else None
+        # The contrastive loss does not learn from scores, so that it has no range of them.
+        learns_from_scores = settings.get("loss", cls.loss) != "contrastive"
+        score_range = settings.get("score_range") if learns_from_scores else None
         names = {each.name for each in fields(cls)} - {"folder", "score_range", "trained"}
         return cls(
             **{name: value for name, value in settings.items() if name in names},
@@ -409,7 +413,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         """
         texts = [text for example in examples for text in example.texts]
         counts = [len(example.texts) for example in examples]
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        number_of_text = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         length = min(max_length, self.folder.max_length or max_length)
         targets = {}
         is_scored = bool(examples) and examples[0].score is not None
@@ -420,7 +424,9 @@ class Embed(Task[RelatedTexts, Vectors]):
             encode_texts(tokenizer, ((text, None) for text in texts), length),
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             example_targets=targets,
-            row_targets={"text": np.array([numbers[text] for text in texts], dtype=np.int64)},
+            row_targets={
+                "text": np.array([number_of_text[text] for text in texts], dtype=np.int64)
+            },
         )
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
@@ -462,8 +468,11 @@ class Embed(Task[RelatedTexts, Vectors]):
         examples: Sequence[RelatedTexts],
     ) -> list[Vectors]:
         """Gather the vectors of each example's texts; `outputs` are `[texts, hidden]`."""
-        parts = np.split(outputs, encoded.starts[1:-1])
-        return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
+        vectors_of_examples = np.split(outputs, encoded.starts[1:-1])
+        return [
+            Vectors(vectors, num_cut > 0)
+            for vectors, num_cut in zip(vectors_of_examples, encoded.num_cut, strict=True)
+        ]
 
     def accumulator(self, path: Path) -> "RelatedAccumulator":
         return RelatedAccumulator(self.score_range)

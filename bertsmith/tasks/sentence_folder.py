@@ -30,28 +30,32 @@ POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token
 """Supported poolings by their names in the folder."""
 
 NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
+"""Names of these poolings in newer files, with the older ones, the keys of `POOLINGS`."""
 
 LENGTH_FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
+"""Families of models after which sentence-transformers named files of `LENGTH_FILES`."""
 LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMILIES)
 """Files that may hold the maximum length; the first one with any setting applies. Early versions of
 sentence-transformers named the file after the family of the model; bertsmith writes the first
 name."""
 
 TAKE_POOLING = "'embed', 'finetune embed', SentenceEncoder"
-"""The commands and the class that have an option to replace the folder's pooling."""
+"""The commands and the class that have an option to replace the folder's pooling, for messages."""
 
 SETTINGS_FILE = "config_sentence_transformers.json"
+"""File with the comparison of vectors, and with settings that bertsmith refuses."""
 
 MAX_PARENTS = 3
 """Number of parent folders that are searched for a modules.json that names the model's folder."""
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
-"""The modules that turn a text into a vector, and the folder with the settings of each."""
+"""The modules that turn a text into a vector, in their order, and the folder with the settings of
+each; "" is the sentence encoder's folder itself."""
 
 
 @dataclass(frozen=True)
 class SentenceFolder:
-    """Pooling settings of a folder; None for settings that the folder does not have."""
+    """Settings of a folder for vectors of texts; None for settings that the folder lacks."""
 
     pooling: Pooling | None = None
     normalize: bool = False
@@ -69,22 +73,20 @@ class SentenceFolder:
             CheckpointError: a file is damaged, names something unsupported, or names no pooling.
         """
         paths = _read_modules(files)
-        if STATIC_MODULE in paths:  # its vectors are means over tokens
-            paths = {
-                **{name: path for name, path in MODULES.items() if name != "Normalize"},
-                **{name: path for name, path in paths.items() if name != STATIC_MODULE},
-            }
+        if STATIC_MODULE in paths:  # its vectors are means over tokens, as of these two modules
+            del paths[STATIC_MODULE]
+            paths = {name: MODULES[name] for name in ("Transformer", "Pooling")} | paths
             pooling = pooling or "mean"
-        if unknown := paths.keys() - {*MODULES, ""}:
+        if unknown := paths.keys() - {*MODULES, ""}:  # "" is a module without a type
             raise CheckpointError(
                 f"{files.path('modules.json')}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
-        in_order = [kind for kind in MODULES if kind in paths]
-        if [kind for kind in paths if kind in MODULES] != in_order:
+        right_order = [module for module in MODULES if module in paths]
+        if [module for module in paths if module in MODULES] != right_order:
             raise CheckpointError(
                 f"{files.path('modules.json')}: asks for {', '.join(paths)}, one after the other; "
-                f"bertsmith computes {', '.join(in_order)}. Choose another model."
+                f"bertsmith computes {', '.join(right_order)}. Choose another model."
             )
         check_settings(files)
         if pooling is None:
@@ -102,22 +104,24 @@ class SentenceFolder:
         Raises:
             ConfigError: sentence-transformers has no such pooling.
         """
-        names = {pooling: name for name, pooling in POOLINGS.items()}
-        if self.pooling not in names:
+        if self.pooling not in POOLINGS.values():
+            allowed = ", ".join(POOLINGS.values())
             raise ConfigError(
                 f"{option('pooling')}: found '{self.pooling}'; allowed in a sentence encoder's "
-                f"folder are {', '.join(names)}. Choose one with {option('pooling')}."
+                f"folder are {allowed}. Choose one with {option('pooling')}."
             )
-        kinds = ["Transformer", "Pooling", *(["Normalize"] if self.normalize else [])]
-        modes = {f"pooling_mode_{name}": name == names[self.pooling] for name in POOLINGS}
+        module_names = ["Transformer", "Pooling", *(["Normalize"] if self.normalize else [])]
+        modes = {
+            f"pooling_mode_{name}": pooling == self.pooling for name, pooling in POOLINGS.items()
+        }
         modules = [
             {
                 "idx": index,
                 "name": str(index),
-                "path": MODULES[kind],
-                "type": f"sentence_transformers.models.{kind}",
+                "path": MODULES[name],
+                "type": f"sentence_transformers.models.{name}",
             }
-            for index, kind in enumerate(kinds)
+            for index, name in enumerate(module_names)
         ]
         files: dict[str, Any] = {
             f"{MODULES['Pooling']}/config.json": {"word_embedding_dimension": hidden_size, **modes},
@@ -164,19 +168,21 @@ def sentence_files(files: SmallFiles) -> tuple[str, ...]:
 
 
 def _read_modules(files: SmallFiles) -> dict[str, Any]:
+    """Read the modules of a modules.json: the path of each by its name, in their order."""
     modules = read_settings(files, "modules.json", [])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
             f"{files.path('modules.json')}: found {json.dumps(modules)[:60]}; allowed is a "
             "list of objects, one for each module. Copy it again."
         )
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
-    if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
-        raise CheckpointError(
-            f"{files.path('modules.json')}: asks for {twice[0]} {len(twice)} times; bertsmith has "
-            "each module once. Choose another model."
-        )
-    return {kind: module.get("path") for kind, module in zip(kinds, modules, strict=True)}
+    names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+    for name in names:
+        if (count := names.count(name)) > 1:
+            raise CheckpointError(
+                f"{files.path('modules.json')}: asks for {name} {count} times; bertsmith has each "
+                "module once. Choose another model."
+            )
+    return {name: module.get("path") for name, module in zip(names, modules, strict=True)}
 
 
 def _pooling_file(paths: Mapping[str, Any]) -> str:
@@ -220,12 +226,14 @@ def check_settings(files: SmallFiles) -> None:
 
 def read_similarity(files: SmallFiles) -> Similarity:
     """Read the comparison of vectors that the folder names; cosine if it names none."""
-    named = read_settings(files, SETTINGS_FILE, {}).get("similarity_fn_name")
+    stored = read_settings(files, SETTINGS_FILE, {}).get("similarity_fn_name")
+    if stored is None:
+        return "cosine"
     for similarity in get_args(Similarity):
-        if named in (None, similarity):
+        if stored == similarity:
             return similarity
     raise CheckpointError(
-        f"{files.path(SETTINGS_FILE)}: similarity_fn_name is {json.dumps(named)[:60]}; bertsmith "
+        f"{files.path(SETTINGS_FILE)}: similarity_fn_name is {json.dumps(stored)[:60]}; bertsmith "
         f"compares vectors by {', '.join(get_args(Similarity))}. Write one of these, and compare "
         "the vectors yourself."
     )
@@ -255,10 +263,10 @@ def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
         CheckpointError: the tokenizer keeps the case.
     """
     file = find_length_file(files)
+    if read_settings(files, file, {}).get("do_lower_case") is not True:
+        return
     letters = " ".join(string.ascii_lowercase)
-    if read_settings(files, file, {}).get("do_lower_case") is True and (
-        tokenizer.encode_ids(letters) != tokenizer.encode_ids(letters.upper())
-    ):
+    if tokenizer.encode_ids(letters) != tokenizer.encode_ids(letters.upper()):
         raise CheckpointError(
             f"{files.path(file)}: do_lower_case is true, but the folder's tokenizer keeps upper "
             "case, and bertsmith goes by the tokenizer. Write false, and lower the case of your "
@@ -314,9 +322,9 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
 
 
 def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
-    """Read a JSON file, whose value must have the type of `absent`.
+    """Read a JSON file, or return `absent` if it is missing.
 
-    The result for a missing file is `absent`.
+    The value of the file must have the type of `absent`.
 
     Raises:
         CheckpointError: the file is damaged, or its value has another type.

@@ -15,8 +15,9 @@ from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tokenization.words import WordRule
 
 AllowedValue = tuple[Callable[[Any], bool], str]
-"""Whether a value is allowed, and for messages which values are."""
+"""A function that returns whether a value is allowed, and the allowed values in words."""
 SHOWN_CHARACTERS = 60
+"""Characters that a message shows of a wrong value."""
 
 
 def one_of(choices: Any) -> AllowedValue:
@@ -28,6 +29,20 @@ def one_of(choices: Any) -> AllowedValue:
 def is_number(value: Any) -> bool:
     """Return whether a value of JSON is a finite number."""
     return type(value) in (int, float) and math.isfinite(value)
+
+
+def are_written_numbers(value: Any) -> bool:
+    """Return whether a value of JSON is a list of two or more strings with finite numbers.
+
+    >>> are_written_numbers(["0.0", "0.2"]), are_written_numbers([0.0, 0.2])
+    (True, False)
+    """
+    if not (isinstance(value, list) and len(value) > 1):
+        return False
+    try:
+        return all(isinstance(text, str) and math.isfinite(float(text)) for text in value)
+    except ValueError:
+        return False
 
 
 TRUE_OR_FALSE: AllowedValue = (lambda value: isinstance(value, bool), "true or false")
@@ -44,6 +59,7 @@ ALLOWED_SETTINGS: Mapping[str, AllowedValue] = {
     "may_abstain": TRUE_OR_FALSE,
     "max_answer_length": (lambda value: type(value) is int and value > 0, "a whole number above 0"),
     "language": one_of(Language),
+    "numbers": (are_written_numbers, 'a list of two or more numbers, such as "0.2"'),
 }
 """Allowed values of the settings that tasks of this package share or store in their `stored`."""
 

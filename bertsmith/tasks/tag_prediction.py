@@ -81,7 +81,7 @@ class TagPrediction:
     def _repr_html_(self) -> str:
         if self.scheme == "plain":
             words = zip(self.words, self.labels, self.label_probabilities, strict=True)
-            rows = [(word, label, f"{share:.4f}") for word, label, share in words]
+            rows = [(word, label, f"{probability:.4f}") for word, label, probability in words]
             return html_table(rows, ("word", "label", "probability"))
         rows = [
             (entity.text, entity.label, f"{entity.probability:.4f}") for entity in self.entities
@@ -109,10 +109,10 @@ class TagPrediction:
 
         Repair may introduce labels that the model does not know.
         """
-        numbers = {name: number for number, name in enumerate(self.names)}
+        column_of_label = {name: column for column, name in enumerate(self.names)}
         rows = self.probabilities.tolist()
         return [
-            row[numbers[label]] if label in numbers else 0.0
+            row[column_of_label[label]] if label in column_of_label else 0.0
             for row, label in zip(rows, self.label_names, strict=True)
         ]
 
@@ -127,8 +127,8 @@ class TagPrediction:
         entities = []
         for label, first, last in find_spans(self.label_names, self.scheme):
             start, end = offsets[first][0], offsets[last - 1][1]
-            mean = sum(probabilities[first:last]) / (last - first)
-            entities.append(Entity(label, text[start:end], start, end, mean))
+            mean_probability = sum(probabilities[first:last]) / (last - first)
+            entities.append(Entity(label, text[start:end], start, end, mean_probability))
         return entities
 
 
@@ -163,10 +163,10 @@ class TagAccumulator(PredictionCounts):
             self.tags.remarks["repaired_predictions"] += prediction.is_repaired
             self.tags.add(sentence.labels, prediction.label_names, gold_scheme=sentence.scheme)
             numbers = label_numbers(gold, self.labels)
-            learned = np.flatnonzero(numbers >= 0)
-            right = prediction.probabilities[learned, numbers[learned]]
-            self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
-            self.num_unknown += len(gold) - len(learned)
+            words = np.flatnonzero(numbers >= 0)  # those whose label the model can predict
+            prob_right = prediction.probabilities[words, numbers[words]]
+            self.loss -= float(np.log(np.maximum(prob_right, np.finfo(np.float64).tiny)).sum())
+            self.num_unknown += len(gold) - len(words)
         self.count(predictions)
 
     def compute_metrics(self) -> dict[str, float]:
@@ -201,6 +201,9 @@ class TagAccumulator(PredictionCounts):
 
 def with_scheme(sentence: TaggedSentence, scheme: Scheme, path: Path) -> TaggedSentence:
     """Convert a sentence's labels to `scheme` if they follow another scheme.
+
+    Args:
+        path: the file of the sentence, for messages.
 
     Raises:
         InputError: the labels follow no scheme, or cannot be converted; names the row.

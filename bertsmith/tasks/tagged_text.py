@@ -8,8 +8,11 @@ from bertsmith.data.conll import DOCUMENT_START
 from bertsmith.data.label_schemes import OUTSIDE, Scheme, find_spans
 from bertsmith.data.tagged import TaggedSentence
 
-COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
+TERMINAL_COLORS = ("cyan", "green", "yellow", "magenta", "blue", "red")
+"""Colors of the types of labels, by their names in the library rich."""
 LINE_BREAKING = re.compile("[\0\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+"""Characters that would break a line or a column: tabs, NUL, and all that str.splitlines breaks at.
+"""
 
 
 def marked_text(
@@ -17,7 +20,7 @@ def marked_text(
 ) -> Any:
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
-    `names` are all labels that the model knows; each of their types has a colour. A span whose type
+    `names` are all labels that the model knows; each of their types has a color. A span whose type
     has no name (labels `B` and `I`) is written as `[EU] rejects`. If there is no label O either, as
     in word segmentation, every word belongs to a span; spans are then separated by spaces, without
     brackets.
@@ -25,20 +28,22 @@ def marked_text(
     from rich.text import Text  # imported only where a line is shown
 
     types = span_types(names, scheme)
-    colours = {type_: COLOURS[index % len(COLOURS)] for index, type_ in enumerate(types)}
+    colors = {
+        type_: TERMINAL_COLORS[index % len(TERMINAL_COLORS)] for index, type_ in enumerate(types)
+    }
     # A line break is replaced by one space, so that the words' offsets stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked = Text()
     shown_to = 0  # the offset up to which the text has been added to `marked`
     for label, first, stop in find_spans(labels, scheme):
         start, end = sentence.offsets[first][0], sentence.offsets[stop - 1][1]
-        colour = colours.get(label, "")
+        color = colors.get(label, "")
         if scheme == "plain":
-            marked.append(_with_space(marked, text[shown_to:end])).append(f"/{label}", style=colour)
+            marked.append(_with_space(marked, text[shown_to:end])).append(f"/{label}", style=color)
         elif label or OUTSIDE in names:
             marked.append(text[shown_to:start])
-            named = f" {label}" if label else ""
-            marked.append(f"[{text[start:end]}{named}]", style=f"bold {colour}")
+            type_shown = f" {label}" if label else ""
+            marked.append(f"[{text[start:end]}{type_shown}]", style=f"bold {color}")
         else:
             marked.append(text[shown_to:start]).append(" " if marked else "")
             marked.append(text[start:end])

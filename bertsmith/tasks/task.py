@@ -48,6 +48,7 @@ class TaskDataset(Generic[ExampleT]):
     num_skipped: int = 0
     """Number of training rows skipped because a value was missing."""
     num_held_out_skipped: int = 0
+    """Number of eval rows skipped because a value was missing."""
 
     @property
     def num_overlap(self) -> int:
@@ -61,7 +62,7 @@ class TaskDataset(Generic[ExampleT]):
 def naming_limits(
     settings: FinetuneSettings, *, num_read: int, num_held_out: int | None = None
 ) -> Iterator[None]:
-    """Add to an `ExamplesError` that the block raises the settings that limited the examples.
+    """If the block raises an `ExamplesError`, add the settings that limited the examples to it.
 
     Args:
         num_read: number of training examples that were read.
@@ -134,7 +135,10 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return self
 
     def with_columns(self, columns: Any) -> Self:
-        """Return a copy with the options in `columns` that the task applies itself."""
+        """Return a copy with those of the options `columns` that the task itself applies.
+
+        The options are for reading a file; a tagger applies `repair` and `strict`, for example.
+        """
         return self
 
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
@@ -159,14 +163,15 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """Initialize a new head from the examples; by default its weights stay random."""
 
     def continue_head(self, model: BertModel) -> None:
-        """Convert a head that was saved to the form in which it is trained."""
+        """Convert a saved head to its form in training; by default it is saved in that form."""
 
     @contextlib.contextmanager
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
-        """Convert the head to the form in which it is saved while the block runs.
+        """While the block runs, convert the head to the form in which it is saved.
 
-        Yields tensors by the names of the model's parameters: the weights in the form of training.
-        A checkpoint stores them as well, so that a resumed run is the same bit for bit.
+        Yields the head's weights in their form in training, by the names of the model's parameters;
+        nothing if both forms are the same. A checkpoint stores them as well, so that a resumed run
+        is the same bit for bit.
         """
         yield {}
 
@@ -236,9 +241,9 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """
         train_source, eval_source = sources or settings.sources
         reader = cls().reader(train_source, settings.columns, labelled=True)
-        read = reader.read(settings.limit)
-        with naming_limits(settings, num_read=len(read)):
-            train = cls.select(read, settings)
+        examples = reader.read(settings.limit)
+        with naming_limits(settings, num_read=len(examples)):
+            train = cls.select(examples, settings)
             cls.check_train(train, settings)
             task = cls.of_examples(train, settings)
         if isinstance(reader, RecordReader):
@@ -247,7 +252,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
             return TaskDataset(task, train, [], reader.num_skipped)
         eval_reader = task.reader(eval_source, settings.columns, labelled=True)
         held_out = eval_reader.read(settings.eval_limit)
-        with naming_limits(settings, num_read=len(read), num_held_out=len(held_out)):
+        with naming_limits(settings, num_read=len(examples), num_held_out=len(held_out)):
             task.check_held_out(held_out, settings)
         return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
 
@@ -331,16 +336,16 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the distillation loss, and the number of predictions that agree with the teacher.
 
-        `outputs` are those of the student and `teacher_outputs` those of the teacher, both in the
-        shape that the function `outputs` returns; both results are scalars. The loss is summed over
-        predictions. For predictions of one or several labels, it is the divergence of their
-        probabilities at `temperature` (tasks/soft_targets.py).
+        `outputs` are those of the student, `teacher_outputs` those of the teacher; each has the
+        shape that the function `outputs` returns. The loss and the number are scalars. The loss is
+        summed over predictions. For predictions of one or several labels, it is the divergence of
+        the probabilities of student and teacher at `temperature` (tasks/soft_targets.py).
         """
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
-        """Count the predictions that the loss sums over, or with `distilled` the distillation loss.
+        """Count the predictions that a loss sums over, by default one for each example.
 
-        By default there is one prediction per example.
+        The loss is that of training, or with `distilled` that of distillation.
         """
         return int(batch.targets["num_examples"])
 

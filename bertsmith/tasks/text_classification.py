@@ -59,14 +59,15 @@ class ClassAccumulator(PredictionCounts):
         self.confusion = np.zeros((len(names), len(names)), dtype=np.int64)
 
     def add(self, examples: Sequence[Example], predictions: Sequence[ClassPrediction]) -> None:
-        numbers = {name: number for number, name in enumerate(self.names)}
+        number_of_name = {name: number for number, name in enumerate(self.names)}
         self.are_pairs |= are_pairs(examples)
         labels = class_numbers(examples, self.names, self.path)
-        predicted = np.array([numbers[row.name] for row in predictions], dtype=np.int64)
+        predicted = np.array([number_of_name[row.name] for row in predictions], dtype=np.int64)
         self.confusion += confusion_matrix(labels, predicted, len(self.names))
         probabilities = np.array([list(row.probabilities.values()) for row in predictions])
-        right = probabilities[np.arange(len(labels)), labels]
-        self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
+        prob_right = probabilities[np.arange(len(labels)), labels]
+        # A probability that was rounded to 0 has a finite loss.
+        self.loss -= float(np.log(np.maximum(prob_right, np.finfo(np.float64).tiny)).sum())
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> ClassReport:

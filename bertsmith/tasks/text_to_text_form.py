@@ -1,4 +1,4 @@
-"""The choice between the two forms of a task: with a head, or text-to-text."""
+"""The choice between the two forms of a task: with a head, for BERT, or text-to-text, for a T5."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -39,18 +39,19 @@ def in_form_of_model(
             f"{folder.path}: a T5 writes one label for each text. Leave out "
             f"{option('multi_label', True)}, or choose an encoder, such as a BERT."
         )
-    for each in fields(settings):
-        if each.name in UNUSED_SETTINGS and getattr(settings, each.name) != each.default:
+    for setting in fields(settings):
+        if setting.name in UNUSED_SETTINGS and getattr(settings, setting.name) != setting.default:
             raise ConfigError(
-                f"{option(each.name)} has no use for a T5, which learns to write labels as texts. "
-                "Leave it out."
+                f"{option(setting.name)} has no use for a T5, which learns to write labels as "
+                "texts. Leave it out."
             )
     if isinstance(task, Classify):
-        written: TextToTextTask[Any] = TextToTextClassify(**_values(task, Classify))
+        text_to_text: TextToTextTask[Any] = TextToTextClassify(**_fields_of(task))
     else:
-        written = TextToTextRegress(**_values(task, Regress)).with_numbers(train, settings.train)
-    return written.with_vocabulary(folder.tokenizer, folder.config)
+        text_to_text = TextToTextRegress(**_fields_of(task)).with_numbers(train, settings.train)
+    return text_to_text.with_vocabulary(folder.tokenizer, folder.config)
 
 
-def _values(task: Task[Any, Any], kind: type[Classify] | type[Regress]) -> dict[str, Any]:
-    return {each.name: getattr(task, each.name) for each in fields(kind)}
+def _fields_of(task: Any) -> dict[str, Any]:
+    """Return the values of a task's fields by their names."""
+    return {field.name: getattr(task, field.name) for field in fields(task)}

@@ -18,15 +18,17 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.examples import Example
 from bertsmith.data.labels import numeric_labels
-from bertsmith.errors import InputError
+from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.bert import BertModel
+from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS
 from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.number_prediction import NumberPrediction
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.text_to_text_task import TextToTextTask
 
-STEPS_PER_UNIT = 5
-"""Numbers are written to 1/5, the 0.2 of the paper."""
+NUMBERS_PER_UNIT = 5
+"""Numbers that may be written between two whole numbers: multiples of 1/5, the 0.2 of the paper."""
 MAX_WRITTEN_NUMBERS = 101
 """Largest count of numbers that may be written; each takes one more pass through the decoder."""
 
@@ -40,6 +42,21 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
 
     stored: ClassVar[tuple[str, ...]] = (*Regress.stored, "numbers")
 
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from a folder, which lists the numbers that the model writes.
+
+        Raises:
+            CheckpointError: the folder lists none, or a setting has a value that is not allowed.
+        """
+        if loaded.model.task_settings.get("numbers") is None:
+            raise CheckpointError(
+                f"{loaded.folder.files.path(CONFIG_FILE)}: '{TASK_SETTINGS}' does not list the "
+                "'numbers' that this T5 writes. Copy the folder again, or fine-tune the model with "
+                "'bertsmith finetune regress'."
+            )
+        return super().restore(loaded)
+
     @property
     def answers(self) -> tuple[str, ...]:
         return tuple(self.numbers)
@@ -50,15 +67,16 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
         Raises:
             InputError: the range has more than `MAX_WRITTEN_NUMBERS` multiples of 0.2.
         """
-        steps = np.rint(numeric_labels(train, path) * STEPS_PER_UNIT)
-        first, last = steps.min(), steps.max()
+        fifths = np.rint(numeric_labels(train, path) * NUMBERS_PER_UNIT)
+        first, last = fifths.min(), fifths.max()
         if not 0 < last - first < MAX_WRITTEN_NUMBERS:
             raise InputError(
-                f"{path}: the numbers are {first / STEPS_PER_UNIT:g} to {last / STEPS_PER_UNIT:g}. "
-                f"A T5 writes multiples of {1 / STEPS_PER_UNIT}, 2 to {MAX_WRITTEN_NUMBERS} of "
-                "them. Write the numbers in another unit, or choose an encoder, such as a BERT."
+                f"{path}: the numbers are {first / NUMBERS_PER_UNIT:g} to "
+                f"{last / NUMBERS_PER_UNIT:g}. A T5 writes multiples of {1 / NUMBERS_PER_UNIT}, 2 "
+                f"to {MAX_WRITTEN_NUMBERS} of them. Write the numbers in another unit, or choose "
+                "an encoder, such as a BERT."
             )
-        numbers = np.arange(first, last + 1) / STEPS_PER_UNIT
+        numbers = np.arange(first, last + 1) / NUMBERS_PER_UNIT
         written = tuple(f"{number:.1f}" for number in numbers.tolist())
         # The numbers are in the labels' unit, so there is nothing to standardize.
         return replace(self, numbers=written, mean=0.0, deviation=1.0)
@@ -71,9 +89,9 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[Any]:
         """Return the index of the written number that is nearest to each label, `[examples]`."""
-        steps = np.rint(numeric_labels(examples, CHECKED_EXAMPLES) * STEPS_PER_UNIT)
-        first = round(float(self.numbers[0]) * STEPS_PER_UNIT)
-        return (steps - first).clip(0, len(self.numbers) - 1).astype(np.int64)
+        fifths = np.rint(numeric_labels(examples, CHECKED_EXAMPLES) * NUMBERS_PER_UNIT)
+        first = round(float(self.numbers[0]) * NUMBERS_PER_UNIT)
+        return (fifths - first).clip(0, len(self.numbers) - 1).astype(np.int64)
 
     def continue_head(self, model: BertModel) -> None:
         """Do nothing, since there is no head with weights."""

@@ -111,18 +111,18 @@ def encode_answers(texts: Sequence[str], tokenizer: Tokenizer, end_id: int) -> A
     Raises:
         ConfigError: the vocabulary cannot spell a text, or spells two alike.
     """
-    ids = tuple((*tokenizer.encode_ids(text), end_id) for text in texts)
-    firsts: dict[tuple[int, ...], str] = {}
-    for text, its_ids in zip(texts, ids, strict=True):
-        if tokenizer.unk_id in its_ids:
+    answer_ids = tuple((*tokenizer.encode_ids(text), end_id) for text in texts)
+    text_of_ids: dict[tuple[int, ...], str] = {}
+    for text, ids in zip(texts, answer_ids, strict=True):
+        if tokenizer.unk_id in ids:
             raise ConfigError(
                 f"label {text!r}: the model writes labels as texts, and its vocabulary cannot "
                 "spell this one. Rename the label, or choose a model with another vocabulary."
             )
-        first = firsts.setdefault(its_ids, text)
-        if first != text:
+        earlier_text = text_of_ids.setdefault(ids, text)
+        if earlier_text != text:
             raise ConfigError(
-                f"labels {first!r} and {text!r}: the model writes labels as texts, and its "
+                f"labels {earlier_text!r} and {text!r}: the model writes labels as texts, and its "
                 "vocabulary spells both alike. Rename one of them."
             )
-    return ids
+    return answer_ids

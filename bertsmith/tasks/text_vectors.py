@@ -52,7 +52,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
     normalize: bool = False
     """Whether vectors are scaled to length 1."""
     similarity: Similarity = "cosine"
-    """The comparison of two vectors."""
+    """The function that compares two vectors (tasks/similarity.py)."""
     truncation_side: TruncationSide = "right"
     """The end at which a text above `max_length` is cut."""
 
@@ -150,3 +150,4 @@ COMPUTE: dict[Pooling, Callable[[BertModel, Batch], Tensor]] = {
     "first_token": first_token_vectors,
     "pooler": BertModel.encode_pooled,
 }
+"""Functions that compute the vectors of a batch, `[sequences, hidden]`, by pooling."""

@@ -55,22 +55,23 @@ class TextTask(Task[Example, PredictionT]):
     is_multi_label: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
     are_classes_named: ClassVar[bool] = True
-    """Whether labels are names. Class numbers in a table of `datasets` are then read as names."""
+    """Whether labels are names of classes. If so, the class numbers in a table of Hugging Face's
+    `datasets` are read as the names that the table gives them."""
     stored: ClassVar[tuple[str, ...]] = ("pairs",)
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         task = super().restore(loaded)
         folder = loaded.folder
-        is_foreign = "pairs" not in loaded.model.task_settings
-        if is_foreign and is_cross_encoder(folder.files, folder.settings):
+        is_of_other_library = "pairs" not in loaded.model.task_settings
+        if is_of_other_library and is_cross_encoder(folder.files, folder.settings):
             return replace(task, pairs=True)
         return task
 
     def reader(
         self, source: ExampleSource, columns: Columns | None, *, labelled: bool
     ) -> ExampleReader:
-        """Return the rows of a table, with pairs as in training.
+        """Open the rows of a table; the model's training decides whether they are pairs.
 
         Raises:
             InputError: `columns` names a second text, but the model was trained on single texts.
@@ -133,7 +134,10 @@ class TextTask(Task[Example, PredictionT]):
 
     @staticmethod
     def probabilities(logits: NDArray[np.float32]) -> NDArray[Any]:
-        """Convert fp32 logits `[examples, outputs]` to probabilities, or numbers, in this shape."""
+        """Convert fp32 logits `[examples, outputs]` to probabilities in this shape.
+
+        By default, as in regression, the logits are the predicted numbers and stay as they are.
+        """
         return logits
 
     @abstractmethod

@@ -1,6 +1,7 @@
 """The baseline of text classification: TF-IDF with logistic regression, by scikit-learn.
 
-It takes a few seconds at most. Only `bertsmith finetune` without --seeds or --folds scores it.
+It takes a few seconds at most. `bertsmith finetune` scores it, but not for each run of --seeds or
+--folds.
 """
 
 from collections.abc import Sequence
@@ -20,32 +21,33 @@ MAX_TRAIN_CHARS = 1_000_000
 MAX_EVAL_CHARS = 5_000_000
 MAX_CLASSES = 100
 MAX_WEIGHTS = 2_000_000
+"""Largest number of weights: terms times classes."""
 
 CHINESE = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
 WORD = rf"[{CHINESE}]|[^\W{CHINESE}]{{2,}}"
-"""A Chinese character, since Chinese has no spaces, or else a word of two letters or more, as is
-scikit-learn's default."""
+"""Pattern of a word: one Chinese character, since Chinese has no spaces, or else two letters or
+more, which is scikit-learn's default."""
 
 
 def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
-    """Score logistic regression on words and pairs of them, fitted to at most `MAX_TRAIN_CHARS`.
+    """Score logistic regression on words and pairs of neighbouring words.
 
-    The result is None if scikit-learn is not installed, the texts are pairs, or there are too many
-    eval texts or classes.
+    It is fitted to at most `MAX_TRAIN_CHARS` of the training texts. The result is None if
+    scikit-learn is not installed, the texts are pairs, or there are too many eval texts or classes.
     """
-    fitted = [train[index] for index in _draw(train)]
-    targets = [str(example.label) for example in fitted]
-    answers = _fit_and_predict(fitted, targets, held_out, len(set(targets)))
+    drawn = [train[index] for index in _draw(train)]
+    targets = [str(example.label) for example in drawn]
+    answers = _fit_and_predict(drawn, targets, held_out, len(set(targets)))
     if answers is None:
         return None
     gold = [str(example.label) for example in held_out]
     names = sorted({*gold, *answers.tolist()})
-    numbers = {name: number for number, name in enumerate(names)}
-    true = np.array([numbers[name] for name in gold])
-    predicted = np.array([numbers[name] for name in answers])
+    number_of_name = {name: number for number, name in enumerate(names)}
+    true = np.array([number_of_name[name] for name in gold])
+    predicted = np.array([number_of_name[name] for name in answers])
     report = summarize(confusion_matrix(true, predicted, len(names)), names)
     scores = {"accuracy": report.accuracy, "macro_f1": report.macro_f1}
-    return Baseline("tfidf", _method("", fitted, train), scores)
+    return Baseline("tfidf", _describe_method(len(drawn), len(train)), scores)
 
 
 def score_tfidf_of_several(
@@ -62,17 +64,19 @@ def score_tfidf_of_several(
         gold: the labels of `held_out`, bool `[texts, labels]`.
     """
     indices = _draw(train)
-    fitted = [train[index] for index in indices]
-    rows = flags[indices]
-    is_varied = rows.any(0) & ~rows.all(0)
-    targets = rows[:, is_varied].astype(np.int64)
-    answers = _fit_and_predict(fitted, targets, held_out, targets.shape[1])
+    drawn = [train[index] for index in indices]
+    flags_of_drawn = flags[indices]
+    # A label that all drawn texts have, or none, needs no regression.
+    is_in_all = flags_of_drawn.all(0)
+    is_varied = flags_of_drawn.any(0) & ~is_in_all
+    targets = flags_of_drawn[:, is_varied].astype(np.int64)
+    answers = _fit_and_predict(drawn, targets, held_out, targets.shape[1])
     if answers is None:
         return None
-    predicted = np.broadcast_to(rows.all(0), gold.shape).copy()
+    predicted = np.broadcast_to(is_in_all, gold.shape).copy()
     predicted[:, is_varied] = answers.reshape(len(held_out), -1) > 0
     report = MultiLabelReport.of(LabelCounts.of(gold, predicted), labels)
-    method = _method(" for each label", fitted, train)
+    method = _describe_method(len(drawn), len(train), " for each label")
     return Baseline("tfidf", method, multi_label_scores(report))
 
 
@@ -80,16 +84,20 @@ def multi_label_scores(report: MultiLabelReport) -> dict[str, float]:
     return {name: getattr(report, name) for name in ("micro_f1", "macro_f1", "subset_accuracy")}
 
 
-def _method(which: str, fitted: Sequence[Example], train: Sequence[Example]) -> str:
-    part = f" (of {len(fitted):,} of the {len(train):,} texts)" if len(fitted) < len(train) else ""
-    return f"TF-IDF with logistic regression{which}{part}"
+def _describe_method(num_drawn: int, num_train: int, addition: str = "") -> str:
+    part = f" (of {num_drawn:,} of the {num_train:,} texts)" if num_drawn < num_train else ""
+    return f"TF-IDF with logistic regression{addition}{part}"
 
 
 def _fit_and_predict(
-    fitted: Sequence[Example], targets: Any, held_out: Sequence[Example], num_classes: int
+    train: Sequence[Example], targets: Any, held_out: Sequence[Example], num_classes: int
 ) -> NDArray[Any] | None:
-    """Predict labels, or flags if `targets` is a matrix; None beyond the limits of the method."""
-    has_pairs = any(example.pair is not None for example in fitted)
+    """Predict the labels of `held_out`; None beyond the limits of the method.
+
+    `targets` are the labels of `train`: a list of names, or a matrix of 0 and 1, `[texts, labels]`.
+    The result has the same form.
+    """
+    has_pairs = any(example.pair is not None for example in train)
     if has_pairs or not 0 < num_classes <= MAX_CLASSES or _num_chars(held_out) > MAX_EVAL_CHARS:
         return None
     several = isinstance(targets, np.ndarray)
@@ -97,7 +105,7 @@ def _fit_and_predict(
     if model is None:
         return None
     try:
-        model.fit([example.text for example in fitted], targets)
+        model.fit([example.text for example in train], targets)
     except ValueError:  # no text has a word of two letters, or all have the same label
         return None
     return np.asarray(model.predict([example.text for example in held_out]))
@@ -136,8 +144,8 @@ def _draw(examples: Sequence[Example]) -> NDArray[np.int64]:
     if _num_chars(examples) <= MAX_TRAIN_CHARS:
         return np.arange(len(examples))
     order = np.random.default_rng(0).permutation(len(examples))
-    ends = np.cumsum([len(examples[index].text) for index in order])
-    return order[ends <= MAX_TRAIN_CHARS]
+    total_chars = np.cumsum([len(examples[index].text) for index in order])
+    return order[total_chars <= MAX_TRAIN_CHARS]
 
 
 def _num_chars(examples: Sequence[Example]) -> int:

@@ -70,8 +70,8 @@ LONG_LONE_SENTENCE = 200
 """Smallest number of words of a file's only sentence at which the file seems to lack empty lines.
 """
 CHARACTER_SHARE = 0.99
-"""Smallest share of words of one character at which a file seems to have a character on each line.
-A few characters of such a file may consist of several code points."""
+"""Smallest share of words of one character at which a file seems to have a character on each line,
+not a word. A few characters of such a file may consist of several code points."""
 SPLIT_ADVICE = f" ({option('split', 'characters')} labels each character)"
 NUMBERS_NOTE = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
 CHARACTERS_NOTE = f"the words are single characters, but new text is split into words{SPLIT_ADVICE}"
@@ -142,6 +142,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def of_examples(cls, train: list[TaggedSentence], settings: TagSettings) -> Self:
         file_scheme = train[0].scheme
         columns = settings.columns
+        # In IOB1 the beginning of an entity is hard to predict (`TagSettings.learn`).
         scheme = settings.learn or ("IOB2" if file_scheme == "IOB1" else file_scheme)
         counts: Counter[str] = Counter()
         remarks: Counter[Remark] = Counter()
@@ -149,8 +150,9 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         for sentence in train:
             counts.update(with_scheme(sentence, scheme, settings.train).labels)
             remarks.update(sentence.remarks)
-            is_illegal = count_illegal(sentence.labels, sentence.scheme) > 0
-            num_illegal += "repaired" in sentence.remarks or is_illegal
+            was_illegal = "repaired" in sentence.remarks
+            if was_illegal or count_illegal(sentence.labels, sentence.scheme) > 0:
+                num_illegal += 1
         names = tuple(sorted(counts))
         task = cls(
             names,
@@ -183,10 +185,13 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder; if it names no scheme, detect it from the labels."""
         settings = loaded.model.task_settings
-        scheme = settings.get("scheme") or scheme_of_names(loaded.labels)
-        kind = settings.get("label_kind")
-        restored = super().restore(loaded)
-        return replace(restored, labels=loaded.labels, scheme=scheme, label_kind=kind)
+        task = super().restore(loaded)
+        return replace(
+            task,
+            labels=loaded.labels,
+            scheme=settings.get("scheme") or scheme_of_names(loaded.labels),
+            label_kind=settings.get("label_kind"),
+        )
 
     @property
     def label_values(self) -> tuple[Any, ...]:
@@ -258,8 +263,12 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         words = (example.words for example in examples)
         encoded = encode_words(tokenizer, words, max_length, self.windowing)
         if labelled:
-            named = (with_scheme(one, self.scheme, CHECKED_EXAMPLES).labels for one in examples)
-            labels = [label_numbers(sentence_labels, self.labels) for sentence_labels in named]
+            labels = [
+                label_numbers(
+                    with_scheme(sentence, self.scheme, CHECKED_EXAMPLES).labels, self.labels
+                )
+                for sentence in examples
+            ]
         else:
             # A student learns the teacher's labels at the first token of each word. Label 0 marks
             # these tokens; its value is not read.
@@ -272,7 +281,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     def notes(self, examples: Sequence[TaggedSentence], encoded: EncodedExamples) -> list[str]:
         """List remarks on training sentences that look like mistakes."""
-        num_within = sum(one.remarks.count("misaligned_entities") for one in examples)
+        num_within = sum(sentence.remarks.count("misaligned_entities") for sentence in examples)
         are_numbers = all(label.isdecimal() for label in self.labels)
         alike = look_alike(self.labels)
         is_lone = len(examples) == 1 and len(examples[0].words) >= LONG_LONE_SENTENCE

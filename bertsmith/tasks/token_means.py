@@ -19,9 +19,9 @@ def mean_of_tokens(
     """
     ids = texts.ids.flat.astype(np.int64)
     is_ordinary = ~np.isin(ids, list(special_ids))
-    rows = np.repeat(np.arange(len(texts)), texts.lengths)
-    num_ordinary = np.bincount(rows[is_ordinary], minlength=len(texts))
-    starts = np.cumsum(num_ordinary) - num_ordinary
+    row_of_token = np.repeat(np.arange(len(texts)), texts.lengths)
+    num_ordinary = np.bincount(row_of_token[is_ordinary], minlength=len(texts))
+    starts = np.cumsum(num_ordinary) - num_ordinary  # of each row among all ordinary tokens
     means: NDArray[np.float32] = F.embedding_bag(
         torch.from_numpy(ids[is_ordinary]),
         torch.from_numpy(vectors),

@@ -20,8 +20,8 @@ Keys = NDArray[np.int64]
 class SparseRows:
     """A sparse matrix `[rows, columns]` by rows, as torch's and scipy's CSR.
 
-    Row `i` has the entries `starts[i]` to `starts[i + 1]`: `columns`, ascending, int64, and
-    `values`, fp32.
+    Row `i` has the entries from `starts[i]` up to before `starts[i + 1]`, each with its column,
+    int64 and ascending in a row, and its value, fp32.
     """
 
     starts: NDArray[np.int64]
@@ -46,9 +46,10 @@ class SparseRows:
 class TokenNgrams:
     """The n-grams of the training texts, and the inverse document frequency of each.
 
-    `keys`, ascending, int64 `[ngrams]`: the id of a token, or for two neighbours
-    `(first + 1) * vocab_size + second`. `idf`, fp32 `[ngrams]`, is ln((1 + texts) / (1 + texts with
-    the n-gram)) + 1, as in scikit-learn.
+    An n-gram is a token or two neighbouring tokens. Its key is the id of the token, or for two
+    `(first + 1) * vocab_size + second`, which is above all ids. `keys` are ascending, int64
+    `[ngrams]`. `idf`, fp32 `[ngrams]`, is ln((1 + texts) / (1 + texts with the n-gram)) + 1, as in
+    scikit-learn.
     """
 
     keys: Keys
@@ -87,7 +88,7 @@ class TokenNgrams:
         if len(self.keys):
             is_known = self.keys[np.minimum(columns, len(self.keys) - 1)] == keys
         width = max(len(self.keys), 1)
-        # An n-gram of a text is an entry of the matrix, which is counted by its flat index.
+        # The entry of an n-gram of a text has the flat index row * width + column.
         flat_indices = owners[is_known] * width + columns[is_known]
         entries, counts = np.unique(flat_indices, return_counts=True)
         rows, columns = np.divmod(entries, width)
@@ -101,18 +102,19 @@ class TokenNgrams:
 def _ngrams(
     texts: EncodedExamples, vocab_size: int, special_ids: Collection[int]
 ) -> tuple[Keys, Keys]:
-    """Return two vectors: the index of the text, and the key, of each token and of each pair.
+    """Return the text, as its index, and the key of each n-gram, as two vectors.
 
     Special tokens are left out, and so are pairs with them.
     """
     ids = texts.rows.ids.flat.astype(np.int64)
     lengths = np.array(texts.rows.lengths, dtype=np.int64)
-    owners = np.repeat(texts.example_of_row(), lengths)
-    is_word = ~np.isin(ids, list(special_ids))
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    is_pair = is_word[:-1] & is_word[1:] & (rows[:-1] == rows[1:])
-    pairs = (ids[:-1] + 1) * vocab_size + ids[1:]
+    text_of_token = np.repeat(texts.example_of_row(), lengths)
+    row_of_token = np.repeat(np.arange(len(lengths)), lengths)
+    is_ordinary = ~np.isin(ids, list(special_ids))
+    # For each token but the last: whether it forms a pair with the next one.
+    is_pair = is_ordinary[:-1] & is_ordinary[1:] & (row_of_token[:-1] == row_of_token[1:])
+    pair_keys = (ids[:-1] + 1) * vocab_size + ids[1:]
     return (
-        np.concatenate([owners[is_word], owners[:-1][is_pair]]),
-        np.concatenate([ids[is_word], pairs[is_pair]]),
+        np.concatenate([text_of_token[is_ordinary], text_of_token[:-1][is_pair]]),
+        np.concatenate([ids[is_ordinary], pair_keys[is_pair]]),
     )

@@ -57,25 +57,31 @@ def angle_loss(group: RelatedVectors) -> Tensor:
     """Compute AnglE: CoSENT with the similarity |Re z + Im z| in place of the cosine.
 
     The two halves of a vector are the real and the imaginary parts of a complex vector. z is the
-    product of the first, and of the conjugate of the second, both normalized. Unlike a cosine, it
-    does not flatten out where vectors are nearly parallel (Li & Li 2023, "AnglE-optimized Text
-    Embeddings", section 3; in the form of the authors' code, as in sentence-transformers).
+    inner product of the anchor's complex vector with the positive's, both scaled to length 1: the
+    sum of the anchor's numbers times the complex conjugates of the positive's. Unlike a cosine, the
+    similarity does not flatten out where vectors are nearly parallel (Li & Li 2023,
+    "AnglE-optimized Text Embeddings", section 3; in the form of the authors' code, as in
+    sentence-transformers).
     """
-    is_odd = group.anchors.shape[1] % 2
-    normed = (F.normalize(F.pad(x, (0, is_odd))) for x in (group.anchors, group.positives))
-    (real, imaginary), (other_real, other_imaginary) = (x.chunk(2, dim=1) for x in normed)
+    num_padding = group.anchors.shape[1] % 2  # an odd vector gets a 0, to have two equal halves
+    anchors = F.normalize(F.pad(group.anchors, (0, num_padding)))
+    positives = F.normalize(F.pad(group.positives, (0, num_padding)))
+    real, imaginary = anchors.chunk(2, dim=1)
+    other_real, other_imaginary = positives.chunk(2, dim=1)
     real_part = (real * other_real + imaginary * other_imaginary).sum(1)
     imaginary_part = (imaginary * other_real - real * other_imaginary).sum(1)
     return _order_loss((real_part + imaginary_part).abs(), group)
 
 
 def _order_loss(similarities: Tensor, group: RelatedVectors) -> Tensor:
-    """Compute CoSENT of similarities, fp32 `[examples]`, times the number of examples."""
+    """Compute the loss of `cosent_loss` for any similarities, fp32 `[examples]`."""
     assert group.target_cosines is not None
     scaled, targets = similarities / group.temperature, group.target_cosines
+    # [examples i, examples j], of which only the pairs count where i has the higher score.
     differences = scaled - scaled[:, None]
     is_higher = targets[:, None] > targets
     exponents = differences.masked_fill(~is_higher, -torch.inf).flatten()
+    # One more exponent, 0, is the 1 in log(1 + ...).
     return len(group) * F.pad(exponents, (1, 0)).logsumexp(0)
 
 
@@ -83,14 +89,16 @@ def _order_loss(similarities: Tensor, group: RelatedVectors) -> Tensor:
 class MatryoshkaLoss:
     """Another loss on whole vectors and on their first numbers (Kusupati et al. 2022, eq. 1).
 
-    The first numbers of a vector can then be used in its place. A module names it, for `--loss`:
+    The first numbers of a vector can then be used in its place. Give it a name in a module of your
+    own, which the option `--loss` names, such as `my_losses:short_too`:
 
     >>> short_too = MatryoshkaLoss(contrastive_loss, dims=(128, 64))
     """
 
     loss: VectorLoss
     dims: tuple[int, ...]
-    """Numbers of first dimensions; the loss on each has the weight 1, as on whole vectors."""
+    """Lengths of the short vectors; the loss of each length has the weight 1, as that of whole
+    vectors."""
 
     def __call__(self, group: RelatedVectors) -> Tensor:
         """Add up the losses.
@@ -104,12 +112,16 @@ class MatryoshkaLoss:
                 f"dims: found {list(self.dims)}; allowed are numbers from 1 to {size - 1}, since "
                 f"the vectors of this model have {size} numbers."
             )
-        cut = [self.loss(group.first_dimensions(dim)) for dim in self.dims]
-        return torch.stack([self.loss(group), *cut]).sum()
+        losses_of_short = [self.loss(group.first_dimensions(dim)) for dim in self.dims]
+        return torch.stack([self.loss(group), *losses_of_short]).sum()
 
 
 def check_is_shared(name: str, threads: int | None) -> None:
     """Refuse a loss of the user's own script that worker processes cannot import.
+
+    Args:
+        name: a value of `--loss`.
+        threads: the number of processes that the user asked for; None if it is left open.
 
     Raises:
         ConfigError: the loss is in a notebook, or in a script that is not guarded, and the run may

@@ -21,7 +21,7 @@ class TextVector:
 
     vector: NDArray[np.float32]
     is_truncated: bool = False
-    num_windows: ClassVar[int] = 1  # of `Prediction`; vectors are not computed in windows
+    num_windows: ClassVar[int] = 1  # no vector is computed in windows
 
     @property
     def answer(self) -> NDArray[np.float32]:
@@ -44,7 +44,7 @@ class Vectors:
 
     vectors: NDArray[np.float32]
     is_truncated: bool
-    num_windows: ClassVar[int] = 1  # of `Prediction`; vectors are not computed in windows
+    num_windows: ClassVar[int] = 1  # no vector is computed in windows
 
     @property
     def cosine(self) -> float:

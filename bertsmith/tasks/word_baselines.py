@@ -24,13 +24,14 @@ class WordBaselines(Baselines):
         for sentence in train:
             for word, label in zip(sentence.words, sentence.labels, strict=True):
                 counts[word][label] += 1
-        common = most_frequent(Counter(label for sentence in train for label in sentence.labels))
+        label_counts = Counter(label for sentence in train for label in sentence.labels)
+        label_of_new_words = most_frequent(label_counts)
         label_of_word = {word: most_frequent(labels) for word, labels in counts.items()}
         scheme = train[0].scheme
         total = TagCounts(scheme)
         try:
             for sentence in held_out:
-                answers = [label_of_word.get(word, common) for word in sentence.words]
+                answers = [label_of_word.get(word, label_of_new_words) for word in sentence.words]
                 total.add(sentence.labels, answers, gold_scheme=sentence.scheme)
         except InputError:  # the labels of one file cannot be written in the scheme of the other
             return []

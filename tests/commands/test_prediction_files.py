@@ -85,6 +85,24 @@ def test_objects_keep_their_columns_too(bertsmith, place, tmp_path):
     assert (first[:4], second[:4]) == (["1", "good", "5", ""], ["2", "dull", "", '["a"]'])
 
 
+def test_predictions_may_be_predicted_again(bertsmith, place, tmp_path):
+    """The file then has both names of the line, and a third is written and read."""
+    rows = [{"text": "good", "line": 7}, {}, {"text": "dull", "line": 8}]
+    lines = [json.dumps(row) if row else "" for row in rows]
+    (tmp_path / "0.jsonl").write_text("\n".join(lines) + "\n")
+    for number in (0, 1):
+        words = ("--file", tmp_path / f"{number}.jsonl", "--out", tmp_path / f"{number + 1}.jsonl")
+        bertsmith("predict", place / "classifier", *words, *FP32)
+    found = [json.loads(line) for line in (tmp_path / "2.jsonl").read_text().splitlines()]
+    keys = ("line", "file_line", "file_line_2")
+    assert [tuple(row[key] for key in keys) for row in found] == [(7, 1, 1), (8, 3, 2)]
+    gold = tmp_path / "1.jsonl"
+    scored = json.loads(
+        bertsmith("score", gold, tmp_path / "2.jsonl", "--task", "classify", "--json")
+    )
+    assert scored["accuracy"] == 1.0
+
+
 def test_a_row_may_hold_an_infinite_number(bertsmith, place, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "good", "x": Infinity}\n{"text": "dull"}\n')
     out = tmp_path / "o.jsonl"

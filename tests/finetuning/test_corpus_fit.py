@@ -1,5 +1,6 @@
 """`finetune classify --head linear --corpus`: what the head learns from a corpus, and refuses."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -234,6 +235,22 @@ def test_a_corpus_of_short_sentences_is_refused(settings, tmp_path):
     other = small_corpus(tmp_path / "short", tiny_tokenizer(), ["a film", "a story"])
     with refuses(ConfigError, str(other), "4 tokens"):
         finetune_linear(Classify, replace(settings, corpus=other))
+
+
+def test_a_head_reads_the_corpus_even_if_the_labelled_texts_have_no_ngrams(result, base, tmp_path):
+    """Texts of unknown words alone have none; then no n-gram of theirs may add to the logits."""
+    probabilities = []
+    for has_ngrams in (True, False):
+        folder = shutil.copytree(base.out, tmp_path / str(has_ngrams))
+        tensors = read_safetensors(folder / LINEAR_HEAD_FILE)
+        tensors["ngram_weights"] = torch.zeros_like(tensors["ngram_weights"])
+        if not has_ngrams:
+            names = ("ngram_keys", "ngram_idf", "ngram_weights")
+            tensors |= {name: tensors[name][:0] for name in names}
+        write_safetensors(folder / LINEAR_HEAD_FILE, tensors)
+        predictor = load(folder, device="cpu", precision="fp32")
+        probabilities.append(predictor.probabilities([f"a {word} film" for word in UNSEEN]))
+    np.testing.assert_allclose(probabilities[1], probabilities[0], atol=1e-6)
 
 
 def test_pairs_of_texts_are_refused(settings, tmp_path):

@@ -1,6 +1,7 @@
 """A T5 writes numbers; what it predicts is their mean by the probabilities of transformers."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from tiny_models import reviews, write_csv
 from tiny_t5 import save_spelling
 
 from bertsmith.data.examples import Example
-from bertsmith.errors import InputError, Interrupted
+from bertsmith.errors import CheckpointError, InputError, Interrupted
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
 from bertsmith.serving.served_model import ServedModel
@@ -76,6 +77,23 @@ def test_the_number_is_the_mean_by_the_probabilities_of_transformers(trained):
         likely = torch.stack(sums).softmax(-1)
         expected = float(likely @ torch.tensor(list(map(float, numbers))))
         assert regressor(text, pair).value == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_user_who_names_the_task_gets_the_same_predictor(trained):
+    named = load(trained.out, task="regress", device="cpu", precision="fp32")
+    value = load(trained.out, device="cpu", precision="fp32")("a fine film", "the film").value
+    assert named("a fine film", "the film").value == value
+
+
+@pytest.mark.parametrize("numbers", [None, ["1.0", "many"], [1.0, 2.0], ["1.0"]])
+def test_a_folder_without_the_numbers_that_it_writes_is_refused(trained, tmp_path, numbers):
+    folder = shutil.copytree(trained.out, tmp_path / "copy")
+    (folder / "SHA256SUMS").unlink()
+    config = json.loads((folder / "config.json").read_text())
+    config["bertsmith"]["numbers"] = numbers
+    (folder / "config.json").write_text(json.dumps(config))
+    with refuses(CheckpointError, "config.json", "'numbers'"):
+        load(folder, device="cpu")
 
 
 def test_a_number_becomes_the_nearest_multiple_of_a_fifth(trained):

@@ -59,7 +59,7 @@ def test_values_that_are_not_allowed(save, task, name, value, allowed):
 @pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("task", ["classify", "tag", "answer", "embed"])
 def test_null_and_unknown_names_change_nothing(save, task):
-    names = ("stride", "scheme", "split", "pairs", "max_answer_length", "columns")
+    names = ("long_texts", "stride", "scheme", "split", "pairs", "max_answer_length", "columns")
     definition = load(save(task)).definition
     assert load(save(task, later=1, **dict.fromkeys(names))).definition == definition
 

@@ -20,7 +20,7 @@ RecurrentPooling = Literal["max", "last"]
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
 OF_SERIES = ("seeds", "folds", "average")
-"""Options of several runs, which only fine-tuning has."""
+"""Options for several runs, which only the head fine-tuned can have."""
 ONE_RUN = {
     "linear": "the seed hardly changes it",
     "counts": "the seed hardly changes it",
@@ -41,7 +41,8 @@ OF_OTHER_LOSS = (
     "metric", "patience", "cls_attention", "from_scratch", "label_smoothing", "focal_gamma", "cell",
     "preset", "pooling",
 )  # fmt: skip
-"""Options of a training by logits, which training on pairs of texts has no use for."""
+"""Options of a training that compares logits with labels. The contrastive head, which compares
+pairs of texts, has no use for them."""
 UNUSED_OPTIONS: dict[str, tuple[str, ...]] = {
     "fine-tuned": ("corpus",),
     "linear": (*OF_SERIES, "resume", *OF_TRAINING),
@@ -52,7 +53,7 @@ UNUSED_OPTIONS: dict[str, tuple[str, ...]] = {
 """Options that a head has no use for."""
 
 OF_MULTI_LABEL = ("label_separator", "threshold")
-"""Options that only texts with several labels have a use for."""
+"""Options that are used only if a text may have several labels."""
 
 
 @dataclass(frozen=True)

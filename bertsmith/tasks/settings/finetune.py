@@ -16,8 +16,8 @@ ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
 """Default of a path that some runs need not name, such as eval examples with folds. It is a path,
-not None, so that the code of runs that need one has no case without; run.json shows it as ".". It
-equals the current folder, which may be a model: ask `is NOT_GIVEN` of a folder."""
+so that the code of runs that need one does not check for None; run.json shows it as ".". It equals
+the current folder. So where the user may name the current folder, test with `is NOT_GIVEN`."""
 Sources = tuple[ExampleSource, ExampleSource | None]
 """Sources of training and of eval examples. The second is None where eval examples are held out of
 the training examples."""
@@ -156,9 +156,10 @@ class FinetuneSettings(Compute):
         return True
 
     def check_held_out(self) -> None:
-        """Refuse a run without eval examples.
+        """Refuse a run without eval examples, if it needs some.
 
-        A recipe may leave --eval to the command line, so `__post_init__` does not check it.
+        A recipe (a TOML file of settings) may leave --eval to the command line, so `__post_init__`
+        does not check it.
 
         Raises:
             ConfigError: there are neither eval examples nor folds.
@@ -185,6 +186,7 @@ class FinetuneSettings(Compute):
 
     @property
     def sources(self) -> Sources:
+        """The files of training and of eval examples; None if there are no eval examples."""
         return self.train, self.eval
 
     @property

@@ -13,7 +13,7 @@ BALANCED = "balanced"
 
 
 def allowed_weights(label: str = "spam") -> str:
-    """Describe, for messages, the class weights that may be given, with one of the labels."""
+    """Describe for messages the class weights that are allowed, with `label` as an example."""
     return (
         f"{option('class_weights', BALANCED)}, or a weight for each label, such as "
         f"{option('class_weights', {label: 3})}"

@@ -20,11 +20,12 @@ class VectorLossEntry:
     """The function of a loss, and what it reads."""
 
     implementation: str
-    """The function, as "module:function"; it is a `VectorLoss` (tasks/vector_losses.py)."""
+    """The function, a `VectorLoss` (tasks/vector_losses.py), as "module:function"."""
     summary: str = ""
     """Sentence for `--help` on what the loss teaches."""
     kind: Literal["pairs", "scored"] | None = None
-    """The kind of examples that it learns from; None for any that the file has."""
+    """Kind of examples that it learns from: pairs that belong together, or pairs with a score. None
+    if it can learn from both."""
     compares_rows: bool = True
     """Whether it compares the rows of a group with one another."""
 
@@ -67,12 +68,12 @@ LOSS_HELP = " ".join(
 
 
 def is_own_loss(name: object) -> bool:
-    """Return whether a value of `--loss` names a function of another module, which is code."""
+    """Return whether a value of `--loss` names a function of the user's, as module:function."""
     return isinstance(name, str) and ":" in name
 
 
 def loss_entry(name: str) -> VectorLossEntry:
-    """Return the entry of a loss; one of another module may read all that a file has."""
+    """Return the entry of a loss; for a loss of another module, one that allows all examples."""
     return VectorLossEntry(implementation=name) if is_own_loss(name) else VECTOR_LOSSES[name]
 
 
