@@ -16,6 +16,7 @@ from bertsmith.tasks.task import Task
 from bertsmith.training.run_folder import MODEL_FILES
 
 WEIGHTS = "model.safetensors"
+"""The file that is moved, since it is large; the other files of a model are copied."""
 
 
 def is_averaged(settings: FinetuneSettings) -> bool:
@@ -42,15 +43,15 @@ def move_members(out: Path, folders: Sequence[Path]) -> None:
 
 
 def score_average(task_type: type[Task[Any, Any]], settings: FinetuneSettings) -> dict[str, Any]:
-    """Score the mean of the probabilities on the eval examples."""
+    """Score the mean of the probabilities on the eval examples; return the scores by name."""
     data = task_type.read(settings)
     predictor = Predictor.load(
         settings.out, AveragedClassify, device=settings.device, precision=settings.precision
     )
     predictor.unknown_tokens.is_reported = True  # each run has warned of them
-    definition = predictor.definition.with_columns(settings.columns)
-    report = accumulate_examples(
-        predictor.with_definition(definition), data.held_out, settings.eval
-    ).result(data.num_held_out_skipped)
-    scores: dict[str, Any] = report.to_json()
-    return scores
+    predictor = predictor.with_definition(predictor.definition.with_columns(settings.columns))
+    accumulator = accumulate_examples(predictor, data.held_out, settings.eval)
+    report: Any = accumulator.result(data.num_held_out_skipped)
+    # The JSON of a report has each score once, and the metric may be another name of one, such as
+    # accuracy for texts with several labels.
+    return {**report.to_json(), settings.score_key: getattr(report, settings.score_key)}

@@ -1,4 +1,7 @@
-"""The heads of text classification: the function that trains each, and the choice of the best."""
+"""The heads of text classification: the function that trains each, and the choice of the best.
+
+A head is the part that learns from the labels; `Head` (tasks/settings/classify.py) lists them.
+"""
 
 import dataclasses
 import statistics
@@ -30,6 +33,7 @@ from bertsmith.training.callback import Callback
 from bertsmith.training.run_folder import RunFolder
 
 NUM_FOLDS = 5
+"""Number of folds of the cross-validation that compares heads."""
 MANY_TO_COMPARE = 100
 """Fewest training examples with which `auto` compares heads. A fold has a fifth of the examples,
 and a score on fewer says too little."""
@@ -83,7 +87,7 @@ def finetune_best_head(
     check_outside(settings.out, settings.corpus)
     data = dataset or task_type.read(settings)
     model = read_folder(settings.model)
-    open_corpus_of_head(settings, model, data)  # a fault is told before the comparison
+    open_corpus_of_head(settings, model, data)  # raises its errors before the long comparison
     num_folds = len(folds_of(data, NUM_FOLDS, settings.seed))
     if num_folds < 2:
         raise ConfigError(
@@ -110,11 +114,12 @@ def finetune_best_head(
     elif len(data.train) < MANY_TO_COMPARE:
         best, reason = head_for_few(model)
     else:
-        alone = dataclasses.replace(settings, corpus=None)
-        parts = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
+        without_corpus = dataclasses.replace(settings, corpus=None)
+        folds = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
         with progress_bar("comparing heads", len(COMPARED_HEADS) * num_folds) as advance:
             scores = [
-                _cross_validate(task_type, alone, head, parts, advance) for head in COMPARED_HEADS
+                _cross_validate(task_type, without_corpus, head, folds, advance)
+                for head in COMPARED_HEADS
             ]
         best = choose_head(scores).head
     unused = settings.changed_options(UNUSED_OPTIONS[best])
@@ -149,11 +154,12 @@ def head_for_few(model: ModelFolder) -> tuple[Head, str]:
 
 
 def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
-    """Return the head with the best mean over the folds; of equal ones the fastest, the first.
+    """Return the head with the best mean over the folds.
 
-    The best head need not lead by more than chance. With 200 examples and 5 folds the standard
-    error of a lead is about 3 points. So a rule that asks for a lead of one standard error would
-    miss a head that is 3 points better half of the time.
+    Of heads with equal means it is the first in `scores`, which takes the least time to train. The
+    best head need not lead by more than chance. With 200 examples and 5 folds the standard error of
+    a lead is about 3 points. So a rule that asks for a lead of one standard error would miss a head
+    that is 3 points better half of the time.
     """
     return max(scores, key=lambda each: each.mean)
 
@@ -182,12 +188,12 @@ def _cross_validate(
     task_type: type[Classify],
     settings: ClassifySettings,
     head: str,
-    parts: Sequence[TaskDataset[Any]],
+    folds: Sequence[TaskDataset[Any]],
     advance: Callable[[int], object],
 ) -> HeadScore:
     """Train a head with each fold held out, and score it on that fold."""
-    scores, seconds, prediction_seconds = [], [], []
-    for part in parts:
+    scores, training_seconds, prediction_seconds = [], [], []
+    for fold in folds:
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
             out = Path(directory) / "model"
             fold_settings = dataclasses.replace(
@@ -198,19 +204,20 @@ def _cross_validate(
                 report_to=None,
             )
             began = time.perf_counter()
-            _train(task_type, fold_settings, dataclasses.replace(part, held_out=[]))
-            seconds.append(time.perf_counter() - began)
+            # Without eval examples, so that the fold does not choose the best weights.
+            _train(task_type, fold_settings, dataclasses.replace(fold, held_out=[]))
+            training_seconds.append(time.perf_counter() - began)
             num_bytes = sum(file.stat().st_size for file in out.glob("*.safetensors"))
             predictor = load(out, device=settings.device, precision=settings.precision)
             began = time.perf_counter()
-            report = accumulate_examples(predictor, part.held_out, settings.train).result(0)
+            report = accumulate_examples(predictor, fold.held_out, settings.train).result(0)
             prediction_seconds.append(time.perf_counter() - began)
-            scores.append(float(report.to_json()[settings.score_key]))
+            scores.append(float(getattr(report, settings.score_key)))
             advance(1)
     return HeadScore(
         head,
         tuple(scores),
-        seconds=statistics.fmean(seconds),
-        texts_per_second=sum(len(part.held_out) for part in parts) / sum(prediction_seconds),
+        seconds=statistics.fmean(training_seconds),
+        texts_per_second=sum(len(fold.held_out) for fold in folds) / sum(prediction_seconds),
         megabytes=num_bytes / 1e6,
     )

@@ -126,6 +126,30 @@ def test_a_text_may_have_several_labels(base, tmp_path):
     np.testing.assert_allclose(predictor.probabilities(TEXTS), np.mean(runs, axis=0), atol=1e-6)
 
 
+def test_the_metric_may_be_the_accuracy_of_several_labels(base, tmp_path):
+    """Reports call this accuracy subset_accuracy."""
+    rows = [(f"{word} film", label) for word in GOOD for label in ("good", "good,fine")]
+    train = write_csv(tmp_path / "several.csv", ("text", "label"), *rows)
+    several = replace(
+        base, train=train, eval=train, out=tmp_path / "out", multi_label=True, seeds=2, steps=1,
+        metric="accuracy",
+    )  # fmt: skip
+    result = finetune_repeatedly(Classify, several)
+    assert result.average["accuracy"] == result.average["subset_accuracy"]
+    assert "average  accuracy" in " ".join(str(result).split()).replace("average ", "average  ")
+
+
+def test_all_models_move_to_another_device(copied):
+    predictor = load(copied, device="cpu", precision="fp32")
+    before = predictor.definition.others
+    expected = predictor.probabilities(TEXTS)
+    predictor.to("cpu")
+    after = predictor.definition.others
+    assert len(after) == len(before) == 2
+    assert not any(model in before for model in after)
+    assert np.array_equal(predictor.probabilities(TEXTS), expected)
+
+
 def test_a_series_that_was_stopped_at_its_end_is_resumed(base, whole, copied):
     facts = json.loads((copied / "run.json").read_text())
     del facts["summary"]

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from refusals import refuses
 from review_settings import settings_on_reviews
-from tiny_models import save_tiny, write_csv, write_reviews
+from tiny_models import BAD, GOOD, save_tiny, write_csv, write_reviews
 
 from bertsmith import TextClassifier
 from bertsmith.errors import ConfigError, as_flags
+from bertsmith.finetuning import heads
 from bertsmith.finetuning.head_choice import HeadScore
 from bertsmith.finetuning.heads import (
     COMPARED_HEADS,
@@ -86,6 +87,22 @@ def test_eval_examples_have_no_part_in_the_choice(settings, whole, tmp_path):
     ]
     assert result.choice.chosen == whole.choice.chosen
     assert result.evaluation.accuracy == pytest.approx(1 - whole.evaluation.accuracy)
+
+
+def test_the_metric_may_be_the_accuracy_of_several_labels(settings, tmp_path, monkeypatch):
+    """Reports call this accuracy subset_accuracy."""
+    monkeypatch.setattr(heads, "COMPARED_HEADS", ("linear",))
+    monkeypatch.setattr(heads, "MANY_TO_COMPARE", 10)
+    rows = []
+    for noun in ("film", "story"):
+        rows += [(f"a {word} {noun}", "good") for word in GOOD]
+        rows += [(f"the very {word} {noun}", "good,fine") for word in GOOD]
+        rows += [(f"a {word} {noun}", "bad") for word in BAD]
+    train = write_csv(tmp_path / "several.csv", ("text", "label"), *rows)
+    several = replace(settings, train=train, eval=Path(), multi_label=True, metric="accuracy")
+    choice = finetune_best_head(Classify, several).choice
+    assert (choice.metric, choice.chosen) == ("accuracy", "linear")
+    assert all(0 <= score <= 1 for score in choice.heads[0].scores)
 
 
 def test_without_eval_examples_the_chosen_head_learns_from_all_examples(settings):
