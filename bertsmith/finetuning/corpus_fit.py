@@ -1,10 +1,11 @@
 """Fit a linear head to labelled texts and to a corpus without labels.
 
-Two things come from the corpus. Vectors of tokens are counted in it, so that a token that no
-labelled text has gets a weight like that of tokens with similar neighbours. And a first head,
-fitted to the labelled texts, answers all sentences of a document; the mean of its answers is less
-often wrong than a single one, and becomes the label of these sentences. A second head is fitted to
-the labelled texts and to these sentences. The result is the mean of both heads.
+The corpus helps in two ways. First, vectors of tokens are counted in it, so that a token that no
+labelled text has gets a weight like that of tokens with similar neighbours. Second, it gives more
+labelled texts. A first head, fitted to the labelled texts, classifies all sentences of a document.
+The mean of its logits is less often wrong than those of one sentence, and becomes the label of the
+document's sentences. A second head is fitted to the labelled texts and to these sentences. The
+result is the mean of both heads.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ from bertsmith.tasks.token_means import mean_of_tokens
 VECTOR_SIZE = 128
 """Size of the counted vectors."""
 MAX_DOCUMENTS = 3000
-"""Largest number of documents that are answered; of more, evenly spread ones."""
+"""Largest number of documents that the first head classifies; of more, evenly spaced ones."""
 MAX_SENTENCES = 12_000
 """Largest number of sentences of these documents that the second head learns from."""
 MIN_SENTENCE_TOKENS, MAX_SENTENCE_TOKENS = 4, 62
@@ -46,7 +47,10 @@ SENTENCE_STRENGTH = 1.0
 
 @dataclass(frozen=True)
 class CorpusSentences:
-    """Sentences of some documents; `documents`, int64 `[sentences]`, number them from 0."""
+    """Sentences of some documents.
+
+    `documents`, int64 `[sentences]`, holds the document of each sentence, numbered from 0.
+    """
 
     examples: EncodedExamples
     documents: NDArray[np.int64]
@@ -76,15 +80,16 @@ def read_sentences(corpus: Corpus, loaded: LoadedModel) -> CorpusSentences:
         ConfigError: no sentence has `MIN_SENTENCE_TOKENS` tokens.
     """
     tokenizer = loaded.tokenizer
-    longest = min(MAX_SENTENCE_TOKENS, loaded.max_length - tokenizer.num_special_tokens(1))
-    count = min(MAX_DOCUMENTS, corpus.num_documents)
+    max_tokens = min(MAX_SENTENCE_TOKENS, loaded.max_length - tokenizer.num_special_tokens(1))
+    num_chosen = min(MAX_DOCUMENTS, corpus.num_documents)
+    chosen = np.arange(num_chosen) * corpus.num_documents // max(num_chosen, 1)  # evenly spaced
     rows, documents = [], []
-    for number, document in enumerate(np.arange(count) * corpus.num_documents // max(count, 1)):
+    for number, document in enumerate(chosen):
         first, end = corpus.document_starts[document : document + 2].tolist()
         starts = corpus.sentence_starts[first : end + 1].tolist()
         for start, stop in pairwise(starts):
             if stop - start >= MIN_SENTENCE_TOKENS:
-                ids = corpus.token_ids(start, min(stop, start + longest)).astype(np.int32)
+                ids = corpus.token_ids(start, min(stop, start + max_tokens)).astype(np.int32)
                 row = tokenizer.build_row([ids])
                 rows.append((row.ids, row.type_ids, 0))
                 documents.append(number)
@@ -103,7 +108,7 @@ def fit_with_corpus(
     loaded: LoadedModel,
     seed: int,
 ) -> tuple[LinearHead, CrossValidation | None, int]:
-    """Fit the mean of two heads, the second of which learns from the corpus, too.
+    """Fit the mean of two heads, the second of which also learns from sentences of the corpus.
 
     Args:
         folds: the indices that each fold of the first head's cross-validation holds out.
@@ -134,21 +139,21 @@ def fit_with_corpus(
     extractor, weights, scores = fit_weights(texts, folds, settings, is_multi_label=False)
     first = extractor.head_of(weights)
 
-    answers = weights.logits(extractor.extract(sentence_vectors, sentences.examples))
-    targets = label_documents(answers, sentences.documents, texts.targets.mean(0))
-    everything = LabelledTexts(
+    sentence_logits = weights.logits(extractor.extract(sentence_vectors, sentences.examples))
+    targets = label_documents(sentence_logits, sentences.documents, texts.targets.mean(0))
+    texts_and_sentences = LabelledTexts(
         EncodedExamples.concat([texts.examples, sentences.examples.select(chosen.tolist())]),
         np.concatenate([texts.vectors, sentence_vectors[chosen]]),
         np.concatenate([texts.targets, targets[sentences.documents[chosen]]]),
         importance=_weigh_texts(texts, len(chosen)),
     )
-    extractor = settings.fit(everything)
+    extractor = settings.fit(texts_and_sentences)
     weights = fit(
-        extractor.extract(everything.vectors, everything.examples),
-        everything.targets,
+        extractor.extract(texts_and_sentences.vectors, texts_and_sentences.examples),
+        texts_and_sentences.targets,
         SENTENCE_STRENGTH,
         is_multi_label=False,
-        importance=everything.importance,
+        importance=texts_and_sentences.importance,
     )
     return join_heads(first, extractor.head_of(weights), counted), scores, len(chosen)
 
@@ -156,8 +161,9 @@ def fit_with_corpus(
 def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float32]) -> LinearHead:
     """Join two heads to one, whose logits are the mean of theirs.
 
-    The heads read encoder vectors and counted vectors, side by side. Weights of counted vectors,
-    fp32 `[vocabulary, counted]`, become weights of tokens.
+    Each head reads a vector of the encoder and a mean of counted vectors, side by side. The product
+    of the `counted` vectors, fp32 `[vocabulary, counted]`, and their weights is one weight for each
+    token and label, so that a prediction needs no counted vectors.
     """
     vector_weights = (first.vector_weights + second.vector_weights) * np.float32(0.5)
     hidden_size = len(vector_weights) - counted.shape[1]
@@ -176,32 +182,35 @@ def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float3
 
 
 def label_documents(
-    answers: NDArray[np.float32], documents: NDArray[np.int64], shares: NDArray[np.float32]
+    sentence_logits: NDArray[np.float32], documents: NDArray[np.int64], shares: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Return probabilities of each document's label, fp32 `[documents, labels]`.
 
-    The logits of a document are the means over its sentences. Each label's are standardized over
-    all documents, since the answers to a corpus of other texts lean to one side; then the logarithm
-    of the label's share is added.
+    The logits of a document are the means over its sentences. The logits of each label are
+    standardized over all documents, since a head often prefers one label in texts that are unlike
+    those that it was fitted to. Then the logarithm of the label's share is added.
 
     Args:
-        answers: logits of the sentences, fp32 `[sentences, labels]`.
+        sentence_logits: logits of the first head, fp32 `[sentences, labels]`.
         documents: the document of each sentence, int64 `[sentences]`.
         shares: the share of each label among the labelled texts, fp32 `[labels]`.
     """
     counts = np.bincount(documents)
-    columns = [np.bincount(documents, column) / np.maximum(counts, 1) for column in answers.T]
-    logits = np.stack(columns, axis=1)
-    spread = logits.std(0)
-    logits = (logits - np.median(logits, axis=0)) / np.where(spread > 0, spread, 1)
+    means_of_labels = [
+        np.bincount(documents, of_label) / np.maximum(counts, 1) for of_label in sentence_logits.T
+    ]
+    logits = np.stack(means_of_labels, axis=1)
+    deviation = logits.std(0)
+    logits = (logits - np.median(logits, axis=0)) / np.where(deviation > 0, deviation, 1)
     logits += np.log(np.maximum(shares, np.finfo(np.float32).tiny))
-    odds = np.exp(logits - logits.max(1, keepdims=True))
-    probabilities: NDArray[np.float32] = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
-    return probabilities
+    # The softmax; less the largest logit, so that no exponential overflows.
+    exponentials = np.exp(logits - logits.max(1, keepdims=True))
+    probabilities = exponentials / exponentials.sum(1, keepdims=True)
+    return probabilities.astype(np.float32)
 
 
 def _weigh_texts(texts: LabelledTexts, num_sentences: int) -> NDArray[np.float32]:
-    """Return factors of the losses of labelled texts, then of sentences, fp32 `[rows, 1]`."""
+    """Return the factors of the losses, fp32 `[rows, 1]`: of labelled texts, then of sentences."""
     num_texts = len(texts.targets)
     weights = np.ones((num_texts + num_sentences, 1), np.float32)
     weights[:num_texts] = LABEL_WEIGHT

@@ -1,4 +1,4 @@
-"""The scores by which the best head was chosen, as a part of a run's result."""
+"""The scores by which `--head auto` chose a head, as a part of a run's result."""
 
 import statistics
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from bertsmith.system.terminal import align_columns
 
 @dataclass(frozen=True)
 class HeadScore:
-    """The cross-validation of one head."""
+    """The scores of one head in a cross-validation, and its costs."""
 
     head: str
     scores: tuple[float, ...]
@@ -55,10 +55,10 @@ class HeadChoice:
         titles = ["± between folds", "seconds to train", "texts/s", "MB"]
         rows = [["head", score_name(self.metric), *titles]]
         for each in self.heads:
-            spread = statistics.stdev(each.scores)
-            shown = [format_score(self.metric, value) for value in (each.mean, spread)]
+            deviation = statistics.stdev(each.scores)
+            scores = [format_score(self.metric, value) for value in (each.mean, deviation)]
             speed, size = f"{each.texts_per_second:,.0f}", f"{each.megabytes:,.1f}"
-            rows.append([each.head, *shown, f"{each.seconds:.1f}", speed, size])
+            rows.append([each.head, *scores, f"{each.seconds:.1f}", speed, size])
         folds = count_noun(len(self.heads[0].scores), "fold")
         lines = align_columns(rows)
         return "\n".join(

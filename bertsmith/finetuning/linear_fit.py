@@ -14,7 +14,8 @@ from bertsmith.tasks.logistic_regression import LinearWeights, fit, mean_loss
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Values of `c`, the inverse of the penalty, that cross-validation tries."""
+"""Values of `c` that cross-validation tries. `c` is the inverse of the penalty's strength, as C in
+scikit-learn."""
 DEFAULT_STRENGTH = 10.0
 """Value of `c` without a cross-validation."""
 FEW_TEXTS = 100
@@ -157,22 +158,22 @@ def cross_validate(
                 )
                 logits[c][fold] = weights.logits(held_out_features)
                 advance(1)
-    scored_rows = np.concatenate(list(folds))
+    scored_rows = np.concatenate(list(folds))  # of all texts, or of those of a single fold
     scored = texts.select(scored_rows)
     losses = {
         c: mean_loss(
-            values[scored_rows],
+            logits_of_c[scored_rows],
             scored.targets,
             is_multi_label=is_multi_label,
             importance=scored.importance,
         )
-        for c, values in logits.items()
+        for c, logits_of_c in logits.items()
     }
-    best = min(losses, key=lambda c: losses[c])
-    best_logits = logits[best][scored_rows]
+    best_c = min(losses, key=lambda c: losses[c])
+    best_logits = logits[best_c][scored_rows]
     if is_multi_label:
         threshold_logit = math.log(threshold / (1 - threshold))
-        right = ((best_logits >= threshold_logit) == (scored.targets > 0)).all(1)
+        is_right = ((best_logits >= threshold_logit) == (scored.targets > 0)).all(1)
     else:
-        right = best_logits.argmax(1) == scored.targets.argmax(1)
-    return CrossValidation(best, losses[best], float(right.mean()), len(folds))
+        is_right = best_logits.argmax(1) == scored.targets.argmax(1)
+    return CrossValidation(best_c, losses[best_c], float(is_right.mean()), len(folds))

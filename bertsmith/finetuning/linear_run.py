@@ -1,4 +1,4 @@
-"""`finetune classify --head linear`: a frozen encoder and labelled texts → a model for a task.
+"""`finetune classify --head linear`: a frozen encoder and labelled texts → a classifier.
 
 The encoder turns each text into a vector once, and is not trained. A linear head is fitted to the
 vectors and to counted tokens (tasks/linear_head.py), which takes seconds. So there are no training
@@ -58,6 +58,7 @@ from bertsmith.training.trainer import Summary
 from bertsmith.training.write_errors import naming_the_run
 
 NUM_FOLDS = 5
+"""Number of folds of the cross-validation that chooses the penalty."""
 MANY_TEXTS = 5000
 """From this number of texts on, only one fold is held out, since its score is exact enough."""
 HEADS = {
@@ -265,7 +266,7 @@ def _targets(data: TaskDataset[Any]) -> NDArray[np.float32]:
 
 
 def _importance(data: TaskDataset[Any], targets: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """Return factors of the losses by class weights; None without class weights.
+    """Return the factors of the losses that class weights ask for; None without class weights.
 
     Shapes: fp32 `[texts, 1]`, the weight of each text's label; with several labels per text
     `[texts, labels]`, the weight where the text has the label, and 1 elsewhere.
@@ -281,7 +282,7 @@ def _importance(data: TaskDataset[Any], targets: NDArray[np.float32]) -> NDArray
 
 
 def _folds(data: TaskDataset[Any], seed: int) -> list[NDArray[np.int64]]:
-    """Return the indices that each fold holds out; no folds without two different texts."""
+    """Return the indices of the texts in each fold; no folds if all texts are the same."""
     folds = [np.array(fold) for fold in folds_of(data, NUM_FOLDS, seed)]
     return folds[:1] if len(data.train) >= MANY_TEXTS else folds
 

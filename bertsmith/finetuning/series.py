@@ -43,9 +43,10 @@ from bertsmith.training.write_errors import naming_the_run
 
 Kind = Literal["seed", "fold"]
 Train = Callable[..., Any]
-"""`finetune`, or a function with its signature and the same fields in its result."""
+"""`finetune`, or another function with its arguments, whose result has the same fields."""
 
 WEIGHTS = "model.safetensors"
+"""File of a run with the weights, which are removed if the run is not the best."""
 MAX_RARE_LABELS = 8
 """Largest number of rare labels that a remark names."""
 
@@ -83,7 +84,7 @@ class SeriesResult:
         return drop_none(to_jsonable(self))
 
     def _score(self, result: Mapping[str, Any]) -> float:
-        """Return the eval score by `metric`, or else the best score."""
+        """Return the eval score `metric`; if reports lack it, the score that chose the weights."""
         return result["evaluation"].get(self.metric, result["best_score"])
 
     def __str__(self) -> str:
@@ -99,9 +100,9 @@ class SeriesResult:
             score = format_score(self.metric, self._score(result))
             mark = "   <- kept" if name == self.best and self.average is None else ""
             lines.append(f"{name:<{width}}  {score_name(self.metric)} {score}{mark}")
-        where = f"model of the best in {self.out}"
+        location = f"model of the best in {self.out}"
         if self.average is not None:
-            where = f"all models in {self.out}"
+            location = f"all models in {self.out}"
             score = format_score(self.metric, self.average[self.metric])
             lines += [
                 f"{'average':<{width}}  {score_name(self.metric)} {score}   <- kept",
@@ -109,7 +110,7 @@ class SeriesResult:
                 f"average: the mean of the probabilities of {len(self.names)} models; predictions "
                 f"take {len(self.names)} times as long as those of one model",
             ]
-        title = f"{len(self.names)} {self.kind}s, mean ± standard deviation; {where}"
+        title = f"{len(self.names)} {self.kind}s, mean ± standard deviation; {location}"
         return "\n".join([title, *_notes_on_runs(self.results), "", *lines])
 
 
@@ -150,7 +151,7 @@ def _best_score(run: SeriesRun) -> float:
 
 @dataclass(frozen=True)
 class RunSeries:
-    """Training of several runs; only the best one keeps its weights, unless `keeps_all`."""
+    """Trainer of several runs; only the best one keeps its weights, unless `keeps_all`."""
 
     callbacks: Sequence[Callback] = ()
     resume_command: str = "the same call with resume=True"
@@ -171,7 +172,8 @@ class RunSeries:
         """Finish all runs and return their results.
 
         Args:
-            bar: shows the progress of all work; each run is `amount` of it.
+            bar: shows the progress of all runs.
+            amount: the work of one run, in the unit of the bar.
             begin: for a new series, called once the input of the first run is checked, and before
                 anything is written.
             after: called with each complete run, while the run still has its weights.
@@ -182,8 +184,8 @@ class RunSeries:
         for number, run in enumerate(runs, start=1):
             is_new = begin is not None and number == 1
             was_done = run.is_done and not is_new
-            done = ": was done before" if was_done else ""
-            self.say(f"{run.name}, {number} of {len(runs)}{done}")
+            remark = ": was done before" if was_done else ""
+            self.say(f"{run.name}, {number} of {len(runs)}{remark}")
             progress = RunProgress(bar, 0.0 if was_done else amount)
             results.append(self.finish(run, begin if is_new else None, [progress]))
             after(run)
@@ -275,32 +277,36 @@ def _plan_runs(
             yield SeriesRun(name, task_type, replace(run, seed=seed))
         return
     dataset = task_type.read(one_run, (settings.train, None))
-    parts = split(dataset, len(names), settings.seed)
-    _check_folds(parts, settings)
-    if note := note_rare_labels(dataset, len(parts)):
+    folds = split(dataset, len(names), settings.seed)
+    _check_folds(folds, settings)
+    if note := note_rare_labels(dataset, len(folds)):
         say(note)
-    for name, run, part in zip(names, runs, parts, strict=True):
-        yield SeriesRun(name, task_type, run, part)
+    for name, run, fold in zip(names, runs, folds, strict=True):
+        yield SeriesRun(name, task_type, run, fold)
 
 
-def _check_folds(parts: Sequence[TaskDataset[Any]], settings: FinetuneSettings) -> None:
-    """Check that, without any one fold, enough examples are left to learn from.
+def _check_folds(folds: Sequence[TaskDataset[Any]], settings: FinetuneSettings) -> None:
+    """Check that enough examples are left to learn from while each fold is held out.
 
     Raises:
-        ExamplesError: without some fold there are too few.
+        ExamplesError: while one of them is held out, too few are left.
     """
-    for number, part in enumerate(parts, start=1):
+    for number, fold in enumerate(folds, start=1):
         try:
-            part.task.check_train(part.train, settings)
+            fold.task.check_train(fold.train, settings)
         except ExamplesError as error:
             raise ExamplesError(
-                f"{option('folds', len(parts))}: while fold {number} is held out, the other rows "
+                f"{option('folds', len(folds))}: while fold {number} is held out, the other rows "
                 f"are not enough to learn from. {error.message}"
             ) from None
 
 
 def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
-    """Describe the labels that some fold does not learn or score; None if there is none."""
+    """Describe the labels with fewer groups of examples than folds; None if there is none.
+
+    The examples of a group stay in one fold (`Task.fold_keys`). So some fold has none of a rare
+    label to score, and a label of a single group is not learned while that group is held out.
+    """
     task = dataset.task
     groups = {
         (label, task.fold_keys(example)[0])
@@ -314,12 +320,10 @@ def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
     shown = ", ".join(f"'{label}' has {counts[label]}" for label in rare[:MAX_RARE_LABELS])
     num_more = len(rare) - MAX_RARE_LABELS
     more = f", and {num_more:,} more have too few" if num_more > 0 else ""
-    one = f"label has fewer {task.group_nouns} than the {num_folds} folds, so some"
-    several = f"labels have fewer {task.group_nouns} than the {num_folds} folds, so some"
-    return (
-        f"{count_noun(len(rare), one, several)} cannot learn or score "
-        f"{'it' if len(rare) == 1 else 'all of them'}: {shown}{more}"
-    )
+    than_folds = f"fewer {task.group_nouns} than the {num_folds} folds, so some"
+    labels_have = count_noun(len(rare), f"label has {than_folds}", f"labels have {than_folds}")
+    labels = "it" if len(rare) == 1 else "all of them"
+    return f"{labels_have} cannot learn or score {labels}: {shown}{more}"
 
 
 def _describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
