@@ -1,4 +1,5 @@
-"""Labelled examples to a model: one run in `run.py`, several in `series.py`.
+"""Fine-tuning: a pre-trained model and labelled examples → a model for a task.
 
-Settings are in `tasks/settings/`, their defaults in `resolve.py`.
+One run is in `run.py`, several are in `series.py`. Settings are in `tasks/settings/`, the defaults
+that depend on the model or the examples in `resolve.py`.
 """

@@ -1,6 +1,8 @@
 """The attention of [CLS] at the start of fine-tuning: as pre-trained, or uniform over all tokens.
 
-With `auto`, the record of the pre-training run decides; see pretraining/cls_attention.py.
+It is uniform if the queries of the last layer are zero: all attention scores are then equal. With
+`auto`, the record of the pre-training run decides whether to reset the queries; see
+pretraining/cls_attention.py.
 """
 
 from dataclasses import replace
@@ -17,9 +19,9 @@ from bertsmith.training.run_folder import CONFIG, RunFolder
 def reset_cls_queries(
     model: BertModel, folder: ModelFolder, settings: FinetuneSettings, head: str | None
 ) -> ClsAttention:
-    """Reset the last layer's queries to zero if the settings say so.
+    """Reset the last layer's queries to zero if the settings ask for it, or `auto` decides so.
 
-    `model.load_report.note` then says so. The result is "reset" or "keep".
+    If so, `model.load_report.note` tells the reason. The result is "reset" or "keep".
 
     Args:
         model: the model of the folder, with the head `head` of a task.
@@ -39,8 +41,9 @@ def reset_cls_queries(
             )
         note = f"The attention of [CLS] was reset, as set by {option('cls_attention', 'reset')}."
     elif settings.cls_attention == "auto" and settings.resume:
-        before = RunFolder(settings.out).read_run()[CONFIG]["cls_attention"]
-        note = "The attention of [CLS] was reset when the run began." if before == "reset" else ""
+        at_beginning = RunFolder(settings.out).read_run()[CONFIG]["cls_attention"]
+        if at_beginning == "reset":
+            note = "The attention of [CLS] was reset when the run began."
     elif (
         settings.cls_attention == "auto"
         and is_read

@@ -1,4 +1,4 @@
-"""`finetune classify --head contrastive`: a model and few labelled texts → a model for a task.
+"""`finetune classify --head contrastive`: a model and few labelled texts → a classifier.
 
 The encoder learns from pairs of texts (tasks/contrastive_classification.py). Then a linear head is
 fitted to its vectors, as in SetFit (Tunstall et al. 2022, section 3).
@@ -81,13 +81,13 @@ class ContrastiveRun(FinetuningRun):
         self.data = data
         """All examples, with the task of their labels; `self.dataset` has the task of pairs."""
         resolved = resolve_contrastive(settings, len(data.train))
-        contrastive: Any = as_contrastive(data.task, resolved.batch_size)  # type: ignore[arg-type]
+        pair_task: Any = as_contrastive(data.task, resolved.batch_size)  # type: ignore[arg-type]
         super().__init__(
             task_type,
             resolved,
             callbacks,
             resume_command,
-            dataset=replace(data, task=contrastive, held_out=[]),
+            dataset=replace(data, task=pair_task, held_out=[]),
             has_costly_baselines=has_costly_baselines,
         )
 

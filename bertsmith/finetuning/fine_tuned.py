@@ -26,10 +26,10 @@ class FineTuned(FineTuningResult):
     noun: str = "text"
     """Noun for an example in messages."""
     layer_shares: tuple[float, ...] = ()
-    """Shares of an ELMo's layers in the mix that is read: first the characters', then each LSTM's.
-    Empty for other models."""
+    """Weights of an ELMo's layers in the mean that the classifier reads: first that of the
+    characters, then that of each LSTM. Empty for other models."""
     layer_gamma: float | None = None
-    """Factor of that mix."""
+    """Factor of the mean of an ELMo's layers; None for other models."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON; only that of an ELMo has `layer_shares` and `layer_gamma`."""
@@ -58,8 +58,8 @@ class FineTuned(FineTuningResult):
         # A task from outside the package may have its own kind of report, which is shown as text.
         if not isinstance(self.evaluation, Report):
             return None
-        after = [*map(str, self.baselines), *self._advice()]
-        return lines + self.evaluation._repr_html_() + html_lines(after)
+        remarks = [*map(str, self.baselines), *self._advice()]
+        return lines + self.evaluation._repr_html_() + html_lines(remarks)
 
     def _lines(self) -> list[str]:
         """Describe the run, with remarks on it."""
@@ -91,8 +91,9 @@ class FineTuned(FineTuningResult):
         scores = self.evaluation.to_json()
         advice = []
         for baseline in self.baselines:
-            score, its_value = next(iter(baseline.scores.items()))
-            if its_value <= scores.get(score, 1.0):
+            # The first score of a baseline is the most important one.
+            name, value = next(iter(baseline.scores.items()))
+            if value <= scores.get(name, 1.0):
                 continue
             if baseline.key == "cosine" and self.task == "regress":
                 advice.append(

@@ -48,11 +48,11 @@ def folds_of(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[list[
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
     """Hold out a `share` of the training examples, about the same share of each stratum.
 
-    At least two groups are held out. Examples of a group stay together, as in `split`. One group of
-    each stratum is left to train on, unless there are too few others to hold out.
+    At least two groups (`Task.fold_keys`) are held out. Examples of a group stay together. One
+    group of each stratum is left to train on, unless too few other groups are left to hold out.
 
     Raises:
-        ConfigError: no share between 0 and 1, or too few examples.
+        ConfigError: `share` is not between 0 and 1, or there are too few examples.
     """
     examples = dataset.train
     groups = _group_examples(dataset, seed)
@@ -76,13 +76,17 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
     count = min(max(2, round(share * len(groups))), len(groups) - 1)
     if len(candidates) < count:
         candidates = list(range(len(groups)))
-    # The candidates are sorted by stratum; evenly spread ones are a fair share of each.
+    # The candidates are sorted by stratum, so evenly spaced ones are a fair share of each stratum.
     chosen = {candidates[int((number + 0.5) * len(candidates) / count)] for number in range(count)}
     return _with_held_out(dataset, {example for index in chosen for example in groups[index]})
 
 
 def _with_held_out(dataset: TaskDataset[Any], indices: Set[int]) -> TaskDataset[Any]:
-    """Hold out the training examples at `indices`, in the form that was read for evaluation."""
+    """Hold out the training examples at `indices`.
+
+    A task may read its file in another form for evaluation; the examples are then in
+    `dataset.held_out`, from where they are taken by their rows.
+    """
     read_for_evaluation = {example.row: example for example in dataset.held_out}
     train, held_out = [], []
     for index, example in enumerate(dataset.train):
@@ -110,10 +114,14 @@ def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
 def _assign_to_folds(
     groups: Sequence[list[int]], strata: Sequence[str], num_folds: int
 ) -> list[set[int]]:
-    """Divide the indices into folds, so that strata are balanced.
+    """Divide the indices of examples into folds, so that strata are balanced.
 
-    A group goes to the fold that has the fewest examples of its stratum so far. Large groups go
-    first, so that small ones can even out the folds.
+    A group goes to the fold that has the fewest examples of its stratum so far, and among such
+    folds to the smallest. Large groups go first, so that small ones can even out the folds.
+
+    Args:
+        groups: the indices of the examples of each group.
+        strata: the stratum of each example.
     """
     folds: list[set[int]] = [set() for _ in range(num_folds)]
     stratum_counts = [Counter[str]() for _ in folds]

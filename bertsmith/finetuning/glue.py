@@ -46,6 +46,8 @@ from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.training.callback import Callback
 
 EPOCHS = 3.0
+"""Number of passes over the examples by default, as in the paper (Devlin et al. 2019, section 4.1).
+"""
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 """Metrics by which weights are chosen, by task; for other tasks the accuracy."""
 SHARED_SETTINGS = (
@@ -80,7 +82,8 @@ class GlueRun:
     start_note: str = ""
     """Changes to the loaded weights before training; empty if none."""
     majority: float | None = None
-    """The mean score of always giving the most frequent training label; None for numbers."""
+    """Mean score of a method that always gives the most frequent training label; None for numbers.
+    """
 
     @property
     def mean_score(self) -> float:
@@ -162,7 +165,7 @@ def run_glue(
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
     planned: dict[str, list[SeriesRun]] = {}
-    work: dict[str, float] = {}
+    work: dict[str, float] = {}  # of one run of each task, as in `_estimate_work`
     total_work = 0.0
     for files_of_task in all_files:
         name = files_of_task.task.name
@@ -190,6 +193,7 @@ def run_glue(
 
 
 def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
+    """Write the report as an HTML page."""
     rows = [
         (
             name,
@@ -222,7 +226,10 @@ def _plan_runs(settings: GlueSettings, files_of_task: GlueTaskFiles) -> Iterator
 
 
 def _estimate_work(settings: GlueSettings, files_of_task: GlueTaskFiles) -> float:
-    """Estimate the work of a run, relative to other tasks, by the size of its training file."""
+    """Estimate the work of a run, relative to those of other tasks, for the progress bar.
+
+    It is the size of the training file; if steps or examples are limited, all tasks are equal.
+    """
     is_limited = settings.steps is not None or settings.sample is not None
     return 1.0 if is_limited else files_of_task.train.stat().st_size
 
@@ -275,15 +282,17 @@ def score_majority(task: GlueTask, result: Mapping[str, Any]) -> float | None:
     if not rows:
         return None
     accuracy = rows[0]["scores"]["accuracy"]
-    # F1 of the label 1: its recall is 1 and its precision the accuracy, or both are 0.
+    # F1 of the label 1. If it is the answer, its recall is 1 and its precision is the accuracy;
+    # otherwise it is never predicted, and its F1 is 0.
     f1 = 2 * accuracy / (1 + accuracy) if rows[0]["answer"] == "1" else 0.0
     scores = {"accuracy": accuracy, "f1": f1, "matthews_correlation": 0.0}
     return float(np.mean([scores[name] for name in task.scores]))
 
 
 def format_majority(runs: Sequence[GlueRun]) -> str:
-    figures = [run.majority for run in runs if run.majority is not None]
-    return f"{100 * float(np.mean(figures)):.1f}" if figures else ""
+    """Format the mean score of the majority class, times 100; empty for a task without classes."""
+    scores = [run.majority for run in runs if run.majority is not None]
+    return f"{100 * float(np.mean(scores)):.1f}" if scores else ""
 
 
 def _mean_score(task: GlueTask, run: SeriesRun) -> float:
@@ -360,7 +369,7 @@ def _predict_test(
 
 
 def _by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
-    """Group scores by file and name, in order of seeds."""
+    """Return the scores of all runs by file and by name, in the order of the runs."""
     return {
         file: {score: [run.scores[file][score] for run in runs] for score in scores}
         for file, scores in runs[0].scores.items()
@@ -369,9 +378,9 @@ def _by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
 
 def _format_spread(values: Sequence[float]) -> str:
     """Format mean ± standard deviation, times 100."""
-    figures = spread(values)
-    sd = "" if figures["sd"] is None else f" ± {100 * figures['sd']:.1f}"
-    return f"{100 * figures['mean']:.1f}{sd}"
+    mean_and_sd = spread(values)
+    sd = "" if mean_and_sd["sd"] is None else f" ± {100 * mean_and_sd['sd']:.1f}"
+    return f"{100 * mean_and_sd['mean']:.1f}{sd}"
 
 
 def _format_scores(runs: Sequence[GlueRun]) -> str:

@@ -1,4 +1,4 @@
-"""Settings of runs of the GLUE benchmark."""
+"""Settings of `bertsmith glue`, which runs the GLUE benchmark."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The linear head as a baseline of fine-tuning: what the same labels give in a second."""
+"""The linear head as a baseline of fine-tuning: it learns from the same labels in a second."""
 
 from typing import Any
 
@@ -25,9 +25,9 @@ def score_linear_head(
     """Fit a linear head to the training texts of a fine-tuning, and score it on the eval texts.
 
     The vectors are those of `folder`, the model before training. Nothing is written. The result
-    is empty if there is no such baseline: in another task than classification, with a new model,
-    with one that is no encoder, with many texts, or if the head cannot be fitted, since a run
-    should not fail by its baseline.
+    is empty if the task is not classification, the model is new or no encoder, or there are more
+    than `MAX_TEXTS` texts. It is also empty if the head cannot be fitted, since a run should not
+    fail by its baseline.
     """
     is_small = 0 < len(data.train) <= MAX_TEXTS and 0 < len(data.held_out) <= MAX_TEXTS
     if not (isinstance(settings, ClassifySettings) and is_small and folder.is_encoder):

@@ -23,7 +23,7 @@ NOTES = {
         "of the eval texts are also in the training file, so these scores may be too high",
     ),
 }
-"""Notes on counts in fields of `FineTuned`, in singular and plural."""
+"""Notes on the counts in fields of `FineTuned`, in singular and plural; the count goes before."""
 
 CHOSEN_BY_SCORES = "the best weights were chosen by these scores, so they are slightly optimistic"
 NOT_SCORED = (
@@ -34,8 +34,8 @@ NOT_SCORED = (
 def notes_on(result: Mapping[str, Any]) -> list[str]:
     """List notes on a run's start, examples and scores, from the fields of `FineTuned`.
 
-    The last note says by which scores the weights were chosen. Totals of several runs have no
-    field `evaluation`, and count as scored.
+    The last note says by which scores the weights were chosen. The totals of several runs, which
+    have no field `evaluation`, count as scored.
     """
     notes = notes_on_examples(result)
     if result["start_note"]:

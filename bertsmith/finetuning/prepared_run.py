@@ -10,7 +10,7 @@ from bertsmith.tasks.task import TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 START_NOTE = "start_note"
-"""Key in `run.json` of the changes to the loaded weights, in words."""
+"""Key in `run.json` of a note on changes to the loaded weights before training."""
 
 
 @dataclass(frozen=True)
@@ -22,5 +22,6 @@ class PreparedRun:
     objective: ExampleObjective
     config: FinetuneConfig
     load_report: str
+    """The weights that were loaded, and those that began at random, in words."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of `run.json`."""

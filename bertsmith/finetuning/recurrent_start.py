@@ -20,7 +20,9 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 DEFAULT_PRESET = "tiny"
+"""Size of a new LSTM or GRU by default: that of BERT-tiny."""
 DEFAULT_POOLING = "max"
+"""Vector of a text by default: the maximum of each number over the tokens."""
 
 
 def load_vocabulary(path: Path) -> Tokenizer:
@@ -33,7 +35,10 @@ def load_vocabulary(path: Path) -> Tokenizer:
 
 
 def build_new(settings: ClassifySettings, task: Task[Any, Any], tokenizer: Tokenizer) -> BertModel:
-    """Build a classifier that reads in both directions, with random weights, fp32, on the CPU."""
+    """Build an LSTM or GRU classifier with random weights, fp32, on the CPU.
+
+    It reads each text in both directions.
+    """
     assert settings.cell is not None
     size = PRESETS[settings.preset or DEFAULT_PRESET]
     config = RecurrentClassifierConfig(

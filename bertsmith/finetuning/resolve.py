@@ -41,6 +41,7 @@ TINY_LEARNING_RATE = 1e-3
 lower: SST-2 by 4 points, names by 5 and 8, STS-B by 1 and 2
 (`benchmarks/results/quality-screening.md`)."""
 TINY_HIDDEN_SIZE = 128
+"""Largest hidden size of a tiny model."""
 RECURRENT_LEARNING_RATE = 1e-3
 """Adam's own default (Kingma & Ba 2015, section 2), for LSTMs and GRUs that are not tiny."""
 TINY_RECURRENT_LEARNING_RATE = 3e-3
@@ -49,7 +50,7 @@ for 67.5 % after 125 steps and at most 72.4 %; with 1e-3 for 50.9 % and 72.0 %, 
 and 71.7 % (one run each)."""
 
 MIN_EXAMPLES = 4
-"""Fewest examples for each process of a step; with fewer, one more process is not worth it."""
+"""Fewest examples of a step for each process; with fewer, another process does not pay."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class FinetuneConfig:
     steps: int
     batch_size: int
     num_shares: int = field(metadata=FREE)
-    """Number of shares of a step, computed at the same time; it affects the rounding of sums."""
+    """Number of shares of a step, which processes compute at the same time. It changes results only
+    by the rounding of sums."""
     seed: int
     dropout: float
     optim: LayerwiseOptim
@@ -103,7 +105,7 @@ def resolve_finetuning(
     Args:
         folder: the model's folder.
         max_length: longest row in tokens.
-        cls_attention: whether the loaded model's queries were reset.
+        cls_attention: whether the queries of the loaded model were reset (cls_query_reset.py).
 
     Raises:
         ConfigError: a setting that the model or the machine cannot meet.
@@ -163,6 +165,7 @@ def sum_weights(settings: FinetuneSettings, folder: Path) -> str:
 
 
 def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
+    """Return the number of steps of the run."""
     if settings.steps is not None:
         return settings.steps
     if settings.epochs is not None:
@@ -173,8 +176,8 @@ def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
 def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> FinetuneSettings:
     """Decide the steps of training on pairs, and its batch size.
 
-    The examples are divided evenly among the steps of an epoch. The last step does not have a
-    single example, which is no pair, unless steps have two and the number is odd.
+    The examples are divided evenly among the steps of an epoch. A batch size that would leave a
+    single example, which is no pair, for the last step is lowered. Only a batch size of 2 stays.
 
     Raises:
         ConfigError: there are fewer than two examples.
@@ -184,13 +187,14 @@ def resolve_contrastive(settings: FinetuneSettings, num_examples: int) -> Finetu
             f"{option('head', 'contrastive')} compares texts with each other, and {num_examples} "
             f"is given. Give two or more, or choose {option('head', 'linear')}."
         )
-    batch_size = math.ceil(num_examples / math.ceil(num_examples / settings.batch_size))
+    steps_per_epoch = math.ceil(num_examples / settings.batch_size)
+    batch_size = math.ceil(num_examples / steps_per_epoch)
     while batch_size > 2 and num_examples % batch_size == 1:
         batch_size -= 1
     steps = settings.steps
     if steps is None and settings.epochs is None:
-        epoch = math.ceil(num_examples / batch_size)
-        steps = max(DEFAULT_EPOCHS * epoch, MIN_CONTRASTIVE_STEPS)
+        steps_per_epoch = math.ceil(num_examples / batch_size)
+        steps = max(DEFAULT_EPOCHS * steps_per_epoch, MIN_CONTRASTIVE_STEPS)
     return replace(settings, batch_size=batch_size, steps=steps)
 
 

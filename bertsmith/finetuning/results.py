@@ -1,4 +1,4 @@
-"""The part that the results of all fine-tunings have in common, whatever the head."""
+"""The fields that the results of all fine-tunings have in common, whatever the head."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,20 @@ class FineTuningResult:
     out: Path
     task: str
     target: str
+    """Description of the labels, such as "with 2 labels"."""
     labels: tuple[str, ...]
     num_train: int
+    """Number of training examples."""
     num_train_windowed: int
+    """Number of training texts that were read in windows."""
     num_train_truncated: int
+    """Number of training texts of which a part was left out."""
     num_train_skipped: int
+    """Number of training rows that were skipped because a value was missing."""
     num_overlap: int
+    """Number of eval examples that also occur in training."""
     notes: tuple[str, ...]
+    """Remarks on the training examples."""
     start_note: str = ""
     """Changes to the loaded weights before training; empty if none."""
     evaluation: Any
@@ -46,7 +53,7 @@ class FineTuningResult:
 
     def _score_lines(self, *advice: str) -> list[str]:
         """List the scores, baselines and advice below an empty line; with -v, the details below."""
-        # The part after the empty line, such as scores of each label, may be long.
+        # The details behind the first empty line, such as scores of each label, may be long.
         scores, _, details = str(self.evaluation).partition("\n\n")
         lines = ["", scores, *map(str, self.baselines), *advice]
         return [*lines, "", details] if details and has_details() else lines

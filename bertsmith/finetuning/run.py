@@ -48,7 +48,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     Args:
         dataset: the examples; by default those of the settings' files.
-        begin_series: locks and clears the folder of a new series, if this is the series' first run.
+        begin_series: if this is the first run of a new series, the function that locks and clears
+            the folder of the series; else None.
         has_costly_baselines: whether to score also the baselines that take some seconds.
     """
 
@@ -72,7 +73,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
             callbacks=callbacks,
             resume_command=resume_command,
         )
-        # An earlier series in the folder around a new run is not changed until all is checked.
+        # The folder of a new run is locked only after its input is checked: it may lie in that of
+        # an earlier series, which should not be changed by a run that is refused.
         self.is_locked_while_resolved = settings.resume
         self.task_type = task_type
         self.settings = settings
@@ -105,15 +107,16 @@ class FinetuningRun(Run[PreparedRun, Any]):
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
         """Load the model and encode the examples."""
         settings = self.settings
-        attention: ClsAttention = "keep"
+        cls_attention: ClsAttention = "keep"
         if isinstance(settings, ClassifySettings) and settings.cell is not None:
             path, tokenizer = settings.model, load_vocabulary(settings.model)
             model = build_new(settings, dataset.task, tokenizer)
         else:
-            to_classify = dataset.task.head in CLASS_HEADS
             folder = self._model_folder = read_folder(settings.model, to_classify=True)
+            # Any model can classify, also an LSTM or a GPT. A T5 can also write numbers.
+            is_classification = dataset.task.head in CLASS_HEADS
             can_write = dataset.task.head in TEXT_TO_TEXT and folder.family.config.writes_labels
-            if not (to_classify or can_write):
+            if not (is_classification or can_write):
                 folder.check_encoder()
             set_pooling(folder, settings)
             task = in_form_of_model(dataset.task, folder, settings, dataset.train)
@@ -121,21 +124,21 @@ class FinetuningRun(Run[PreparedRun, Any]):
             dataset = replace(dataset, task=task)
             model = build_for_task(folder, settings, dataset)
             path, tokenizer = folder.path, folder.tokenizer
-            attention = reset_cls_queries(model, folder, settings, dataset.task.head)
-        # Saved with the model, so that it is used as it was trained.
-        limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
-        tokenizer.model_max_length = limit
+            cls_attention = reset_cls_queries(model, folder, settings, dataset.task.head)
+        max_length = max_text_length(tokenizer, model.config.max_length, settings.max_length)
+        # Saved with the tokenizer, so that the model later reads as many tokens as in training.
+        tokenizer.model_max_length = max_length
         objective = encode_examples(
             settings, dataset, tokenizer, machine, settings.batch_size, self.objective_type
         )
         config = resolve_finetuning(
-            settings, objective, path, model.config, limit, attention, machine
+            settings, objective, path, model.config, max_length, cls_attention, machine
         )
         load_report = str(model.load_report)
         if settings.begins_at_random:
-            loaded = "shape" if settings.from_scratch else "vocabulary"
+            part = "shape" if settings.from_scratch else "vocabulary"
             cause = option("from_scratch", True) if settings.from_scratch else option("cell")
-            load_report = f"Loaded only the {loaded}; all weights begin at random ({cause})."
+            load_report = f"Loaded only the {part}; all weights begin at random ({cause})."
         return PreparedRun(dataset, tokenizer, objective, config, load_report), model
 
     def build(self, resolved: PreparedRun, machine: Machine) -> BuiltRun:
@@ -208,8 +211,9 @@ def finetune(
 
     Args:
         dataset: the examples; by default those of the settings' files.
-        begin_series: locks and clears the folder of a new series, if this is the series' first run.
-            It is called once all input and all ranks are checked, and before anything is written.
+        begin_series: if this is the first run of a new series, the function that locks and clears
+            the folder of the series; else None. It is called once all input and all ranks are
+            checked, and before anything is written.
         has_costly_baselines: whether to score also the baselines that take some seconds.
 
     Raises:

@@ -8,7 +8,7 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def file_sums(settings: FinetuneSettings) -> dict[str, str]:
-    """Compute the SHA-256 of the files of examples."""
+    """Compute the SHA-256 of each file of examples, by its path."""
     files = [path for path in (settings.train, settings.eval) if path.is_file()]
     return {str(file): sha256_file(file) for file in files}
 

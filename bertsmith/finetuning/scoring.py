@@ -23,11 +23,11 @@ def score_saved(
     prepared: PreparedRun,
     trained: Trained,
 ) -> FineTuned:
-    """Score the saved model, and store the settings that depend on the scores."""
+    """Score the saved model, and store settings that depend on the scores, such as a threshold."""
     dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
     dataset.task.write_files(settings.out)
     evaluation = None
-    scored = dataset.task
+    task_to_store = dataset.task
     if dataset.held_out:
         predictor = Predictor.load(
             settings.out,
@@ -40,8 +40,8 @@ def score_saved(
         predictor = predictor.with_definition(task)
         accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
         evaluation = accumulator.result(dataset.num_held_out_skipped)
-        scored = scored.with_threshold(evaluation)
-    write_task_settings(settings.out, named_settings(scored))
+        task_to_store = task_to_store.with_threshold(evaluation)
+    write_task_settings(settings.out, named_settings(task_to_store))
     return FineTuned(
         out=settings.out,
         task=dataset.task.name,
@@ -100,12 +100,16 @@ def score_baselines(
 
 
 def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores before training from a journal's first entry, if it has them."""
+    """Return the scores before training from a journal's first entry; empty if it has none.
+
+    The keys lose the prefix of evaluations, and so are those of reports, such as accuracy.
+    """
     if first_entry.get("step") != 0:
         return {}
     prefix = f"held_out_{task}_"
     return {
         name.removeprefix(prefix): value
         for name, value in first_entry.items()
+        # `score` is another name for one of the other scores.
         if name.startswith(prefix) and not name.endswith(("_loss", "_score"))
     }

@@ -1,4 +1,4 @@
-"""The examples of a fine-tuning as token ids, divided among the processes."""
+"""The examples of a fine-tuning as token ids, and the objective that divides them into steps."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,9 +21,10 @@ def encode_examples(
     batch_size: int,
     objective_type: type[FineTuning] = FineTuning,
 ) -> FineTuning:
-    """Encode all examples, and divide steps among this machine's processes.
+    """Encode all examples, and build the objective that divides each step among the processes.
 
-    `batch_size` is that of the settings, or smaller if a step also has texts without labels.
+    `batch_size` is that of the settings. In distillation it may be smaller, since a step then also
+    has texts without labels.
     """
     task = dataset.task
     limit = tokenizer.model_max_length
@@ -44,7 +45,7 @@ def encode_examples(
 
 
 def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
-    """Compute the share of unknown tokens in all rows."""
+    """Compute the share of unknown tokens in all rows, from 0 to 1."""
     unknown = UnknownTokens()
     unknown.add(encoded.rows.ids.flat, tokenizer)
     return unknown.rate

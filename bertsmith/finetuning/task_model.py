@@ -23,13 +23,13 @@ def build_for_task(
     num_labels = len(task.labels) or None
     with drawing_from(settings.seed):
         model = build(folder, heads, num_labels)
-        if settings.from_scratch:
+        if settings.from_scratch:  # keep the shape alone, with all weights drawn anew
             new_heads = build_heads(model.config, heads, num_labels)
             has_pooler = model.pooler is not None
             new_model = BertModel(model.config, new_heads, pooler=has_pooler)
             model.load_state_dict(new_model.state_dict())
         labels = dict(enumerate(task.labels))
-        if model.id2label not in ({}, labels):
+        if model.id2label not in ({}, labels):  # the stored head is for other labels
             model.heads.apply(model.initialize)
         assert model.load_report is not None
         encoder_prefix = family_named(model.config.model_type).prefix

@@ -1,4 +1,8 @@
-"""Saving and loading of a model whose folder stores the head in another form than training has."""
+"""Saving and loading of a model that stores its head in another form than it has in training.
+
+`Task.as_saved` converts the head. A regression, for example, is trained on standardized numbers and
+saved for numbers in the labels' unit.
+"""
 
 from pathlib import Path
 
@@ -9,8 +13,8 @@ from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 
 TRAINED_HEAD = "training_state.head.safetensors"
-"""File of a checkpoint with the weights of the head in training, if the model folder stores the
-head in another form."""
+"""File of a checkpoint with the weights of the head as in training, if `model.safetensors` beside
+it has them in another form."""
 
 
 def save_with_head(
@@ -18,7 +22,8 @@ def save_with_head(
 ) -> None:
     """Save a model with the embeddings of its whole vocabulary to `folder`.
 
-    The folder is `out` or a checkpoint, which also stores the head in training.
+    `folder` is that of a checkpoint, which also stores the head as it is in training, or it is
+    `out`, that of the whole run.
     """
     with subset.widened(model), prepared.dataset.task.as_saved(model) as trained_head:
         save_model(model, folder, prepared.tokenizer)
