@@ -23,7 +23,7 @@ class Windowing:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
-        """Read the settings that a model's folder stores; one that is missing or None has its default."""
+        """Read the settings that a model's folder stores; None means the default, as if missing."""
         stride = settings.get("stride")
         return cls(
             settings.get("long_texts") or "window", DEFAULT_OVERLAP if stride is None else stride
