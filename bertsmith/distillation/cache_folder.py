@@ -22,7 +22,9 @@ from bertsmith.system.small_files import read_small_file
 
 MANIFEST = "manifest.json"
 CACHE_FORMAT = "bertsmith-teacher"
+"""Entry "format" of a manifest, by which a folder is known to be a cache."""
 CHECKSUM_BYTES = 4
+"""Length of a CRC-32."""
 DIFFERENCES = {
     "teacher": "of another teacher",
     "tokenizer": "with another vocabulary",
@@ -31,13 +33,15 @@ DIFFERENCES = {
     "texts": "for other texts",
     "hidden": f"without the vectors of its last layer (with {option('hidden_weight', 0)})",
 }
-"""Messages about the facts in which an existing cache may differ."""
+"""Texts for a message, by the facts in which an existing cache may differ."""
 
 
 def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
-    """Create a cache or check the existing one.
+    """Create a cache, or check the existing one.
 
-    A cache whose "hidden" is true can also be used if "hidden" of `facts` is false.
+    Args:
+        facts: entries of the manifest, with the keys of `DIFFERENCES`. If "hidden" is false, a
+            cache in which it is true can be used, too.
 
     Raises:
         ConfigError: the folder is not a cache, or has other outputs.
@@ -71,16 +75,21 @@ def check_cache(directory: Path, facts: Mapping[str, Any]) -> None:
         raise _foreign(directory, f"its {MANIFEST} is another program's")
     if manifest.get("hidden") is True:
         facts["hidden"] = True
-    others = [words for name, words in DIFFERENCES.items() if manifest.get(name) != facts.get(name)]
-    if others:
+    differences = [
+        text for name, text in DIFFERENCES.items() if manifest.get(name) != facts.get(name)
+    ]
+    if differences:
         raise ConfigError(
-            f"{directory}: a cache that was made {', '.join(others)}. Choose another "
+            f"{directory}: a cache that was made {', '.join(differences)}. Choose another "
             f"{option('cache')}, or remove this one to have it made anew."
         )
 
 
 def is_empty(directory: Path) -> bool:
-    """Return whether a folder holds nothing but files whose writing was interrupted."""
+    """Return whether a folder is missing, or holds only hidden files.
+
+    Hidden files remain if writing was interrupted.
+    """
     if not directory.exists():
         return True
     return directory.is_dir() and all(path.name.startswith(".") for path in directory.iterdir())
@@ -100,9 +109,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """Memory-map an array written by `save_array`, after checking its checksum.
-
-    Shape and dtype are those of the file.
+    """Memory-map an array that `save_array` wrote, after checking its checksum.
 
     Raises:
         CheckpointError: the file is damaged.

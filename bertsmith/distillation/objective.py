@@ -1,11 +1,13 @@
-"""Fine-tuning with a teacher.
+"""The objective of fine-tuning with a teacher.
 
 The loss has three terms: the task's own loss on the labels, the loss on the teacher's outputs as
-soft targets (Hinton et al. 2015), and the cosine of last-layer vectors (Sanh et al. 2019, section
-2). `Task.distillation_loss` compares the outputs of two models; the rest is the same for all tasks.
+soft targets (Hinton et al. 2015), and the distance (1 - cosine) of the last-layer vectors of
+student and teacher (Sanh et al. 2019, section 2). `Task.distillation_loss` compares the outputs of
+two models; the rest is the same for all tasks.
 
-Texts without labels have only the two terms of the teacher. They are in separate micro-batches;
-each step has as many of them as it takes for texts of both kinds to be seen equally often.
+For texts without labels the loss has only the two terms of the teacher. They are in separate
+micro-batches. A step has texts of both kinds in proportion to their numbers, so that each text is
+seen equally often.
 """
 
 from collections.abc import Mapping
@@ -51,10 +53,9 @@ class Distillation(Objective[BertModel, Batch]):
 
     Args:
         labelled: the task over its labelled examples, with the eval examples.
-        teacher: the source of the outputs that are targets.
+        teacher: the source of the teacher's outputs.
         weights: weight of each term of the loss.
-        unlabelled: the same task over texts without labels, for which only the teacher's outputs
-            are targets.
+        unlabelled: the same task over texts without labels; None if there are none.
         facts: entries of `identity` that identify the teacher.
     """
 
@@ -105,7 +106,10 @@ class Distillation(Objective[BertModel, Batch]):
         return self.labelled.held_out
 
     def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
-        """Shrink model and teacher to these examples' vocabulary; remap ids."""
+        """Keep only the embeddings of tokens that the examples use, in model and teacher.
+
+        The examples' token ids are renumbered.
+        """
         ids = [ids for dataset in self._datasets for ids in dataset.token_ids]
         used = VocabularySubset.of(model, ids)
         for dataset in self._datasets:
@@ -143,9 +147,10 @@ class Distillation(Objective[BertModel, Batch]):
         return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Compute the task's own term, `soft` and `hidden`.
+        """Compute the task's own term, `soft` and, if it is weighted, `hidden`.
 
-        For `soft` and `hidden`, `correct` counts where student and teacher agree.
+        In `soft` and `hidden`, `correct` is the number of predictions in which student and teacher
+        agree.
         """
         weights = self.weights
         from_teacher = self.teacher.outputs(batch)
@@ -171,8 +176,8 @@ class Distillation(Objective[BertModel, Batch]):
         # The weight is scaled by the share of labelled texts, so that each text counts the same.
         weight = (1 - self.weights.soft_weight) * self.labelled.batch_size / self.batch_size
         if UNLABELLED in batch.targets:
-            nothing = torch.zeros((), device=outputs.device)
-            return LossTerm(nothing, nothing, 0, weight)
+            zero = torch.zeros((), device=outputs.device)
+            return LossTerm(zero, zero, 0, weight)
         return replace(self.task.compute_loss(outputs, batch), weight=weight)
 
     @property
@@ -183,10 +188,10 @@ class Distillation(Objective[BertModel, Batch]):
         return "; ".join(dataset.describe(step) for dataset in self._datasets)
 
     def identity(self) -> dict[str, Any]:
-        unlabelled = self.unlabelled and self.unlabelled.identity()["train_sha256"]
+        unlabelled_sha256 = self.unlabelled and self.unlabelled.identity()["train_sha256"]
         return {
             **self.labelled.identity(),
-            "unlabelled_sha256": unlabelled,
+            "unlabelled_sha256": unlabelled_sha256,
             "teaching": {**asdict(self.weights), **self.facts},
         }
 

@@ -1,7 +1,8 @@
-"""Pre-training with a teacher: DistilBERT's triple loss (Sanh et al. 2019, section 2).
+"""The objective of pre-training with a teacher: DistilBERT's three losses (Sanh et al. 2019).
 
-The terms of the loss are masked LM, the teacher's predictions at masked tokens as soft targets, and
-the cosine of last-layer vectors. Batches are those of pre-training.
+The terms of the loss (section 2) are masked LM, the loss on the teacher's predictions at masked
+tokens as soft targets, and the distance (1 - cosine) of the last-layer vectors of student and
+teacher. Batches are those of pre-training.
 """
 
 from dataclasses import asdict, replace
@@ -28,10 +29,10 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
     """The pre-training objective with a teacher (Sanh et al. 2019, section 2).
 
     Args:
-        pretraining: provides batches, the masked-LM loss and eval.
+        pretraining: provides batches, the masked-LM loss and evaluation.
         teacher: a read-only model with a masked-LM head, in the dtype in which it computes.
         weights: weight of each term of the loss.
-        fingerprint: the fingerprint of the teacher.
+        fingerprint: SHA-256 of the teacher's config and weights.
     """
 
     def __init__(
@@ -54,47 +55,55 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count masked tokens for `mlm` and `soft`, and all tokens for `hidden`."""
-        own = self.pretraining.counts(batch)
-        tokens = {"hidden": batch.num_tokens} if self.weights.hidden_weight else {}
-        return {**own, "soft": own["mlm"], **tokens}
+        counts = self.pretraining.counts(batch)
+        counts["soft"] = counts["mlm"]
+        if self.weights.hidden_weight:
+            counts["hidden"] = batch.num_tokens
+        return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Compute the terms of pre-training, `soft` and `hidden`.
+        """Compute the terms of pre-training, `soft` and, if it is weighted, `hidden`.
 
-        For `soft` and `hidden`, `correct` counts where student and teacher agree.
+        In `soft` and `hidden`, `correct` is the number of predictions in which student and teacher
+        agree.
         """
         weights = self.weights
         with watch_last_layer(model) as last_layer:
-            terms = self.pretraining.losses(model, batch)
+            own_terms = self.pretraining.losses(model, batch)
+        own_weight = 1 - weights.soft_weight
+        terms = {name: replace(term, weight=own_weight) for name, term in own_terms.items()}
         vectors = last_layer.vectors(batch)
         from_teacher = self._teacher_outputs(batch)
-        own = {n: replace(t, weight=1 - weights.soft_weight) for n, t in terms.items()}
-        soft = self._soft_term(model, vectors, from_teacher.outputs, batch)
-        if from_teacher.hidden is None:
-            return {**own, "soft": soft}
-        hidden = soft_vector_loss(vectors, from_teacher.hidden, MAX_COSINE_DISTANCE)
-        return {
-            **own,
-            "soft": soft,
-            "hidden": LossTerm(*hidden, batch.num_tokens, weights.hidden_weight),
-        }
+        terms["soft"] = self._soft_term(model, vectors, from_teacher.outputs, batch)
+        if from_teacher.hidden is not None:
+            hidden = soft_vector_loss(vectors, from_teacher.hidden, MAX_COSINE_DISTANCE)
+            terms["hidden"] = LossTerm(*hidden, batch.num_tokens, weights.hidden_weight)
+        return terms
 
     def _teacher_outputs(self, batch: Batch) -> TeacherOutput:
-        """Return the teacher's vectors at masked tokens and, if weighted, at all tokens."""
+        """Return the teacher's last-layer vectors at masked tokens, `[masked, hidden]`.
+
+        If `hidden` is weighted, its vectors of all tokens are returned as well.
+        """
         with torch.no_grad():
             vectors = self.teacher.model.encode(batch)
         at_masked = vectors.index_select(0, batch.targets["masked_positions"])
         return TeacherOutput(at_masked, vectors if self.weights.hidden_weight else None)
 
     def _soft_term(
-        self, model: BertModel, vectors: Tensor, from_teacher: Tensor, batch: Batch
+        self, model: BertModel, vectors: Tensor, teacher_vectors: Tensor, batch: Batch
     ) -> LossTerm:
+        """Compute the loss on the teacher's predictions at masked tokens.
+
+        `vectors` are the student's at all tokens, `[tokens, hidden]`; `teacher_vectors` are those
+        at masked tokens.
+        """
         positions = batch.targets["masked_positions"]
-        of_student = logit_factors(model, vectors.index_select(0, positions))
+        student_logits = logit_factors(model, vectors.index_select(0, positions))
         with torch.no_grad():
-            of_teacher = logit_factors(self.teacher.model, from_teacher)
+            teacher_logits = logit_factors(self.teacher.model, teacher_vectors)
         temperature = self.weights.soft_temperature
-        loss, num_alike = soft_lm_loss(of_student, of_teacher, len(positions), temperature)
+        loss, num_alike = soft_lm_loss(student_logits, teacher_logits, len(positions), temperature)
         return LossTerm(loss, num_alike, len(positions), self.weights.soft_weight)
 
     @property
@@ -113,9 +122,10 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
 
 
 def logit_factors(model: BertModel, vectors: Tensor) -> LogitFactors:
-    """Build the factors of a masked-LM head's logits from vectors `[positions, hidden]`.
+    """Return the matrices whose product is a masked-LM head's logits, and the bias.
 
-    The vectors are padded by `fill_up`.
+    The logits themselves would be the largest tensor of a step. `vectors` are `[positions,
+    hidden]`; they are padded by `fill_up`.
     """
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     return LogitFactors(head.transform(fill_up(vectors)), model.embeddings.word.weight, head.bias)

@@ -64,7 +64,7 @@ def shorten_in_family(
 
 @dataclass(frozen=True)
 class DistillPretrainingJob:
-    """The full definition of a run, except for its output folder."""
+    """The settings of a run, except for its output folder."""
 
     corpus: Path
     distillation: PretrainingStudentSettings
@@ -108,15 +108,16 @@ class ResolvedDistillation:
 
     config: PretrainConfig
     pretraining: Pretraining
+    """The objective without the teacher, which also evaluates."""
     objective: PretrainingDistillation
     student: BertModel
     tokenizer: Tokenizer
     made_of: str
-    """Description of the student's origin for a reader."""
+    """Description of the weights that the student started from."""
     teacher: str
-    """Fingerprint of the teacher."""
+    """SHA-256 of the teacher's config and weights."""
     facts: Mapping[str, Any]
-    """Facts about the data."""
+    """Facts about the data; see `Pretraining.facts`."""
 
 
 class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pretraining]]):
@@ -219,7 +220,7 @@ def distill_pretraining(
     callbacks: Sequence[Callback],
     resume_command: str,
 ) -> tuple[dict[str, Any], ModelComparison]:
-    """Run a job; return its summary with facts about the corpus, and the comparison.
+    """Run a job; return its summary with facts about the corpus, and teacher beside student.
 
     Raises:
         BertsmithError: settings, models, corpus or folder do not allow the run (nothing was

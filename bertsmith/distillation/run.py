@@ -1,4 +1,4 @@
-"""Distillation: a smaller model is made from a fine-tuned teacher and examples.
+"""Distillation for a task: a smaller model is made from a fine-tuned teacher and examples.
 
 The student starts from layers of its teacher and is trained on labels and on the teacher's outputs.
 The loss on last-layer vectors is off by default. With 3 of the 6 layers of all-MiniLM-L6-v2 on
@@ -71,7 +71,9 @@ class Distilled:
 
     student: FineTuned
     made_of: str
+    """Description of the weights that the student started from."""
     num_unlabelled: int
+    """Number of texts without labels."""
     comparison: ModelComparison | None
     """Teacher and student side by side; None if the examples are not read from files."""
 
@@ -102,6 +104,7 @@ class LoadedTeacher:
     tokenizer: Tokenizer
     task: Task[Any, Any]
     fingerprint: str
+    """SHA-256 of the model's config and weights."""
 
 
 class DistillationRun(FinetuningRun):
@@ -167,8 +170,8 @@ def distill(
 ) -> Distilled:
     """Train a smaller model to predict as a fine-tuned one does.
 
-    The student starts from `settings.model`, which must be `distill_settings.start`. For the rest
-    see `finetune`.
+    The student starts from `settings.model`, which must be `distill_settings.start`. Other
+    arguments are those of `finetune`.
 
     Raises:
         CheckpointError: the teacher has another task, or the student another vocabulary.
@@ -252,16 +255,16 @@ def _load_student(
     folder.check_encoder()
     task = dataset.task.with_model(folder, settings, dataset.train)
     dataset = replace(dataset, task=task)
-    whole = build_for_task(folder, settings, dataset)
+    start_model = build_for_task(folder, settings, dataset)
     tokenizer = folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
-    model, made_of = shorten(distill_settings, whole)
+    model, made_of = shorten(distill_settings, start_model)
     attention = reset_cls_queries(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = f"only the config; all weights start at random ({option('from_scratch', True)})"
     weights = _weights_for(distill_settings, model, teacher, dataset.task)
-    positions = [each.config.max_length for each in (model, teacher.model)]
-    limit = max_text_length(tokenizer, min(positions), settings.max_length)
+    max_positions = min(model.config.max_length, teacher.model.config.max_length)
+    limit = max_text_length(tokenizer, max_positions, settings.max_length)
     tokenizer.model_max_length = limit
     unlabelled = _read_unlabelled(settings, distill_settings, dataset)
     objectives = _build_objectives(
@@ -283,8 +286,8 @@ def _load_student(
         settings, objective, folder.path, model.config, limit, attention, machine
     )
     student_facts = distillation_facts(distill_settings, teacher.fingerprint, made_of)
-    facts = {"distillation": student_facts | {"num_unlabelled": len(unlabelled)}}
-    return PreparedRun(dataset, tokenizer, objective, config, made_of, facts), model
+    run_facts = {"distillation": student_facts | {"num_unlabelled": len(unlabelled)}}
+    return PreparedRun(dataset, tokenizer, objective, config, made_of, run_facts), model
 
 
 def _weights_for(
@@ -330,9 +333,9 @@ def _build_objectives(
     unlabelled: Sequence[Any],
     machine: Machine,
 ) -> list[FineTuning]:
-    """Build the objectives over labelled and, if any, unlabelled examples.
+    """Build the objectives over labelled and, if there are any, unlabelled examples.
 
-    The rows of both are numbered in one sequence.
+    Rows of labelled examples are numbered first, then those of unlabelled ones.
     """
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
@@ -396,8 +399,8 @@ def token_similarity(
     Languages with the same script share tokens of single letters and syllables, but differ in how
     frequent these are.
     """
-    names = map(tokenizer.id_to_token, range(tokenizer.vocab_size))
-    has_letter = np.array([any(map(str.isalpha, name)) for name in names])
+    tokens = map(tokenizer.id_to_token, range(tokenizer.vocab_size))
+    has_letter = np.array([any(map(str.isalpha, token)) for token in tokens])
     has_letter[list(tokenizer.special_ids)] = False
     first, second = (
         np.bincount(examples.rows.ids.flat, minlength=len(has_letter)) * has_letter
@@ -442,7 +445,7 @@ def _open_stored_teacher(
 
 
 def join_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
-    """Concatenate the rows of several sets."""
+    """Concatenate several sets of rows."""
     return EncodedTexts.of(
         row for part in parts for row in zip(part.ids, part.type_ids, part.num_cut, strict=True)
     )
@@ -451,6 +454,7 @@ def join_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
 def compare_with_teacher(
     settings: FinetuneSettings, distill_settings: DistillSettings, say: Say
 ) -> ModelComparison:
+    """Measure teacher and student on the eval file, one after the other."""
     say("measuring teacher and student side by side")
     comparison_input = ComparisonInput(
         data=settings.eval,

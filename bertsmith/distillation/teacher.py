@@ -18,13 +18,12 @@ from bertsmith.tasks.task import Task
 
 @dataclass(frozen=True)
 class TeacherOutput:
-    """A teacher's outputs for a batch, and its last-layer vectors if they were requested.
-
-    `hidden` is `[tokens, hidden]`.
-    """
+    """A teacher's outputs for a batch, and its last-layer vectors if they were requested."""
 
     outputs: Tensor
+    """Outputs of the task, such as logits `[sequences, labels]`."""
     hidden: Tensor | None = None
+    """Last-layer vectors `[tokens, hidden]`."""
 
 
 class Teacher(Protocol):
@@ -39,7 +38,7 @@ class Teacher(Protocol):
         ...
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
-        """Prepare for batches whose token ids are numbered within this subset of the vocabulary."""
+        """Prepare for batches whose token ids count the tokens of this subset of the vocabulary."""
         ...
 
 
@@ -68,9 +67,9 @@ class LiveTeacher:
 
     def outputs(self, batch: Batch) -> TeacherOutput:
         watching = watch_last_layer(self.model, all_tokens=self.hidden)
-        with torch.no_grad(), watching as seen:
+        with torch.no_grad(), watching as last_layer:
             outputs = self.task.outputs(self.model, batch)
-            return TeacherOutput(outputs, seen.vectors(batch) if self.hidden else None)
+            return TeacherOutput(outputs, last_layer.vectors(batch) if self.hidden else None)
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
         used.shrink(self.model)

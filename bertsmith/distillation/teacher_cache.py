@@ -1,8 +1,8 @@
 """A teacher's outputs for all rows, computed once and kept in files.
 
-Vectors are stored in fp16, which leaves cosines the same to three digits. Rows are stored in parts
-of 1,024, each in a file that is written atomically, so that an interrupted computation can
-continue.
+A row is a text as tokens. Rows are stored in parts of 1,024, each in a file that is written
+atomically, so that an interrupted computation can continue. Last-layer vectors are stored in fp16,
+which leaves cosines the same to three digits.
 
     DIR/manifest.json              teacher, tokenizer, precision, texts, max_length, hidden
     DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32
@@ -41,15 +41,21 @@ ROWS = "row"
 
 PART_ROWS = 1024
 MAX_OPEN = 256
-"""Largest number of files of a kind that are open at a time: systems allow a process about a
+"""Largest number of files that a `StoredRows` has open at a time: systems allow a process about a
 thousand."""
 BATCH_TOKENS = 2048
+"""Tokens for which the teacher computes its outputs at once."""
 
 
 class StoredRows:
-    """Arrays of rows in memory-mapped files of `PART_ROWS` rows each.
+    """An array for each row, in memory-mapped files of `PART_ROWS` rows each.
+
+    The array of a row is `[entries, columns]`: an entry is a vector of a token, or the only vector
+    of the row.
 
     Args:
+        directory: the folder of the files.
+        name: the beginning of the files' names.
         lengths: entries of each row in the files, int64 `[rows]`.
     """
 
@@ -101,11 +107,13 @@ class StoredRows:
 class StoredTeacher:
     """Teacher whose outputs are read from files.
 
-    It is pickled without them. Where it is unpickled, perhaps on another machine, the files must be
-    at the same paths.
+    It is pickled without their content. Where it is unpickled, perhaps on another machine, the
+    files must be at the same paths.
 
     Args:
         facts: entries of the cache's manifest.
+        outputs: the outputs of the task for each row.
+        hidden: the last-layer vectors of each row; None if they are not needed.
     """
 
     def __init__(
@@ -161,10 +169,11 @@ def stored_teacher(
     facts: Mapping[str, Any],
     say: Say = lambda line: None,
 ) -> StoredTeacher:
-    """Read a teacher's outputs for `texts`, computing missing ones.
+    """Open a cache of a teacher's outputs for `texts`; compute those that are missing first.
 
     Args:
         facts: entries that identify the outputs: "teacher", "tokenizer", "precision", "max_length".
+        say: displays a line about the progress.
 
     Raises:
         ConfigError: the folder is no cache, or a cache of other outputs.
@@ -208,8 +217,9 @@ def compute_outputs(
     Returns:
         One or two lists, each with an array `[entries, columns]` for each row, in order.
     """
-    num_kinds = 2 if teacher.hidden else 1
-    arrays: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(num_kinds)]
+    num_lists = 2 if teacher.hidden else 1
+    # Filled below in another order, as texts of similar length are computed together.
+    arrays: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(num_lists)]
     device = teacher.model.device
     for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
         batch = pack_texts(texts, [rows[index] for index in group])

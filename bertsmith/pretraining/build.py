@@ -16,6 +16,8 @@ from bertsmith.system.torch_modes import drawing_from
 def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pretraining:
     """Build the objective of a run, over both splits of its corpus.
 
+    `train` is the training split if it is open already.
+
     Raises:
         CorpusError: the corpus is damaged, or lacks the requested pairs.
         ConfigError: the named word list or segmenter cannot be used.
@@ -34,7 +36,9 @@ def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pret
 def objective_over(
     train: Corpus, held_out: Corpus, settings: PretrainingSettings, **sizes: int
 ) -> Pretraining:
-    """Build the objective that the settings name; `sizes` are passed to `Pretraining`.
+    """Build the objective that the settings name, on these splits of a corpus.
+
+    `sizes` are keyword arguments of `Pretraining`, such as `batch_size` and `eval_rows`.
 
     Raises:
         CorpusError: the corpus lacks the requested pairs.
@@ -50,7 +54,8 @@ def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
     The model is fp32, on the CPU.
 
     Raises:
-        ConfigError: the vocabulary is too large to count its neighbours in free memory.
+        ConfigError: the vocabulary is too large to count which tokens are neighbours in the free
+            memory.
     """
     with drawing_from(config.seed):
         model = objective.new_model(config.model)

@@ -75,15 +75,15 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
         ConfigError: the vocabulary is large, and its pairs may need more memory than is free.
     """
     check_memory(corpus, option("word_initializer", "counted"), "normal, or ")
-    words = model.embeddings.word.weight
-    vectors, counts = count_vectors(corpus, words.shape[1])
-    seen = torch.from_numpy(counts > 0)
-    spread = vectors[seen].std()
-    if spread > 0:  # zero for a text in which all words are used alike
-        words[seen] = vectors[seen] * (model.config.initializer_range / spread)
-    frequencies = torch.from_numpy(counts + 1.0)
+    embeddings = model.embeddings.word.weight
+    vectors, counts = count_vectors(corpus, embeddings.shape[1])
+    occurs = torch.from_numpy(counts > 0)
+    deviation = vectors[occurs].std()
+    if deviation > 0:  # zero for a text in which all tokens have the same neighbours
+        embeddings[occurs] = vectors[occurs] * (model.config.initializer_range / deviation)
+    smoothed_counts = torch.from_numpy(counts + 1.0)
     bias = cast(MaskedLMHead, model.heads["masked_lm"]).bias
-    bias.copy_((frequencies / frequencies.sum()).log())
+    bias.copy_((smoothed_counts / smoothed_counts.sum()).log())
 
 
 def count_vectors(corpus: Corpus, size: int) -> tuple[Tensor, IdArray]:
@@ -93,10 +93,10 @@ def count_vectors(corpus: Corpus, size: int) -> tuple[Tensor, IdArray]:
     dimension has mean 0. Tokens that do not occur, special ones among them, have the vector 0.
     """
     counts = token_counts(corpus)
-    seen = torch.from_numpy(counts > 0)
+    occurs = torch.from_numpy(counts > 0)
     vectors = factorize(positive_pmi(count_neighbours(corpus), len(counts)), size)
-    vectors -= vectors[seen].mean(0)
-    vectors[~seen] = 0
+    vectors -= vectors[occurs].mean(0)
+    vectors[~occurs] = 0
     return vectors, counts
 
 
@@ -104,7 +104,7 @@ def check_memory(corpus: Corpus, purpose: str, alternative: str) -> None:
     """Check that the pairs of a large vocabulary fit into memory.
 
     Args:
-        purpose: what the memory is for, with which the message begins.
+        purpose: the beginning of the message, such as "vectors": it names what needs the memory.
         alternative: another choice, which the message names before "a vocabulary of at most …".
 
     Raises:

@@ -66,29 +66,29 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield lines about an `AdaptationReport` as plain values; without a report, none."""
     if report is None:
         return
-    words, positions = report["num_words"], report["num_positions"]
+    old_vocab_size, vocab_size = report["num_words"]
+    old_positions, positions = report["num_positions"]
     kept_parts = [f"{report['num_kept']} weights"]
-    if words[0] == words[1]:
-        kept_parts.append(f"vocabulary of {words[0]:,} tokens")
-    if positions[0] == positions[1]:
-        kept_parts.append(f"{positions[0]} positions")
+    if old_vocab_size == vocab_size:
+        kept_parts.append(f"vocabulary of {vocab_size:,} tokens")
+    if old_positions == positions:
+        kept_parts.append(f"{positions} positions")
     yield f"from       {report['folder']}: kept {', '.join(kept_parts)}"
-    if words[0] != words[1]:
+    if old_vocab_size != vocab_size:
         unknown = report["num_unknown"]
         verb = "starts" if unknown == 1 else "start"
-        others = f"; {unknown:,} with unknown characters {verb} as the mean of all tokens"
-        more = others if unknown else ""
+        exception = f"; {unknown:,} with unknown characters {verb} as the mean of all tokens"
         yield (
-            f"extended   vocabulary from {words[0]:,} to {words[1]:,} tokens: each new token "
-            f"starts as the mean of the tokens that it replaces{more}"
+            f"extended   vocabulary from {old_vocab_size:,} to {vocab_size:,} tokens: each new "
+            f"token starts as the mean of the tokens that it replaces{exception if unknown else ''}"
         )
-    if positions[0] < positions[1]:
-        how = ", by repeating them" if report.get("repeats_positions", True) else ""
-        yield f"longer     positions from {positions[0]} to {positions[1]}{how}"
-    elif positions[0] > positions[1]:
-        yield f"shorter    positions from {positions[0]} to {positions[1]}"
-    for each in report["new"]:
-        yield f"new        {each}"
+    if old_positions < positions:
+        method = ", by repeating them" if report.get("repeats_positions", True) else ""
+        yield f"longer     positions from {old_positions} to {positions}{method}"
+    elif old_positions > positions:
+        yield f"shorter    positions from {old_positions} to {positions}"
+    for new_part in report["new"]:
+        yield f"new        {new_part}"
     if report["dropped"]:
         yield f"dropped    {list_weights(report['dropped'])}"
 
@@ -101,15 +101,16 @@ def adapt(
     Args:
         folder: the folder of the model.
         tokenizer: the tokenizer of the corpus.
-        counts: returns the frequency of each token, `[vocabulary]`; called for a new head only.
+        counts: returns the number of occurrences of each token, `[vocabulary]`; called only if the
+            masked-LM head is new.
 
     Returns:
         The model, fp32 on the CPU; the folder's pooler, if the model has none; and a report of the
-            changes.
+        changes.
 
     Raises:
         CheckpointError: the folder is incomplete, altered, or holds another kind of model or
-        tokenizer.
+            tokenizer.
         ConfigError: the tokenizer is neither the folder's nor an extension of it.
     """
     heads = config.pretraining.heads
@@ -120,13 +121,14 @@ def adapt(
     pooler = stored_pooler(folder) if model.pooler is None else None
     generator = load_generator(folder.path) if config.pretraining.has_generator else None
     check_extends(old, tokenizer, config.source, config.corpus)
-    before = model.config.max_length
-    pieces = list(replaced_ids(old, tokenizer.vocab[old.vocab_size :]))
-    for each in (model, generator):
-        if each is not None and pieces:
-            extend_words(each, old.vocab_size, pieces)
-        if each is not None and positions != before:
-            set_positions(each, positions)
+    old_positions = model.config.max_length
+    # For each new token, the old tokens whose embeddings are averaged for it
+    ids_of_new_tokens = list(replaced_ids(old, tokenizer.vocab[old.vocab_size :]))
+    for part in (model, generator):
+        if part is not None and ids_of_new_tokens:
+            extend_words(part, old.vocab_size, ids_of_new_tokens)
+        if part is not None and positions != old_positions:
+            set_positions(part, positions)
     load_report = model.load_report
     assert load_report is not None
     dropped = list(load_report.unused)
@@ -137,8 +139,8 @@ def adapt(
         weights=config.source_weights,
         num_kept=len(load_report.matched),
         num_words=(old.vocab_size, tokenizer.vocab_size),
-        num_unknown=sum(not ids for ids in pieces),
-        num_positions=(before, positions),
+        num_unknown=sum(not ids for ids in ids_of_new_tokens),
+        num_positions=(old_positions, positions),
         repeats_positions=model.config.has_position_embedding,
         new=tuple(_new_heads(model, stored, counts)),
         dropped=tuple(dropped),
@@ -170,9 +172,12 @@ def _new_heads(
 def source_facts(
     name: str, folder: ModelFolder, weights: Mapping[str, str] | None = None
 ) -> SourceFacts:
-    """Return facts about the model `name`, read from its folder or from a checkpoint of the run.
+    """Return facts about the model to continue, read from its folder or a checkpoint of the run.
 
-    If `folder` is a checkpoint, `weights` are the checksums of the model's own files.
+    Args:
+        name: the model's folder or hub name, as the user gave it.
+        folder: that folder, or the checkpoint if the run is resumed.
+        weights: the SHA-256 of each of the model's files, if `folder` is a checkpoint.
 
     Raises:
         CheckpointError: the folder is damaged, or its family cannot be pre-trained.
@@ -238,7 +243,10 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 
 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
-    """Describe the first difference between two tokenizers; tokens that `new` adds are none."""
+    """Describe the first difference between two tokenizers; None if there is none.
+
+    Tokens that `new` has after all of the old ones are no difference.
+    """
     if type(old) is not type(new):
         return "it is of another kind"
     for id_, (old_token, new_token) in enumerate(zip(old.vocab, new.vocab, strict=False)):

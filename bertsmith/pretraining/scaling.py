@@ -1,8 +1,10 @@
-"""Forecast of a step on several ranks, by the bytes that each rank must send and receive.
+"""Forecast of a step on several ranks (machines or GPUs), by the bytes that each must exchange.
 
-Each rank sends and receives every gradient but those of its own range, and then every weight
-(Rajbhandari et al. 2020, arXiv 1910.02054, section 7): 2·N·(P - 1)/P numbers each way for N weights
-and P ranks, whether or not the ranks form a ring.
+In a step each of P ranks updates one range, N/P of the N weights. It sends its gradients of all
+other ranges, (P - 1)/P·N numbers, and receives as many for its own. Then it sends its updated
+weights to all others, again as many numbers, and receives theirs. Together that is 2·N·(P - 1)/P
+numbers each way (Rajbhandari et al. 2020, arXiv 1910.02054, section 7), whether or not the ranks
+form a ring.
 """
 
 import re
@@ -11,8 +13,9 @@ from dataclasses import dataclass
 from bertsmith.errors import SettingError
 
 BYTES_PER_NUMBER = 4
-"""Gradients and weights travel in fp32."""
+"""Gradients and weights are exchanged in fp32."""
 UNITS = {"bit": 1 / 8, "B": 1.0}
+"""Bytes of each unit of a bandwidth."""
 PREFIXES = {"M": 1e6, "G": 1e9}
 
 
@@ -22,8 +25,10 @@ class Scaling:
 
     num_ranks: int
     parameters: int
+    """Number of weights of the model."""
     step_seconds: float
     bytes_per_second: float
+    """Bandwidth of each rank, in each direction."""
 
     @property
     def num_bytes(self) -> float:

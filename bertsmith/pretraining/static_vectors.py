@@ -1,7 +1,7 @@
-"""`bertsmith vectors`: a corpus → a vector for each token, counted in seconds.
+"""Vectors of tokens that are counted in a corpus, without training: the command `vectors`.
 
-The folder is that of a model without layers (model/families/static_vectors.py), which model2vec and
-sentence-transformers read, too.
+They are written as the folder of a model without layers (model/families/static_vectors.py), which
+model2vec and sentence-transformers read, too.
 """
 
 import time
@@ -27,16 +27,19 @@ from bertsmith.training.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class CountedVectors:
-    """The result: the folder, and the number of vectors."""
+    """The result of counting: the folder, the numbers of vectors and tokens, and the time."""
 
     out: Path
+    """Folder of the vectors."""
     num_vectors: int
-    """Number of tokens that occur in the corpus; others have the vector 0."""
+    """Number of tokens of the vocabulary that occur in the corpus; others have the vector 0."""
     vocab_size: int
     size: int
+    """Numbers of each vector."""
     num_tokens: int
     """Number of tokens in the corpus."""
     seconds: float
+    """Time for counting, without reading the settings and writing the folder."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -89,10 +92,10 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
         time.perf_counter() - began,
     )
     with folder.held(lambda: check_folder(folder, settings)):
-        folder.begin()
+        folder.begin()  # puts an earlier model aside
         write_static_modules(folder.path)
         save_model(model, folder.path, tokenizer)
-        folder.finish()
+        folder.finish()  # removes the earlier model
     return result
 
 

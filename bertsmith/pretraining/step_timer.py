@@ -1,8 +1,8 @@
-"""Timing of training steps: an objective and a model in, seconds per step on this machine out.
+"""Timing of training steps on this machine.
 
 The steps are those of a run, with all its processes, prefetched batches and weight updates.
 Gradients and update are timed separately, since the time for gradients is proportional to a step's
-rows and that for the update is not.
+tokens and that for the update is not.
 """
 
 import time
@@ -27,12 +27,13 @@ from bertsmith.training.workers.protocol import BatchSize, total_counts
 from bertsmith.training.workers.share import Plan
 
 RATE = 1e-6
-"""A learning rate so small that the weights stay the same."""
+"""A learning rate so small that the weights hardly change."""
 
 TRIAL_ROWS = (2, 8, 32, 128)
 """Numbers of held-out rows that are timed, one after the other."""
 
 MIN_STEPS = 3
+"""Fewest steps that are timed."""
 WARM_UP_STEPS = 3
 """First steps, which are not timed: they prepare memory, caches and machine code for each shape."""
 
@@ -50,12 +51,18 @@ class StepTime:
     num_steps: int
 
     def seconds(self, busiest: float) -> float:
-        """Compute the seconds of a step whose busiest worker process has `busiest` tokens."""
+        """Compute the seconds of a step whose busiest worker process has `busiest` tokens.
+
+        The other processes wait for it.
+        """
         return busiest * self.seconds_per_token + self.update_seconds
 
 
 def busiest_tokens(batches: Sequence[Batch] | Sequence[BatchSize], num_shares: int) -> int:
-    """Count the real tokens of the share with the most; batches are dealt to shares in turn."""
+    """Count the real tokens of the share that has the most.
+
+    `batches` are all micro-batches of a step, in order. They are dealt to the shares in turn.
+    """
     tokens = [batch.num_tokens for batch in batches]
     return max(sum(tokens[share::num_shares]) for share in range(num_shares))
 
@@ -104,7 +111,8 @@ class StepTimer:
                 began = time.perf_counter()
                 if len(update_seconds) == warm_up:
                     deadline = began + seconds
-                # Both the steps and the time must be reached, so the smaller share is shown.
+                # Timing ends when both steps and time are enough, so the smaller share is shown.
+                # Before the deadline is known, it is infinitely far, and the share of time is 0.
                 share_of_steps = len(update_seconds) / min_steps
                 share_of_time = (began - started) / (deadline - started)
                 bar.move(min(share_of_steps, share_of_time, 1))
@@ -127,7 +135,7 @@ class StepTimer:
     def time_evaluation(self) -> float:
         """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
-        for _ in tracked(range(2), "timing evaluations"):
+        for _ in tracked(range(2), "timing evaluations"):  # the second time counts
             began = time.perf_counter()
             self.objective.evaluation.combine(self.workers.evaluate())
         return time.perf_counter() - began
@@ -146,7 +154,11 @@ class SizedObjective(Protocol):
 def seconds_per_row(
     objective: SizedObjective, model: TrainableModel, machine: Machine, at_most: float
 ) -> float:
-    """Measure the seconds per held-out row, for about `at_most` seconds."""
+    """Measure the seconds of evaluating a held-out row.
+
+    More and more rows are evaluated, until that takes `at_most` seconds. The model is converted to
+    the precision in which the run computes, in place.
+    """
     trial_model = model.to(DTYPES[machine.precision]).eval()
     fp32_names = {spec.name for spec in model.parameter_specs() if spec.fp32_only}
     for name, parameter in trial_model.named_parameters():
@@ -157,7 +169,7 @@ def seconds_per_row(
         objective.resized(objective.batch_size, 1).evaluate(trial_model)  # prepares everything
         for rows in TRIAL_ROWS:
             trial = objective.resized(objective.batch_size, rows)
-            for _ in trial.held_out_batches(trial_model):
+            for _ in trial.held_out_batches(trial_model):  # makes the batches, which is not timed
                 pass
             began = time.perf_counter()
             trial.evaluate(trial_model)

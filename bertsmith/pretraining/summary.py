@@ -1,4 +1,4 @@
-"""The last lines about a pre-training: its time and tokens, its scores, and their baselines."""
+"""The lines that a pre-training prints at its end: time, tokens, scores, and their baselines."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -114,7 +114,8 @@ def _describe_both_ways(before: Mapping[str, float], after: Mapping[str, float])
 
 def _describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
     original = 1 - after["held_out_rtd_replaced"]
-    recall, precision, auc = (after[f"held_out_rtd_{x}"] for x in ("recall", "precision", "auc"))
+    metrics = ("recall", "precision", "auc")
+    recall, precision, auc = (after[f"held_out_rtd_{metric}"] for metric in metrics)
     return [
         f"           {TERM_NAMES['rtd']} {_figures('rtd', before, after)} (all called original: "
         f"{percent(original)})",

@@ -67,6 +67,14 @@ CHANGE_MESSAGES = {
 }  # fmt: skip
 """Messages about settings that differ, where the name of a flag and its values would not say what
 to do. The key of a nested table, such as "evaluations", stands for all of its entries."""
+DISTILLATION_MESSAGES = {
+    "source": (
+        "the student began with {was}, and would now begin with {now}: give "
+        f"{option('teacher')}, {option('student')} and {option('num_layers')} as before"
+    ),
+    "source_weights": CHANGE_MESSAGES["teaching.teacher"],
+}
+"""Messages for pre-training with a teacher, in place of those in `CHANGE_MESSAGES`."""
 
 
 class RunConfig(Protocol):
@@ -177,12 +185,13 @@ def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]
     >>> as_flags(describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {}))
     '--weight-decay was 0.1, is now not set'
     """
+    messages = CHANGE_MESSAGES
+    if "teaching.teacher" in now:
+        messages = CHANGE_MESSAGES | DISTILLATION_MESSAGES
     # "a.b.c", then the tables "a.b" and "a" that it is in
     keys = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
-    key = next((key for key in keys if key in CHANGE_MESSAGES), None)
-    template = (
-        f"{option(name)} was {{was}}, is now {{now}}" if key is None else CHANGE_MESSAGES[key]
-    )
+    key = next((key for key in keys if key in messages), None)
+    template = f"{option(name)} was {{was}}, is now {{now}}" if key is None else messages[key]
     return template.format(was=_show_value(before, name), now=_show_value(now, name))
 
 

@@ -34,7 +34,12 @@ UNCHANGED = re.compile(
 """Settings of a fine-tuning that nothing changes: no flag sets them."""
 COMMANDS = {
     "pretrain": [*names_of(PretrainConfig)],
-    "distill pretraining": [*names_of(DistillationWeights, "teaching."), "teaching.teacher"],
+    "distill pretraining": [
+        *names_of(DistillationWeights, "teaching."),
+        "teaching.teacher",
+        "source",
+        "source_weights.teacher",
+    ],
     **{
         f"finetune {name}": [
             *(each for each in names_of(FinetuneConfig) if not UNCHANGED.fullmatch(each)),
@@ -49,7 +54,8 @@ COMMANDS = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_setting_is_told_by_a_flag(command):
     flags = {each.name.replace("--no-", "--") for each in help_page(command).options}
+    others = {"teaching.teacher": 0} if "teaching.teacher" in COMMANDS[command] else {}
     for name in COMMANDS[command]:
-        sentence = as_flags(describe_change(name, {name: 1}, {name: 2}))
+        sentence = as_flags(describe_change(name, {**others, name: 1}, {**others, name: 2}))
         assert "." not in sentence and "_" not in sentence, name
         assert set(re.findall(r"--[a-z0-9-]+", sentence)) <= flags, name
