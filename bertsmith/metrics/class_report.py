@@ -75,6 +75,7 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: Any)
 
 
 def class_table(classes: Sequence[ClassScore], noun: str) -> Table:
+    """Build the table of the scores of each class; `noun` names what its `support` counts."""
     return Table(
         ("label", "precision", "recall", "F1", f"{noun}s"),
         [

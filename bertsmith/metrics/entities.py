@@ -146,9 +146,9 @@ class TagReport(Report):
 
     def _table(self) -> Table:
         rows = self.types if self.scheme == "plain" else (*self.types, self.total)
-        kind = "label" if self.scheme == "plain" else "type"
+        row_title = "label" if self.scheme == "plain" else "type"
         return Table(
-            (kind, "precision", "recall", "F1", "gold", "predicted", "right"),
+            (row_title, "precision", "recall", "F1", "gold", "predicted", "right"),
             [
                 (
                     row.label or "-",

@@ -23,9 +23,11 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Decision counts of each label, int64 `[labels]`.
+    """Counts of texts by label, int64 `[labels]`, and over all labels.
 
-    `num_exact` counts those of the `num_texts` texts that have all labels right.
+    `predicted` counts the texts that were predicted to have the label, `support` those that have
+    it, and `true_positives` those for which both hold. `num_exact` of the `num_texts` texts have
+    all labels right.
     """
 
     true_positives: NDArray[np.int64]

@@ -63,11 +63,12 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
     """Return the fine-tuned head of a folder with this config.json, or None."""
     architectures = settings.get("architectures") or ()
     family = family_of(settings)
-    kind = problem_type(settings)
+    stored_type = problem_type(settings)
     for name in TASK_HEADS:
         if family.architectures[frozenset({name})] in architectures and (
-            name not in PROBLEM_TYPES or kind == PROBLEM_TYPES[name]
+            name not in PROBLEM_TYPES or stored_type == PROBLEM_TYPES[name]
         ):
+            # Our head for regression has one output.
             return None if name == "regress" and num_labels(settings) > 1 else name
     return None
 
@@ -248,10 +249,11 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         if field.name in family.fields_by_both_names:
             keys.append(field.name)
         stored_values = (settings.get(key) for key in keys if key is not None)
-        value = next((each for each in stored_values if each is not None), None)
-        if value is not None:
-            names = {stored: own for own, stored in family.values.get(field.name, {}).items()}
-            values[field.name] = names.get(value, value) if isinstance(value, str) else value
+        present_values = [value for value in stored_values if value is not None]
+        if present_values:
+            value = present_values[0]
+            our_values = {stored: own for own, stored in family.values.get(field.name, {}).items()}
+            values[field.name] = our_values.get(value, value) if isinstance(value, str) else value
     try:
         return family.config(**{**family.absent, **values})
     except ConfigError as error:

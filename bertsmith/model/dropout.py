@@ -124,8 +124,8 @@ def set_dropout_sequences(lengths: Sequence[int], step_indices: Sequence[int]) -
     if _local.step_key is None or not step_indices:
         return
     if not _local.by_index.keys() >= set(step_indices):
-        # Passes over one micro-batch name the same sequences: all have streams or none, or else
-        # streams that were drawn from would start again.
+        # All passes over a micro-batch name the same sequences, so either all or none of them have
+        # a stream already. If some had, `_streams` would let those start again.
         assert _local.by_index.keys().isdisjoint(step_indices)
         _local.by_index |= _streams(_local.step_key, step_indices)
     _local.sequences = _Sequences(lengths, [_local.by_index[index] for index in step_indices])
@@ -241,7 +241,11 @@ def _num_dropped(p: float) -> int:
 
 
 def _own_stream() -> "np.random.SFC64":
-    """Return this thread's stream, which is made when it is first drawn from."""
+    """Return the stream for rows that belong to no sequence.
+
+    Within `dropout_seed` it is one stream for this thread, made when it is first needed; else it is
+    a new stream, seeded by torch's own generator.
+    """
     if _local.seed is None:
         return np.random.SFC64(int(torch.randint(2**62, (), device="cpu").item()))
     if _local.own_stream is None:

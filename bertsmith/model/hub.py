@@ -42,7 +42,7 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def is_own_card(directory: Path) -> bool:
-    """Return whether bertsmith wrote the card of a folder, so that it may replace it."""
+    """Return whether bertsmith wrote the card of a folder, and so may replace that card."""
     card = directory / CARD_FILE
     try:
         with card.open(encoding="utf-8", errors="replace") as file:
@@ -129,11 +129,12 @@ def _transport_error(hub_error: type[Exception]) -> type[Exception]:
 
 @dataclass(frozen=True)
 class Pushed:
-    """A model on the hub."""
+    """A model that was sent to the hub: its address there, and the files that were sent."""
 
     url: str
     files: tuple[str, ...]
     num_bytes: int
+    """Sum of the sizes of the files."""
 
 
 def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:

@@ -13,7 +13,7 @@ from bertsmith.model.bert import BertModel
 
 
 class LastLayer:
-    """The last layer's outputs for the batch that the model read last."""
+    """The last layer's outputs, after the final norm, for the batch that the model read last."""
 
     def __init__(self) -> None:
         self._vectors: Tensor | None = None
@@ -33,22 +33,24 @@ class LastLayer:
 
 @contextlib.contextmanager
 def watch_last_layer(model: BertModel, *, all_tokens: bool = True) -> Iterator[LastLayer]:
-    """Record the last layer's outputs in the block.
+    """Record the last layer's outputs while the `with` block runs.
 
-    With `all_tokens`, the model computes the last layer for all tokens in the block.
+    With `all_tokens`, the model computes the last layer for all tokens in that time.
     """
-    seen = LastLayer()
-    hook = model.final_norm.register_forward_hook(lambda norm, inputs, output: seen.keep(output))
+    last_layer = LastLayer()
+    hook = model.final_norm.register_forward_hook(
+        lambda norm, inputs, output: last_layer.keep(output)
+    )
     try:
         with computing_all_tokens(model) if all_tokens else contextlib.nullcontext():
-            yield seen
+            yield last_layer
     finally:
         hook.remove()
 
 
 @contextlib.contextmanager
 def computing_all_tokens(model: BertModel) -> Iterator[None]:
-    """Compute the last layer for all tokens in the block."""
+    """Let the model compute the last layer for all tokens while the `with` block runs."""
     before = model.computes_all_tokens
     model.computes_all_tokens = True
     try:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SHOWN_NAMES = 8
+"""Number of names of weights that a message lists at most."""
 
 
 @dataclass(frozen=True)

@@ -257,7 +257,7 @@ class ModelFolder:
             return
         # A regression with several outputs has no head of ours: what is allowed is then another
         # problem type.
-        others = [each for each in PROBLEM_TYPES.values() if each != stored_type]
+        others = [name for name in PROBLEM_TYPES.values() if name != stored_type]
         allowed = others if kind is None else [PROBLEM_TYPES[kind]]
         outputs = f" with {num_labels(self.settings)} outputs" if head is None else ""
         raise CheckpointError(

@@ -1,6 +1,7 @@
-"""Folders of sentence-transformers before 2.0, whose model is in a folder such as 0_Transformer.
+"""The file modules.json of sentence-transformers, which names the parts of a model.
 
-The file modules.json beside that folder gives its name.
+Before version 2.0 sentence-transformers wrote the model into a subfolder, such as 0_Transformer,
+whose name stands in modules.json. bertsmith writes this file for static vectors.
 """
 
 from pathlib import Path, PurePosixPath
@@ -72,6 +73,7 @@ STATIC_MODULE = "StaticEmbedding"
 
 def write_static_modules(directory: Path) -> None:
     """Write a modules.json with which sentence-transformers opens a folder of static vectors."""
-    kind = f"sentence_transformers.models.{STATIC_MODULE}"
+    module_type = f"sentence_transformers.models.{STATIC_MODULE}"
+    modules = [{"idx": 0, "name": "0", "path": ".", "type": module_type}]
     with recording_sums(directory, MODULES_FILE):
-        write_json(directory / MODULES_FILE, [{"idx": 0, "name": "0", "path": ".", "type": kind}])
+        write_json(directory / MODULES_FILE, modules)

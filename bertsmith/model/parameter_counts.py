@@ -121,7 +121,7 @@ def is_head(component: str) -> bool:
 
 def sum_parameters(counts: Mapping[str, Component], *, heads: bool = True) -> int:
     """Sum the parameters; without `heads`, those of the encoder and its pooler alone."""
-    return sum(each.total for name, each in counts.items() if heads or not is_head(name))
+    return sum(counted.total for name, counted in counts.items() if heads or not is_head(name))
 
 
 def evaluate_formula(config: BertConfig) -> int:
@@ -150,11 +150,11 @@ def list_beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> 
     lines: dict[str, int] = {}
     for name, (term, count) in assumed.items():
         lines[f"{name} beside {term}"] = counts.get(name, Component()).matrices - count
-    for name, each in counts.items():
+    for name, counted in counts.items():
         if is_head(name):
             continue
         if name in (ATTENTION, FEED_FORWARD):
-            lines[f"biases of {name}"] = each.vectors
+            lines[f"biases of {name}"] = counted.vectors
         elif name not in assumed:
-            lines[f"{name} of the layers" if name == LAYER_NORMS else name] = each.total
+            lines[f"{name} of the layers" if name == LAYER_NORMS else name] = counted.total
     return {name: count for name, count in lines.items() if count}

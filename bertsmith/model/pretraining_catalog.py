@@ -41,10 +41,10 @@ class PairTaskEntry(CatalogEntry):
     """A task on pairs of texts, learned beside masked LM. Its class is a subclass of `PairTask`."""
 
     has_head: bool
-    """Whether a head of its name classifies each row by the vector of [CLS]. Without one, the task
-    is taken not to train the attention of [CLS]."""
+    """Whether a head of the task's name classifies each row by the vector of [CLS]. If there is no
+    such head, the task is assumed not to train the attention of [CLS]."""
     has_short_rows: bool = True
-    """Whether `--short-seq-prob` shortens some of its rows."""
+    """Whether `--short-seq-prob` shortens some of the task's rows."""
     chance: float | None = None
     """Accuracy of guessing, if it is the same for every batch."""
 
@@ -98,8 +98,8 @@ PAIR_TASKS = {
 }
 """Pair tasks, by their name in `--pairs`."""
 
-# The command line and recipes accept the names above alone. mypy cannot read a Literal that is
-# computed, and takes them for any text.
+# The command line and recipes accept only the names above. mypy cannot read a Literal that is
+# computed, so for mypy these types are `str`.
 if TYPE_CHECKING:
     ObjectiveName = str
     PairTaskName = str

@@ -29,7 +29,9 @@ class TrainableModel(nn.Module):
 
     def parameter_specs(self) -> list[ParameterSpec]:
         """List the parameters, each once; biases and LayerNorm weights have no decay."""
-        embeddings = {id(each.weight) for each in self.modules() if isinstance(each, nn.Embedding)}
+        embeddings = {
+            id(module.weight) for module in self.modules() if isinstance(module, nn.Embedding)
+        }
         specs = []
         for name, parameter in self.named_parameters():
             kind: Literal["matrix", "vector", "embedding"] = "matrix"

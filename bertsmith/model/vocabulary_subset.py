@@ -34,13 +34,13 @@ class VocabularySubset:
         self.embedding = embedding
 
     @classmethod
-    def of(cls, model: BertModel, ids: Iterable[NDArray[np.int32]]) -> Self:
+    def of(cls, model: BertModel, id_arrays: Iterable[NDArray[np.int32]]) -> Self:
         """Collect the token ids that occur in arrays of ids, each int32 of any shape."""
         is_used = np.zeros(len(model.embeddings.word.weight), dtype=bool)
         if model.config.pad_token_id is not None:
             is_used[model.config.pad_token_id] = True
-        for each in ids:
-            is_used[each] = True
+        for ids in id_arrays:
+            is_used[ids] = True
         # Where the model writes labels, their probabilities are among all tokens of the vocabulary.
         if model.config.writes_labels:
             is_used[:] = True

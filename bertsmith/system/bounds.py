@@ -22,7 +22,8 @@ LARGEST: Mapping[str, int] = {
     # A vocabulary: tokens that `tokenizer extend` adds, and how often a merged pair occurs.
     "add": 10_000_000,
     "min_frequency": 1_000_000_000_000,
-    # A run: a year, and 16 × 65,536, the largest batch of LAMB (2020); `keep` checkpoints.
+    # A run: the minutes of a year; a batch of 16 × 65,536, where 65,536 is the largest of LAMB
+    # (2020). `keep` counts checkpoints.
     "steps": 1_000_000_000,
     "minutes": 527_040,
     "epochs": 1_000_000,

@@ -93,18 +93,19 @@ def select_device(name: str | torch.device) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
         if name == "cpu" and torch.backends.mps.is_available():
             name = "mps"
-    present = {
+    num_devices = {
         "cpu": 1,
         "cuda": torch.cuda.device_count(),
         "mps": int(torch.backends.mps.is_available()),
     }
-    kind, colon, index = name.partition(":")
-    if kind not in present or (colon and not _is_plain_number(index)):
+    device_type, colon, index = name.partition(":")
+    if device_type not in num_devices or (colon and not _is_plain_number(index)):
         raise SettingError("device", name, ("auto", "cpu", "cuda", "cuda:N", "mps"))
-    if int(index or 0) >= present[kind]:
+    if int(index or 0) >= num_devices[device_type]:
         raise ConfigError(
             f"{option('device')}: found '{name}', but torch sees "
-            f"{count_noun(present[kind], f'{kind} device')}. Use {option('device', 'auto')}."
+            f"{count_noun(num_devices[device_type], f'{device_type} device')}. Use "
+            f"{option('device', 'auto')}."
         )
     return torch.device(name)
 

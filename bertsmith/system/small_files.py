@@ -26,9 +26,9 @@ def read_small_file(path: Path) -> bytes:
         CheckpointError: it is a named pipe, a socket, a device, or a pointer of Git LFS.
         OSError: as `Path.read_bytes`.
     """
-    if kind := SPECIAL_KINDS.get(stat.S_IFMT(path.stat().st_mode)):
+    if special_kind := SPECIAL_KINDS.get(stat.S_IFMT(path.stat().st_mode)):
         raise CheckpointError(
-            f"{path}: {kind}, not a file. Remove it, or copy the file itself to its place."
+            f"{path}: {special_kind}, not a file. Remove it, or copy the file itself to its place."
         )
     content = path.read_bytes()
     if is_pointer(content):
@@ -98,10 +98,10 @@ class SmallFiles:
     def read_json(
         self,
         name: str,
-        kind: type[Any] = dict,
+        content_type: type[Any] = dict,
         build: Callable[[list[tuple[str, Any]]], Any] | None = None,
     ) -> Any:
-        """Parse a JSON file that holds a dict or another `kind`.
+        """Parse a JSON file whose content must be a dict, or of another `content_type`, list.
 
         `build` makes each JSON object from its pairs of key and value (`object_pairs_hook`).
 
@@ -121,8 +121,8 @@ class SmallFiles:
                 f"{path}: not valid JSON ({describe_json_error(error)}). Correct it, or copy it "
                 "again if it is cut short."
             ) from error
-        if not isinstance(value, kind):
-            allowed = "an object" if kind is dict else "a list"
+        if not isinstance(value, content_type):
+            allowed = "an object" if content_type is dict else "a list"
             raise CheckpointError(
                 f"{path}: its content is {json.dumps(value)[:60]}, but must be {allowed}. Copy it "
                 "again."

@@ -29,6 +29,7 @@ FAMILIES: dict[str, Family] = {
     "modernbert": MODERNBERT,
     "roberta": ROBERTA,
 }
+"""Families that are pre-trained; a module that `--import` names may add one."""
 WITHOUT_LAYERS: dict[str, Family] = {"model2vec": STATIC_VECTORS}
 """Families without layers, whose vectors are counted in a corpus instead of pre-trained."""
 CLASSIFIER_MODULES = {

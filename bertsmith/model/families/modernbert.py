@@ -71,7 +71,8 @@ class ModernBertConfig(BertConfig):
     local_rope_theta: float = 10_000.0
     """Base of the rotary wavelengths in sliding layers."""
     rope_parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Both bases as transformers 5 writes them, by layer type; they replace the two above."""
+    """Both bases as transformers 5 writes them, by layer type. If they are there, they replace
+    `global_rope_theta` and `local_rope_theta`."""
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = field(default=None, hash=False)
     cls_token_id: int | None = None
@@ -116,7 +117,7 @@ class ModernBertConfig(BertConfig):
         elif not types:
             types = periodic(count, period)
         is_list = isinstance(types, list | tuple) and len(types) == count
-        if not is_list or not all(each in LAYER_TYPES for each in types):
+        if not is_list or not all(layer_type in LAYER_TYPES for layer_type in types):
             raise ConfigError(
                 f"layer_types is {types!r} with {count} layers. It must name for each of them one "
                 f"of {', '.join(LAYER_TYPES)}."
@@ -137,17 +138,19 @@ class ModernBertConfig(BertConfig):
                 f"{', '.join(LAYER_TYPES)}."
             )
         parameters = {}
-        for kind, name in zip(LAYER_TYPES, ("global_rope_theta", "local_rope_theta"), strict=True):
-            stored = by_layer_type.get(kind) or {}
+        names = ("global_rope_theta", "local_rope_theta")
+        for layer_type, name in zip(LAYER_TYPES, names, strict=True):
+            stored = by_layer_type.get(layer_type) or {}
             theta = getattr(self, name)
             if isinstance(stored, Mapping):
                 theta = stored.get("rope_theta", theta)
-            parameters[kind] = {"rope_theta": theta, "rope_type": "default"}
-            if not isinstance(stored, Mapping) or not stored.items() <= parameters[kind].items():
+            plain = {"rope_theta": theta, "rope_type": "default"}
+            if not isinstance(stored, Mapping) or not stored.items() <= plain.items():
                 raise ConfigError(
-                    f"rope_parameters: found {stored!r} for {kind}; allowed are rope_type "
+                    f"rope_parameters: found {stored!r} for {layer_type}; allowed are rope_type "
                     "'default' and a rope_theta. Choose a model whose positions are not scaled."
                 )
+            parameters[layer_type] = plain
             if type(theta) not in (int, float) or not theta > 0:
                 raise ConfigError(f"{name} is {theta!r}. It must be a number above 0.")
             self.__dict__[name] = theta
@@ -204,9 +207,9 @@ def find_period(types: tuple[str, ...], preferred: int | None) -> int | None:
 
 def without_biases(module: ModuleT) -> ModuleT:
     """Remove the biases of all linear layers and LayerNorms in a module."""
-    for each in module.modules():
-        if isinstance(each, nn.Linear | nn.LayerNorm):
-            each.register_parameter("bias", None)
+    for submodule in module.modules():
+        if isinstance(submodule, nn.Linear | nn.LayerNorm):
+            submodule.register_parameter("bias", None)
     return module
 
 

@@ -91,8 +91,8 @@ def _check_plain(file: Path, name: object, tensor: Tensor) -> None:
             "state_dict()."
         )
     if tensor.layout != torch.strided or tensor.is_meta:
-        kind = "without values" if tensor.is_meta else f"of the layout {tensor.layout}"
+        form = "without values" if tensor.is_meta else f"of the layout {tensor.layout}"
         raise CheckpointError(
-            f"{file}: {name} is a tensor {kind}; allowed are dense tensors. Save the model with "
+            f"{file}: {name} is a tensor {form}; allowed are dense tensors. Save the model with "
             "dense weights."
         )
