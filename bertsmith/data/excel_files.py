@@ -2,6 +2,7 @@
 
 import importlib
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator
 from datetime import date, datetime
 from datetime import time as time_of_day
@@ -14,14 +15,21 @@ from bertsmith.data.parquet_files import open_seekable
 from bertsmith.errors import ConfigError, InputError, warn_once
 from bertsmith.system.progress import progress_bar
 
+MAX_ROWS_OF_SHEET = 1 << 20
+"""Largest number of rows of a sheet, as in Excel. In a damaged file a row may claim any number, and
+openpyxl fills up with empty rows before it."""
 MAX_UNPACKED = 1 << 32
 """Largest unpacked size of a workbook in bytes; openpyxl holds its texts in memory."""
 ERROR_VALUES = {
     "#N/A", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#CALC!", "#SPILL!",
 }  # fmt: skip
 """Results of formulas that failed."""
-ERRORS_OF_DAMAGE = (zipfile.BadZipFile, KeyError, ValueError, EOFError, SyntaxError)
-"""Errors that openpyxl raises for a damaged workbook; an error in its XML is a SyntaxError."""
+ERRORS_OF_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, ValueError, EOFError, SyntaxError,
+    TypeError, AttributeError,
+)  # fmt: skip
+"""Errors that openpyxl and zipfile raise for a damaged workbook. An error in its XML is a
+SyntaxError; a part that is encrypted, or compressed in an unknown way, is a RuntimeError."""
 
 
 def import_openpyxl(path: Path) -> ModuleType:
@@ -56,7 +64,7 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
             _check_size(path, file)
             workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
             names = [sheet.title for sheet in workbook.worksheets[1:] if _has_values(sheet)]
-        except (*ERRORS_OF_DAMAGE, TypeError) as error:
+        except ERRORS_OF_DAMAGE as error:
             raise _damaged(path, error) from error
         if not workbook.worksheets:
             raise InputError(f"{path}: no sheet with cells. Save the table as the first sheet.")
@@ -69,7 +77,7 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
             )
         sheet.reset_dimensions()  # some programs write wrong ones
         width = 0
-        rows = enumerate(sheet.iter_rows(values_only=True), start=1)
+        rows = enumerate(_iter_values(sheet), start=1)
         while True:
             try:
                 number, values = next(rows, (0, ()))
@@ -96,10 +104,14 @@ def find_formula(path: Path, row: int, columns: Collection[int]) -> str | None:
     with open_seekable(path, lambda num_bytes: None) as file:
         sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
         sheet.reset_dimensions()
-        for cells in sheet.iter_rows(min_row=row, max_row=row):
-            for cell in (cells[index] for index in columns if index < len(cells)):
-                if cell.data_type == "f":
-                    return str(getattr(cell.value, "text", cell.value))  # text: of an array formula
+        try:
+            for cells in sheet.iter_rows(min_row=row, max_row=row):
+                for cell in (cells[index] for index in columns if index < len(cells)):
+                    if cell.data_type == "f":
+                        # An array formula has its text in an attribute.
+                        return str(getattr(cell.value, "text", cell.value))
+        except ERRORS_OF_DAMAGE:
+            return None  # openpyxl reads ahead, and the file is damaged after this row
     return None
 
 
@@ -123,7 +135,19 @@ def cell_text(value: Any) -> str:
 def _has_values(sheet: Any) -> bool:
     """Return whether a sheet has a cell that is not empty."""
     sheet.reset_dimensions()
-    return any(map(_without_empty_end, sheet.iter_rows(values_only=True)))
+    return any(map(_without_empty_end, _iter_values(sheet)))
+
+
+def _iter_values(sheet: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of each row.
+
+    Raises:
+        ValueError: a row has a number above `MAX_ROWS_OF_SHEET`.
+    """
+    for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if number > MAX_ROWS_OF_SHEET:
+            raise ValueError(f"a row has a number above {MAX_ROWS_OF_SHEET:,}")
+        yield values
 
 
 def _without_empty_end(values: tuple[Any, ...]) -> list[Any]:

@@ -62,9 +62,9 @@ def open_parquet(path: Path) -> Iterator[Any]:
     with progress_bar(path.name, path.stat().st_size) as bar, open_seekable(path, bar) as file:
         try:
             table = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-        except (pyarrow.ArrowException, OSError) as error:
+            names = table.schema_arrow.names
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged_table(path, error) from error
-        names = table.schema_arrow.names
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise InputError(
@@ -136,7 +136,7 @@ def damaged_table(path: SourcePath, error: Exception) -> Exception:
     """Build the error for bytes that pyarrow cannot read; the system's own stay as they are."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
-    problem = str(error).splitlines()[0]
+    problem = (str(error) or type(error).__name__).splitlines()[0]
     return InputError(
         f"{path}: damaged, or not a Parquet table ({problem}). Copy or download the file again."
     )

@@ -34,7 +34,7 @@ def _iter_parquet_rows(reading: Reading, file: IO[bytes]) -> Iterator[str]:
                 number += 1
                 if (text := _decode_text(reading, number, value)) is not None:
                     yield text
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise damaged_table(reading.source.path, error) from error
 
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from bertsmith.data.csv_lines import csv_line
-from bertsmith.data.excel_files import cell_text, import_openpyxl
+from bertsmith.data.excel_files import MAX_ROWS_OF_SHEET, cell_text, import_openpyxl
 from bertsmith.errors import InputError
 from bertsmith.system.files import atomic_write
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".xlsx")
 _BATCH_ROWS = 1024
-_MAX_EXCEL_ROWS = 1 << 20
 _EXCEL_INTEGERS = 10**15
 """Excel keeps 15 digits of a number; longer whole numbers, such as ids, are written as texts."""
 _FIRST_EXCEL_YEAR = 1900
@@ -202,9 +201,9 @@ class ExcelTable(TableWriter):
             InputError: the sheet has as many rows as Excel allows.
         """
         self._num_rows += 1
-        if self._num_rows > _MAX_EXCEL_ROWS:
+        if self._num_rows > MAX_ROWS_OF_SHEET:
             raise InputError(
-                f"{self._path}: Excel has at most {_MAX_EXCEL_ROWS:,} rows, and there are more. "
+                f"{self._path}: Excel has at most {MAX_ROWS_OF_SHEET:,} rows, and there are more. "
                 "Write .csv or .parquet."
             )
         self._sheet.append([self._cell(value) for value in values])

@@ -169,6 +169,7 @@ FOREIGN = {  # where another program's words stand in the message
     "bad.txt.zst": (b"not compressed", "damaged"),
     "flipped.txt.gz": (gzip.compress(b"text" * 99)[:-8] + b"12345678", "damaged", "the file again"),
     "cut.parquet": (as_parquet(["text"])[:-20], "damaged"),
+    "names.parquet": (as_parquet(["a"]).replace(b"text", b"t\xe4xt"), "damaged"),
     "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON", "column 10", "--errors skip"),
     "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
     "semicolons.csv": (

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import re
 import sys
+import zipfile
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -13,6 +15,7 @@ from openpyxl.worksheet.formula import ArrayFormula
 from pyarrow import parquet
 from refusals import refuses
 
+from bertsmith.data import excel_files
 from bertsmith.data.columns import Columns
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
@@ -28,6 +31,11 @@ ROWS = [
     {"id": 8, "text": 'an "odd", film', "stars": 1, "share": None},
     {"id": 9, "text": "naïve 電影", "stars": 3, "share": 2.0},
 ]
+
+
+SINK = pa.BufferOutputStream()
+parquet.write_table(pa.table({"text": ["a"], "label": ["b"]}), SINK)
+LATIN_NAMES = SINK.getvalue().to_pybytes().replace(b"label", b"l\xe4bel")
 
 
 def write_table(path, rows=tuple(ROWS)):
@@ -74,6 +82,7 @@ def test_all_formats_give_the_same_examples_and_keep_all_columns(tmp_path, name)
 
 @pytest.mark.parametrize("name, content, parts", [
     ("a.parquet", b"PAR1 and no table", ["a.parquet: damaged", "Copy"]),
+    ("a.parquet", LATIN_NAMES, ["a.parquet: damaged", "Copy"]),
     ("a.xlsx", b"no zip", ["a.xlsx: damaged", ".csv"]),
     ("a.json", b'{"text": ["a"]}', ["a.json: found an object", 'orient="records"']),
     ("a.json", b'[{"text": "a", "label": 1},\n {"text": "b" "label": 2}]', ["a.json:2: not JSON"]),
@@ -87,6 +96,48 @@ def test_files_that_are_not_such_tables(tmp_path, name, content, parts):
     (tmp_path / name).write_bytes(content)
     with refuses(InputError, *parts, worded=False):
         ExampleReader(tmp_path / name).read()
+
+
+def damage_sheet(path, old, new):
+    """Replace text in the XML of a workbook's first sheet."""
+    with zipfile.ZipFile(path) as book:
+        parts = {name: book.read(name) for name in book.namelist()}
+    sheet = parts["xl/worksheets/sheet1.xml"]
+    assert old in sheet
+    parts["xl/worksheets/sheet1.xml"] = sheet.replace(old, new)
+    with zipfile.ZipFile(path, "w") as book:
+        for name, content in parts.items():
+            book.writestr(name, content)
+
+
+def test_an_encrypted_part_of_an_excel_file_is_damage(tmp_path):
+    path = write_table(tmp_path / "a.xlsx")
+    content = bytearray(path.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # of a part, and of its entry
+        for match in re.finditer(mark, bytes(content)):
+            content[match.start() + flags] |= 1
+    path.write_bytes(content)
+    with refuses(InputError, "a.xlsx: damaged", "encrypted", worded=False):
+        ExampleReader(path).read()
+
+
+@pytest.mark.parametrize(
+    "old, new", [(b'<row r="3"', b'<row r="99999999"'), (b'left="0.75"', b'left="x"')]
+)
+def test_a_wrong_number_in_an_excel_file_is_damage(tmp_path, monkeypatch, old, new):
+    monkeypatch.setattr(excel_files, "MAX_ROWS_OF_SHEET", 99)
+    path = write_table(tmp_path / "a.xlsx")
+    damage_sheet(path, old, new)
+    with refuses(InputError, "a.xlsx: damaged", worded=False):
+        ExampleReader(path, Columns(label_column="stars")).read()
+
+
+def test_an_empty_cell_is_told_although_the_file_is_damaged_behind_it(tmp_path):
+    rows = [{"text": "", "label": "a"}, *[{"text": "b" * 99, "label": "b"}] * 999]
+    path = write_table(tmp_path / "a.xlsx", rows)
+    damage_sheet(path, b"</sheetData>", b"<")
+    with refuses(InputError, "a.xlsx", "'text' is empty"):
+        ExampleReader(path).read()
 
 
 def test_an_excel_file_names_the_row_as_excel_does(tmp_path):
