@@ -79,22 +79,25 @@ class BuildPlan:
         Raises:
             CorpusError: there is none, or it is damaged.
         """
+        from pydantic import TypeAdapter, ValidationError
+
         path = folder / PLAN_NAME
         try:
-            fields = json.loads(read_small_file(path))
-            fields["files"] = [(name, size) for name, size in fields["files"]]
-            return cls(**fields)
+            plan = TypeAdapter(cls).validate_python(json.loads(read_small_file(path)))
+            TypeAdapter(CorpusSettings).validate_python(plan.settings)
+            if plan.shards < 1:
+                raise ValueError(f"shards: found {plan.shards}; allowed is 1 or more")
         except OSError as error:
             raise read_error(CorpusError, path, error) from error
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            cause = (
-                describe_json_error(error)
-                if isinstance(error, ValueError | RecursionError)
-                else str(error)
-            )
+        except (ValueError, RecursionError) as error:
+            cause = describe_json_error(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                cause = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             raise CorpusError(
                 f"{path}: damaged ({cause}). Remove {folder}, and build the corpus again."
             ) from error
+        return plan
 
     def _difference(self, other: "BuildPlan") -> str:
         """Say how the plan in the folder, `other`, differs from this one; empty if it does not."""

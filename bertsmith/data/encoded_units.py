@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -147,16 +148,26 @@ def read_record(directory: Path, plan: str) -> UnitRecord | None:
     The result is None if there is none, if it is damaged or of another plan, or if one of the files
     that it lists is missing or has another size.
     """
+    record_type, report_type = _record_types()
     try:
         fields = json.loads(read_small_file(directory / MARKER_NAME))
-        record = UnitRecord(**fields)
-        SourceReport.from_json(record.report)  # raises an error for counts that are damaged
+        record: UnitRecord = record_type.validate_python(fields)
+        report_type.validate_python(record.report)
+        SourceReport.from_json(record.report)  # needs all counts by reason
         is_whole = record.plan == plan and all(
             (directory / name).stat().st_size == size for name, (size, _) in record.files.items()
         )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, KeyError, RecursionError):  # errors of validation are ValueErrors
         return None
     return record if is_whole else None
+
+
+@cache
+def _record_types() -> tuple[Any, Any]:
+    """Return the validators of completion markers and of the report in each."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(UnitRecord), TypeAdapter(SourceReport)
 
 
 def iter_encoded(directory: Path, record: UnitRecord) -> Iterator[EncodedPart]:

@@ -4,6 +4,7 @@ import gzip
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from folders import contents
@@ -95,7 +96,8 @@ def test_what_is_complete_is_kept(build, out, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [
-    {"files": []}, {"files": None}, {"files": {"ids.npy": 3}}, {"report": {}}, {"report": None},
+    {"files": []}, {"files": None}, {"files": {"ids.npy": 3}}, {"report": {"files": "many"}},
+    {"report": {}}, {"report": None}, {"documents": {}}, {"tokens": None},
 ])  # fmt: skip
 def test_a_part_with_a_damaged_marker_is_encoded_again(build, out, damage):
     build("1/1")
@@ -177,6 +179,14 @@ def test_another_version_began_it(build, out):
     path.write_text("{")
     with refuses(CorpusError, f"{path}:", "damaged"):
         build("2/2")
+    damages: list[tuple[str, dict[str, Any]]] = [
+        ("shards", {"shards": []}), ("shards", {"shards": 0}), ("units", {"units": "many"}),
+        ("held_out", {"settings": {"held_out": None}}),
+    ]  # fmt: skip
+    for field, damage in damages:
+        path.write_text(json.dumps(plan | damage))
+        with refuses(CorpusError, f"{path}:", "damaged", field, worded=False):
+            merge_corpus(out)
 
 
 def test_two_at_once(build, out):
