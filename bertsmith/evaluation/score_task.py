@@ -121,10 +121,20 @@ def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:
 
 
 def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[ScoredTask]:
-    """Return the tasks of a table's labels: classify, regress, or either."""
+    """Return the tasks of a table's labels: classify, regress, or either.
+
+    Raises:
+        InputError: a file cannot be read, or the predictions are needed and are standard input.
+    """
     gold_kinds = _label_kinds(ExampleReader(gold, columns, needs_text=False))
     if "name" in gold_kinds:
         return ["classify"]
+    if predictions == STANDARD_INPUT:
+        raise InputError(
+            f"{predictions}: the labels of {gold} are numbers, so the task is found from the "
+            "predictions, too, but standard input can be read only once. Give "
+            f"{option('task', 'classify')} or {option('task', 'regress')}."
+        )
     is_table = table_format(predictions) != "txt"
     delimiter = columns.delimiter
     names = ["predicted_value", "value"]

@@ -101,7 +101,8 @@ class FineTuned(FineTuningResult):
                 )
             if baseline.key == LINEAR_BASELINE:
                 advice.append(
-                    f"the linear head scores better here: {option('head', 'linear')} keeps it, and "
-                    f"{option('head', 'auto')} compares all heads without the eval texts"
+                    "the linear head scores better here: train with "
+                    f"{option('head', 'linear')}, or with {option('head', 'auto')}, which compares "
+                    "all heads without the eval texts"
                 )
         return advice

@@ -108,7 +108,7 @@ class FittedHead(FineTuningResult):
         if self.num_sentences is not None:
             lines.append(
                 f"of the corpus, {count_noun(self.num_sentences, 'sentence')} got labels from a "
-                "first head, document by document, and the head learned from them, too"
+                "first head, document by document, and a second head learned from them, too"
             )
         lines += notes_on_examples(vars(self))
         if self.evaluation is not None:

@@ -230,7 +230,7 @@ def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
     size = min(num_kept + OVERSAMPLING, *matrix.rows.shape)
     # torch.svd_lowrank computes the same, but for a large matrix it takes minutes, and shows no
     # progress.
-    with progress_bar("factorizing counts", 2 * ITERATIONS + 2) as advance:
+    with progress_bar("computing word vectors from counts", 2 * ITERATIONS + 2) as advance:
         basis = _orthonormal(matrix.rows @ torch.randn(matrix.rows.shape[1], size))
         advance()
         for _ in range(ITERATIONS):

@@ -66,6 +66,7 @@ def test_the_task_is_found_from_the_files(score, line, name, value):
     ("nowhere.csv labels.txt", ["nowhere.csv: "]),
     (". labels.txt", [" .: "]),
     ("- labels.txt", [" -: "]),
+    ("gold.csv -", [" -: ", "--task classify or --task regress"]),
     ("words.conll words.conll --header no", ["--header: words.conll", "tag", "--task"]),
     ("gold.csv labels.txt --label-separator ;", ["--label-separator ';'", "--multi-label"]),
     ("gold.csv labels.txt --strict", ["--strict: gold.csv", "classify", "--task"]),
