@@ -93,9 +93,11 @@ class Cells:
 class HeadTables:
     """Index tables from the heads of a packed row to those of the cells, and back.
 
-    An index is that of a vector of head_size numbers: one of the [tokens * step] vectors of the row
-    or of the [rows * heads * length] vectors of the cells. A table is an int64 vector and is
-    computed on its first use, since half of the tables are needed for gradients only.
+    Row and cells are seen as lists of vectors of head_size numbers, one for each head of a token or
+    cell; an index is the position of a vector in such a list. The row's list has `step` vectors for
+    each token (see `in_row`), that of the cells the order [rows, heads, length]. A table is an
+    int64 vector and is computed on its first use, since half of the tables are needed for gradients
+    only.
 
     Args:
         is_real: cells that hold a token, bool [rows, length].
@@ -152,10 +154,10 @@ class HeadTables:
 def _tables_of_single_cells(
     num_sequences: int, num_rows: int, num_heads: int, device: torch.device
 ) -> HeadTables:
-    """Return the tables of rows of one cell, as those of [CLS] in the last layer.
+    """Return the tables of rows of one cell, such as those of [CLS] in the last layer.
 
-    They are small, and most steps need the same. Other tables are as large as the cells, and few
-    steps share them.
+    They are kept for later steps: they are small, and most steps need the same ones. Tables of
+    longer rows are large, and few steps have the same.
     """
     return HeadTables(np.arange(num_rows)[:, None] < num_sequences, num_heads, device)
 

@@ -172,7 +172,7 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
         first = first_names.setdefault(id(parameter), name)
         if first == name and not absent:
             parts = [tensors[stored] for stored in stored_names]
-            state[name] = _stack(parts, stored_names[0], parameter.shape, directory)
+            state[name] = _stack(parts, stored_names, parameter.shape, directory)
         elif first in state and not absent:
             _check_copies(stored_names, hugging_face_names(first, model.config), tensors, directory)
     partly_filled = absent_by_layer.keys() & filled_layers
@@ -219,10 +219,15 @@ def _check_copies(
             )
 
 
-def _stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
-    """Stack tensors of the folder into one of the model, such as query, key and value, in fp32."""
+def _stack(
+    parts: Sequence[Tensor], names: Sequence[str], shape: torch.Size, directory: Path
+) -> Tensor:
+    """Stack tensors of the folder into one of the model, such as query, key and value, in fp32.
+
+    `names` are their names in the folder, `shape` is that of the model's tensor.
+    """
     expected = [shape[0] // len(parts), *shape[1:]]
-    for part in parts:
+    for part, name in zip(parts, names, strict=True):
         _check_shape(part, name, expected, directory)
     return torch.cat([part.float() for part in parts]) if len(parts) > 1 else parts[0].float()
 

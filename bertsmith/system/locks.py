@@ -96,7 +96,10 @@ def try_lock(folder: Path) -> int | None:
 
 
 def make_folder(stack: contextlib.ExitStack, folder: Path) -> None:
-    """Make a folder and its missing parents; the stack removes those that are still empty."""
+    """Make a folder and its missing parents.
+
+    When the stack ends, those that were made and are still empty are removed.
+    """
     target = Path(os.path.realpath(folder))
     missing = [parent for parent in (target, *target.parents) if not parent.exists()]
     for parent in reversed(missing):

@@ -6,6 +6,7 @@ with the main process, even if that is killed.
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -219,10 +220,23 @@ def _serve(work: Callable[[Any], Any], pipe: Connection, modules: tuple[str, ...
         answer: tuple[Any, Exception | None]
         try:
             answer = work(item), None
-        except Exception as error:  # for the main process to raise
+        except Exception as raised:  # for the main process to raise
+            error = _to_sendable(raised)
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
             answer = None, error
         pipe.send(answer)
+
+
+def _to_sendable(error: Exception) -> Exception:
+    """Return an error, or a RuntimeError with its text if it cannot be pickled and unpickled.
+
+    That is so for errors of libraries whose classes take other arguments than they store.
+    """
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # a class of any library may fail in any way
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _end_with_parent() -> None:

@@ -95,8 +95,8 @@ class _Screen:
     def show(self, bar: Bar) -> None:
         """Show how far the work is, if it is time for that.
 
-        It is shown by the caller's function, in the live display, in a notebook's cell or as a line
-        on standard error.
+        The progress goes to the caller's function, or else to the live display, to a notebook's
+        cell or, as a line, to standard error.
         """
         now = time.monotonic()
         if (write := _writer.get()) is not None:
@@ -203,10 +203,12 @@ def _open_display() -> Any:
             seconds = time.monotonic() - task.fields["began"]
             return Text(describe_times(task.completed, task.total, seconds, task.fields["seconds"]))
 
-    columns = ("{task.description}", progress.BarColumn(), Times())
-    shown = progress.Progress(*columns, console=console(), transient=True, refresh_per_second=4)
-    shown.start()
-    return shown
+    # Not as rich's markup, which takes "[dev]" in the name of a file for a style.
+    title = progress.TextColumn("{task.description}", markup=False)
+    columns = (title, progress.BarColumn(), Times())
+    display = progress.Progress(*columns, console=console(), transient=True, refresh_per_second=4)
+    display.start()
+    return display
 
 
 def describe_times(done: float, total: float | None, seconds: float, last: float) -> str:

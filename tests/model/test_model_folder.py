@@ -40,6 +40,13 @@ def change_weights(folder, change):
     safetensors.torch.save_file(tensors, file, {"format": "pt"})
 
 
+def test_the_weight_that_has_another_shape_is_named(folder):
+    name = "bert.encoder.layer.1.attention.self.key.weight"
+    change_weights(folder, lambda tensors: tensors | {name: tensors[name][:-1].contiguous()})
+    with refuses(CheckpointError, name, "[32, 33]", "[33, 33]"):
+        load_model(folder)
+
+
 def test_sentence_order_is_read_by_transformers_and_told_apart_here(small_model, tmp_path):
     model = small_model("masked_lm", "sentence_order").eval()
     save_model(model, tmp_path)

@@ -27,6 +27,24 @@ def test_an_error_in_the_work_reaches_the_caller():
     assert any("In a worker process" in note for note in caught.value.__notes__)
 
 
+class TwoPartError(Exception):
+    """An error that Python cannot make anew from what it stores."""
+
+    def __init__(self, place, problem):
+        super().__init__(f"{place}: {problem}")
+
+
+def raise_two_part_error(item):
+    raise TwoPartError("line 3", "no text")
+
+
+def test_an_error_that_cannot_be_sent_reaches_the_caller_as_its_text():
+    with pytest.raises(RuntimeError) as caught:
+        list(LocalProcesses(2).map_in_order(raise_two_part_error, range(3)))
+    assert str(caught.value) == "TwoPartError: line 3: no text"
+    assert any("raise_two_part_error" in note for note in caught.value.__notes__)
+
+
 def dies_while_it_answers(size):
     """Give so many bytes, of which the process writes half before it is killed."""
     send = Connection._send

@@ -76,6 +76,17 @@ def test_bars_of_work_within_work_share_the_terminal(monkeypatch, clock):
     progress.console.cache_clear()
 
 
+def test_brackets_in_the_name_of_a_file_are_shown(monkeypatch, clock):
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    progress.console.cache_clear()
+    with showing_progress(), progress_bar("films[dev].tsv", 3) as bar:
+        for _ in range(3):
+            bar()
+    assert "films[dev].tsv" in terminal.getvalue()
+    progress.console.cache_clear()
+
+
 def test_the_time_to_go_is_shown_once_it_can_be_told():
     assert describe_times(0, 100, 4.0, 4.0) == "0:04 spent"
     assert describe_times(10, 100, 9.9, 9.9) == "10 % · 0:10 spent"
