@@ -272,11 +272,11 @@ def _load_student(
     folder = read_folder(start)
     check_vocabularies(settings.teacher, tokenizer, start, folder.tokenizer)
     model, made_of = shorten_in_family(settings, build(folder, ["masked_lm"]))
-    sizes = model.config.vocab_size, teacher.config.vocab_size
-    if sizes[0] != sizes[1]:
+    student_size, teacher_size = model.config.vocab_size, teacher.config.vocab_size
+    if student_size != teacher_size:
         raise CheckpointError(
-            f"{start}: has {sizes[0]:,} word embeddings, and the teacher {settings.teacher} "
-            f"{sizes[1]:,}. Use a student with as many, or the teacher's layers."
+            f"{start}: has {student_size:,} word embeddings, and the teacher {settings.teacher} "
+            f"{teacher_size:,}. Use a student with as many, or the teacher's layers."
         )
     check_widths(settings, model.config, teacher.config)
     return model, made_of

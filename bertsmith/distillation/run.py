@@ -301,12 +301,12 @@ def _weights_for(
     Raises:
         ConfigError: the outputs of student and teacher cannot be compared.
     """
-    sizes = model.config.hidden_size, teacher.model.config.hidden_size
-    if task.head is None and sizes[0] != sizes[1]:
+    student_width, teacher_width = model.config.hidden_size, teacher.model.config.hidden_size
+    if task.head is None and student_width != teacher_width:
         raise ConfigError(
-            f"{distill_settings.start}: makes vectors of {sizes[0]} numbers, and the teacher of "
-            f"{sizes[1]}. Choose a {option('student')} as wide as the teacher, or take layers of "
-            "the teacher itself."
+            f"{distill_settings.start}: makes vectors of {student_width} numbers, and the teacher "
+            f"of {teacher_width}. Choose a {option('student')} as wide as the teacher, or take "
+            "layers of the teacher itself."
         )
     check_widths(distill_settings, model.config, teacher.model.config)
     return loss_weights(distill_settings)

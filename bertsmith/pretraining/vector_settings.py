@@ -31,5 +31,5 @@ class VectorSettings:
         largest = LARGEST["hidden_size"]
         if not 1 <= self.size <= largest:
             raise SettingError("size", self.size, f"1 to {largest:,}")
-        if self.max_length < 3:
+        if self.max_length < 3:  # [CLS], a token and [SEP]
             raise SettingError("max_length", self.max_length, "3 or more")

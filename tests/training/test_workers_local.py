@@ -107,6 +107,30 @@ class Broken(Pretraining):
         return super().losses(model, batch)
 
 
+class ForeignError(Exception):
+    """An error of a user's own loss: it is pickled with one argument, and needs two."""
+
+    def __init__(self, name, value):
+        super().__init__(f"{name} is {value}")
+
+
+class ForeignLoss(Pretraining):
+    """Fails in each worker."""
+
+    def losses(self, model, batch):
+        if multiprocessing.parent_process() is not None:
+            raise ForeignError("margin", -1)
+        return super().losses(model, batch)
+
+
+@pytest.mark.same_on_all_computers
+def test_an_error_that_cannot_be_unpickled_is_told_by_its_message(corpus_dir):
+    with small_workers(small_objective(corpus_dir, ForeignLoss), 2) as team:
+        team.wait()
+        with refuses(TrainingError, "ForeignError: margin is -1"):
+            train(team, 1, 2)
+
+
 def test_signals_are_for_the_main_process_and_measuring_uses_the_cores_of_all(corpus_dir):
     """As of Ctrl-C in a terminal, or of `timeout`: a worker that ended would lose the step."""
     with threads(2):

@@ -37,7 +37,7 @@ class AdamW:
             [gradient],
             [buffers["exp_avg"]],
             [buffers["exp_avg_sq"]],
-            [],
+            [],  # without the maximum of the squares, as amsgrad is off
             [weights.new_full((), change.step)],
             lr=change.rate,
             beta1=self.beta1,
@@ -46,5 +46,5 @@ class AdamW:
             eps=self.epsilon,
             amsgrad=False,
             maximize=False,
-            grad_scale=change.divisor,
+            grad_scale=change.divisor,  # torch divides the gradient by it
         )

@@ -46,6 +46,7 @@ from bertsmith.training.optim import buffers_of, update_rules
 from bertsmith.training.update_rules.rule import rule_for
 from bertsmith.training.workers.exchange import Exchange
 from bertsmith.training.workers.protocol import BatchSize, Figures
+from bertsmith.training.workers.rank_errors import sendable
 from bertsmith.training.workers.share import Plan, Share, to_figures
 
 STOP_SECONDS = 10.0
@@ -435,8 +436,20 @@ def _work(indices: range, connection: Connection, modules: tuple[str, ...]) -> N
             connection.send((None, []))
             _serve(shares, connection)
         except Exception as error:
-            connection.send((error, None))
+            connection.send((_picklable(error), None))
     os._exit(0)  # skip torch's teardown (0.3 s)
+
+
+def _picklable(error: Exception) -> Exception:
+    """Return the error itself if the main process can unpickle it, else one with its message.
+
+    A class of the user's code may have arguments that its errors do not keep.
+    """
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # the class may fail in any way
+        return sendable(error)
+    return error
 
 
 def _build_shares(indices: range, job: bytes) -> list[Share]:
