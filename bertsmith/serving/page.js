@@ -262,6 +262,11 @@ function hideAnswer() {
   for (const id of ["problem", "answer", "more"]) byId(id).hidden = true;
 }
 
+function dropRequest() {
+  pending?.abort();
+  hideAnswer();
+}
+
 async function loadModels() {
   try {
     names = (await fetchJson(`${BASE}models`))[0].data.map((model) => model.id);
@@ -276,10 +281,12 @@ async function loadModels() {
 }
 
 async function selectModel(name) {
-  pending?.abort();
-  hideAnswer();
-  [info] = await fetchJson(`${BASE}models/${encodeURIComponent(name)}/info`);
+  dropRequest();
   byId("model").value = name;
+  const [answer] = await fetchJson(`${BASE}models/${encodeURIComponent(name)}/info`);
+  if (byId("model").value !== name) return; // another model was chosen meanwhile
+  dropRequest(); // also one that was sent meanwhile, to the earlier model
+  info = answer;
   byId("name").textContent = document.title = name;
   byId("about").textContent = translate("{task} · {type} · {precision} on {device} · at most {count} tokens", {
     task: translate(view().title), type: info.architecture, precision: info.precision,

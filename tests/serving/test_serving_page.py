@@ -177,6 +177,20 @@ def test_another_model_is_chosen_from_the_list(open_page, server):
     assert len(bars(page)) == 2
 
 
+def test_the_model_that_was_chosen_last_is_shown(open_page):
+    page = open_page()
+    page.wait_for_selector("#form:not([hidden])")
+    held = []
+    page.route("**/models/choose/info", lambda route: held.append(route))
+    page.select_option("#model", "choose")
+    page.select_option("#model", "tag")
+    page.wait_for_selector("#name:text-is('tag')")
+    with page.expect_response("**/models/choose/info"):
+        held[0].continue_()  # the model that was chosen first comes last
+    page.evaluate("fetch('health').then(() => null)")
+    assert (page.title(), page.input_value("#model")) == ("tag", "tag")
+
+
 def test_a_prompt_is_chosen_from_those_of_the_model(open_page, server):
     page = open_page("models/embed")
     fill(page, {"text": "a good film"})
