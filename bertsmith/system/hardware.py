@@ -1,7 +1,7 @@
 """Device, precision, threads and fp32 route of a run.
 
-They are chosen by measuring; a resumed run keeps its first choices. The fp32 route is how torch
-multiplies fp32 matrices (`Float32Route`).
+Precision and fp32 route are chosen by measuring; a resumed run keeps its first choices. The fp32
+route is how torch multiplies fp32 matrices (`Float32Route`).
 """
 
 import contextlib

@@ -7,7 +7,6 @@ bf16 without saying so.
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from bertsmith.system.forks import ForkSafeLock
 from bertsmith.system.measurements import (
     Measured,
     check_numbers,
@@ -45,7 +45,8 @@ SIZE = 512
 
 _routes: list[str] = []
 """The program's route, then those of the open `using_route` blocks; empty without such a block."""
-_changing_route = threading.Lock()
+_changing_route = ForkSafeLock()
+"""Held while the route is changed."""
 
 
 @dataclass(frozen=True)

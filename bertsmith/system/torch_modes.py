@@ -5,13 +5,14 @@ dtype or device, and in several threads at once.
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from bertsmith.system.forks import ForkSafeLock
 
 RANDOM_FUNCTIONS = frozenset(
     {
@@ -35,7 +36,7 @@ RANDOM_FUNCTIONS = frozenset(
 
 _default_types: list[torch.dtype] = []
 """The caller's default dtype, then an entry for each open block."""
-_changing_type = threading.Lock()
+_changing_type = ForkSafeLock()
 """Held while the default dtype is changed."""
 
 

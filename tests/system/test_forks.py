@@ -14,6 +14,8 @@ from tiny_models import reviews, save_tiny
 
 import bertsmith
 from bertsmith.system.forks import ForkSafeLock
+from bertsmith.system.matrix_products import using_route
+from bertsmith.system.torch_modes import _default_float32
 from bertsmith.tokenization.bulk_encoding import BulkEncoder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
@@ -114,6 +116,37 @@ def test_a_lock_that_another_thread_holds_is_open_in_the_child():
         may_end.set()
         thread.join()
     assert not resets
+
+
+@pytest.mark.parametrize(("setter", "block"), [
+    ("set_float32_matmul_precision", lambda: using_route("medium")),
+    ("set_default_dtype", _default_float32),
+])  # fmt: skip
+def test_a_setting_of_torch_is_changed_though_another_thread_was_changing_it(
+    setter, block, monkeypatch
+):
+    is_changing, may_end = threading.Event(), threading.Event()
+    set_value = getattr(torch, setter)
+
+    def wait_and_set(value):
+        if threading.current_thread() is thread:
+            is_changing.set()
+            may_end.wait()
+        set_value(value)
+
+    def enter():
+        with block():
+            pass
+
+    thread = threading.Thread(target=enter)
+    monkeypatch.setattr(torch, setter, wait_and_set)
+    thread.start()
+    is_changing.wait()
+    try:
+        assert answers_in_child(enter)
+    finally:
+        may_end.set()
+        thread.join()
 
 
 def test_texts_are_encoded_though_another_thread_was_encoding():
