@@ -221,13 +221,13 @@ def _serve(work: Callable[[Any], Any], pipe: Connection, modules: tuple[str, ...
         try:
             answer = work(item), None
         except Exception as raised:  # for the main process to raise
-            error = _to_sendable(raised)
+            error = to_sendable(raised)
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
             answer = None, error
         pipe.send(answer)
 
 
-def _to_sendable(error: Exception) -> Exception:
+def to_sendable(error: Exception) -> Exception:
     """Return an error, or a RuntimeError with its text if it cannot be pickled and unpickled.
 
     That is so for errors of libraries whose classes take other arguments than they store.

@@ -127,7 +127,7 @@ class ForeignLoss(Pretraining):
 def test_an_error_that_cannot_be_unpickled_is_told_by_its_message(corpus_dir):
     with small_workers(small_objective(corpus_dir, ForeignLoss), 2) as team:
         team.wait()
-        with refuses(TrainingError, "ForeignError: margin is -1"):
+        with refuses(RuntimeError, "ForeignError: margin is -1", worded=False):
             train(team, 1, 2)
 
 

@@ -36,7 +36,7 @@ from bertsmith.system.hardware import ComputeChoices, current_choices, keep_comp
 from bertsmith.system.held_signals import signals_held_back
 from bertsmith.system.own_modules import import_modules, imported_modules
 from bertsmith.system.process_options import configure_process
-from bertsmith.system.processes import without_script
+from bertsmith.system.processes import to_sendable, without_script
 from bertsmith.system.stop_signal import SIGNALS
 from bertsmith.system.threads import set_own_threads
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
@@ -46,7 +46,6 @@ from bertsmith.training.optim import buffers_of, update_rules
 from bertsmith.training.update_rules.rule import rule_for
 from bertsmith.training.workers.exchange import Exchange
 from bertsmith.training.workers.protocol import BatchSize, Figures
-from bertsmith.training.workers.rank_errors import sendable
 from bertsmith.training.workers.share import Plan, Share, to_figures
 
 STOP_SECONDS = 10.0
@@ -436,20 +435,8 @@ def _work(indices: range, connection: Connection, modules: tuple[str, ...]) -> N
             connection.send((None, []))
             _serve(shares, connection)
         except Exception as error:
-            connection.send((_picklable(error), None))
+            connection.send((to_sendable(error), None))
     os._exit(0)  # skip torch's teardown (0.3 s)
-
-
-def _picklable(error: Exception) -> Exception:
-    """Return the error itself if the main process can unpickle it, else one with its message.
-
-    A class of the user's code may have arguments that its errors do not keep.
-    """
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # the class may fail in any way
-        return sendable(error)
-    return error
 
 
 def _build_shares(indices: range, job: bytes) -> list[Share]:

@@ -12,7 +12,7 @@ from bertsmith.errors import BertsmithError, TrainingError
 
 
 def sendable(error: Exception) -> BertsmithError:
-    """Return an error that can be pickled, and raised in another process with a longer message.
+    """Return an error that can be pickled, and raised on rank 0 with a longer message.
 
     An error that is not a BertsmithError becomes a TrainingError with its type in the message. One
     that is made from other arguments than its message, such as a SettingError, becomes an error of
