@@ -50,7 +50,7 @@ class EncodedExamples:
     def concat(cls, groups: Sequence["EncodedExamples"]) -> "EncodedExamples":
         """Join groups of examples without targets, in order.
 
-        `alignment` must be present in all groups or in none; the same holds for `num_parts`.
+        Either all groups have an `alignment`, or none; either all have `num_parts`, or none.
         """
         if len(groups) == 1:
             return groups[0]
@@ -137,7 +137,10 @@ class EncodedExamples:
         return {name: [arrays[row] for row in rows] for name, arrays in self.token_targets.items()}
 
     def _spread(self, example: int, max_tokens: int) -> list[int]:
-        """Choose evenly spread rows of at most `max_tokens`, the same ones in each part."""
+        """Choose rows of an example that have at most `max_tokens` tokens together.
+
+        They are evenly spread over the windows, and of each part the same windows are chosen.
+        """
         rows = self.rows_of(example)
         if self.lengths[example] <= max_tokens:
             return list(rows)

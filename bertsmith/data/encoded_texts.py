@@ -183,7 +183,7 @@ def check_no_pair(value: object, name: str) -> None:
     """Refuse a tuple of two strings as a list of texts.
 
     Raises:
-        InputError: it is such a tuple, which may mean one pair or two texts.
+        InputError: the value is a tuple of two strings, which may mean one pair or two texts.
     """
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(t, str) for t in value):
         raise InputError(

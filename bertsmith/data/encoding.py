@@ -77,7 +77,7 @@ class EncodedDocuments:
         return self.end - self.start
 
     def slice(self, start: int, end: int) -> "EncodedDocuments":
-        """Take the documents `start` to `end`, counted from the first of these."""
+        """Take the documents `start` to `end`, counted from the first document of this range."""
         return replace(self, start=self.start + start, end=self.start + end)
 
     @property

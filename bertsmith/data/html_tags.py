@@ -12,7 +12,7 @@ _HTML_TAG = re.compile(
 def count_html_tags(text: str) -> int:
     """Count the HTML tags that are left in a text, by their names.
 
-    What looks like a tag counts as one, such as the comparison `a<b>c` here.
+    Any text that looks like a tag counts as one, such as the comparison `a<b>c` below.
 
     >>> count_html_tags("A film.<br /><br>See <a href='x'>here</a>; 1 < 2 > 0, a<b>c.")
     5

@@ -11,6 +11,8 @@ from typing import Any
 from bertsmith.errors import InputError
 
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, by which JSON's escapes write an emoji; a text cut within an emoji has
+one alone."""
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """JSON's escapes of surrogates, which a UTF-8 file cannot hold unescaped."""
 JSON_TYPE_NAMES: Mapping[type, str] = {

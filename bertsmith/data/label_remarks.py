@@ -18,9 +18,9 @@ MISSING_VALUES = {
     **dict.fromkeys(("nan", "NaN", "<NA>"), "In tables of pandas"),
     "#N/A": "In tables of Excel",
 }
-"""Texts that programs write for a missing value, and where."""
+"""Texts that programs write for a missing value, and the programs, as words of a sentence."""
 MAX_REMARK_CHARACTERS = 40
-"""Characters of a text that a remark shows."""
+"""Maximum number of characters of a text that a remark shows."""
 
 
 def mixed_labels(examples: Sequence[Example]) -> str | None:
@@ -31,11 +31,11 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
     if not numbers or not words:
         return None
     num_numbers = sum(counts[name] for name in numbers)
-    are_numbers = count_noun(num_numbers, "label is a number", "labels are numbers")
-    are_names = count_noun(counts.total() - num_numbers, "is a name", "are names")
+    number_count = count_noun(num_numbers, "label is a number", "labels are numbers")
+    name_count = count_noun(counts.total() - num_numbers, "is a name", "are names")
     return (
-        f"{are_numbers} ({list_names(numbers)}) and {are_names} ({list_names(words)}); each is a "
-        "class of its own"
+        f"{number_count} ({list_names(numbers)}) and {name_count} ({list_names(words)}); each is "
+        "a class of its own"
     )
 
 
@@ -44,16 +44,17 @@ def contradictions(examples: Sequence[Example]) -> str | None:
     labels: dict[object, dict[str, None]] = {}
     for example in examples:
         labels.setdefault(example.content, {})[example.label or ""] = None
-    several = [(content, names) for content, names in labels.items() if len(names) > 1]
-    if not several:
+    contradictory = [(content, names) for content, names in labels.items() if len(names) > 1]
+    if not contradictory:
         return None
-    first = next(example for example in examples if example.content == several[0][0])
+    first_content, first_labels = contradictory[0]
+    first = next(example for example in examples if example.content == first_content)
     text = " ".join(first.text.split())
     shown = text if len(text) <= MAX_REMARK_CHARACTERS else f"{text[:MAX_REMARK_CHARACTERS]}…"
-    count = count_noun(len(several), "text has", "texts have")
+    count = count_noun(len(contradictory), "text has", "texts have")
     return (
         f"{count} different labels in different rows, such as {shown!r} "
-        f"({list_names(list(several[0][1]))}), so that no model is right about all of them"
+        f"({list_names(list(first_labels))}), so that no model is right about all of them"
     )
 
 
@@ -110,17 +111,17 @@ def several_in_one(names: Sequence[str]) -> str | None:
             f"and pass {option('multi_label', True)}"
         )
     for separator in LABEL_SEPARATORS:
-        sets = [{part.strip() for part in name.split(separator)} for name in names]
-        several = [name for name in names if separator in name]
-        uses = Counter(part for parts in sets for part in parts)
-        num_recurring = sum(count > 1 for count in uses.values())
-        if 2 * len(several) >= len(names) and 2 * num_recurring > len(uses) > 1:
+        label_sets = [{label.strip() for label in name.split(separator)} for name in names]
+        with_separator = [name for name in names if separator in name]
+        num_classes = Counter(label for labels in label_sets for label in labels)  # with each label
+        num_recurring = sum(count > 1 for count in num_classes.values())
+        if 2 * len(with_separator) >= len(names) and 2 * num_recurring > len(num_classes) > 1:
             advice = option("multi_label", True)
             if separator != ",":
                 advice += f" {option('label_separator', separator)}"
             return (
-                f"each of {len(names):,} combinations such as '{several[0]}' is a class of its "
-                f"own. Where a text may have several labels, pass {advice}"
+                f"each of {len(names):,} combinations such as '{with_separator[0]}' is a class of "
+                f"its own. Where a text may have several labels, pass {advice}"
             )
     return None
 
@@ -136,8 +137,9 @@ def look_alike(names: Sequence[str]) -> str | None:
     first_names: dict[str, str] = {}
     for name in names:
         composed = unicodedata.normalize("NFKC", name)
-        seen = "".join(char for char in composed if unicodedata.category(char) != "Cf")
-        first = first_names.setdefault(seen.lower(), name)
+        # Cf: format characters, which have no width
+        visible = "".join(char for char in composed if unicodedata.category(char) != "Cf")
+        first = first_names.setdefault(visible.lower(), name)
         if first == name:
             continue
         # If more than case differs, show the difference by escapes.

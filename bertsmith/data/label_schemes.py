@@ -234,7 +234,10 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
 
 
 def _begins(before: Part, part: Part) -> bool:
-    """Return whether a span begins with `part`: its letter says so, or no such span is open."""
+    """Return whether a span begins with `part`.
+
+    It does if the letter says so, or if no span of its type is open.
+    """
     if part.role == "O":
         return False
     return part.role in ("B", "S") or before.role in ("O", "E", "S") or before.type != part.type

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable
 
-# First match wins; a label beside a prediction is the right one.
 PREDICTED_LABEL_COLUMNS = (
     "predicted_label", "predicted_labels", "predicted_value", "prediction", "predicted", "pred",
     "value", "label", "labels", "score",
 )  # fmt: skip
-"""Columns that may hold predicted labels. A score beside a label is its probability."""
+"""Columns that may hold predicted labels; the first one that a file has is read. A label beside a
+prediction is the gold label, and a score beside a label is its probability."""
 
 LINE = "line"
 """Key of an example's line number (row number for files without lines) in JSON objects."""

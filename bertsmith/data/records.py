@@ -70,7 +70,7 @@ class SourceRow(NamedTuple):
     columns: Sequence[str]
     values: Sequence[Any]
     is_object: bool
-    """Whether it is an object such as that of a line of JSON, whose keys other rows may lack."""
+    """Whether the row is an object, as of a line of JSON, so that other rows may lack its keys."""
 
 
 class _OpenedRows(NamedTuple):
@@ -239,7 +239,7 @@ class RecordReader(Reader[ExampleT]):
         return TrainingColumns(dict(self.names), self.delimiter)
 
     def _specs_of(self, column_names: Sequence[str]) -> list[ColumnSpec]:
-        """Build the specs for these columns, with those of training."""
+        """Build the specs for a table with these columns; add the columns of training to each."""
         names, numbers = self.trained.names, self.trained.numbers
         if self.is_numbered_as_trained:
             return [
@@ -383,7 +383,7 @@ class RecordReader(Reader[ExampleT]):
     def _find_formula(self, row: int, spec_name: str) -> str | None:
         """Find the formula because of which a cell of an Excel file looks empty.
 
-        Return None if such rows are skipped, since each search reads the file from its start.
+        Return None if incomplete rows are skipped, since each search reads the file from its start.
         """
         if self.options.skip_incomplete or self.source == STANDARD_INPUT:
             return None

@@ -2,7 +2,7 @@
 
 A pair is two texts whose vectors should be near (a question and its answer). A triple has further
 texts whose vectors should not be near. A scored pair has a number that says how similar its texts
-are. The columns show which of these a file holds.
+are. The columns of a file show whether it holds pairs, triples or scored pairs.
 """
 
 from collections.abc import Sequence

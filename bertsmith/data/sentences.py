@@ -96,9 +96,11 @@ def _ends_sentence(text: str, start: int, dot: int, end: int) -> bool:
     before = text[dot - 5 : dot]
     number_follows = text[end : end + 1].isdigit()
     if before.isalpha() and before.islower() and before != "trans" and not number_follows:
-        return True  # most full stops: no other word of `_NEVER` or `_SELDOM` has five letters
+        # This decides most full stops: of `_NEVER` and `_SELDOM`, only `trans` has five letters.
+        return True
     if text[dot + 1] in _STOP:
         return True
+    # All abbreviations are shorter than 20 characters.
     word = text[max(start, dot - 20) : dot].rpartition(" ")[2].lstrip(_OPENING)
     if word.isdigit() and len(word) <= 3 and dot - len(word) == start:
         return False  # the number of a heading or list item

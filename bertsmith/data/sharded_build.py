@@ -1,7 +1,8 @@
 """Build a corpus by processes that share only a folder: the shards of a job array, or a cluster.
 
 Each process encodes work units into the folder `unmerged` of the corpus. `merge_corpus` then writes
-the corpus: with the code and in the order of one process, so that its bytes are the same.
+the corpus by the code that also writes it if one process builds it alone, and in the same order, so
+that the corpora of both ways are equal byte for byte.
 """
 
 import shutil

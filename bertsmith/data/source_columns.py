@@ -14,8 +14,8 @@ from bertsmith.errors import InputError
 MAX_INTEGER = 1 << 63
 """Whole numbers from `-MAX_INTEGER` to below `MAX_INTEGER` fit into 64 bits."""
 MAX_FLOAT_INTEGER = 1 << 53
-"""Whole numbers up to this one are exact as float64; pyarrow refuses larger ones in such a column.
-"""
+"""Whole numbers up to this one are exact as float64. pyarrow refuses larger ones in a column of
+float64."""
 _LONG_INTEGER = "long integer"
 """Kind of a whole number beyond `MAX_FLOAT_INTEGER`."""
 

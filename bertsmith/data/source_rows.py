@@ -20,7 +20,7 @@ PAIR_WORDS = ("sentence1:", "sentence2:")
 
 
 class SourceRows:
-    """Builds rows of an encoder–decoder, in place of a tokenizer's own."""
+    """Builder of the rows that an encoder–decoder reads; a `RowBuilder`, as a tokenizer is."""
 
     def __init__(self, tokenizer: Tokenizer, end_id: int) -> None:
         self.tokenizer = tokenizer

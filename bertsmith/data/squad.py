@@ -299,7 +299,7 @@ def question_format(source: ExampleSource) -> QuestionFormat:
     Rows in memory and standard input are read like `jsonl`.
 
     Raises:
-        InputError: there is no such file, or its name ends in something else.
+        InputError: there is no such file, or its name has another ending.
     """
     if not isinstance(source, Path) or source == STANDARD_INPUT:
         return "jsonl"

@@ -21,9 +21,9 @@ from bertsmith.data.text_files import (
     check_line_ends,
     iter_lines,
     locate_row,
-    lone_return,
+    lone_return_error,
     name_source,
-    too_long,
+    too_long_error,
 )
 from bertsmith.errors import ConfigError, InputError, option
 
@@ -176,7 +176,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
         for line in iter_lines(path):
             size += len(line)
             if size > MAX_ROW_BYTES:
-                raise too_long(f"{source_name}:{row}", "row")
+                raise too_long_error(f"{source_name}:{row}", "row")
             yield line
 
     reader = csv.reader(
@@ -194,7 +194,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
             return
         except csv.Error as error:
             if "new-line character" in str(error):  # a CR outside of quotes, not before LF
-                raise lone_return(f"{source_name}:{reader.line_num}") from None
+                raise lone_return_error(f"{source_name}:{reader.line_num}") from None
             hint = separator_hint("csv", line, '"') if row == 1 else ""
             raise InputError(
                 f"{source_name}:{row}: not valid CSV ({error}). A quoted cell ends at a double "

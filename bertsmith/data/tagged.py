@@ -54,7 +54,7 @@ REMARKS: dict[Remark, tuple[str, str]] = {
         "not for words",
     ),
 }
-"""Message for each kind of remark, behind a count of one and of several."""
+"""Message for each kind of remark, which follows its count: for a count of one, and for others."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class TaggedSentence:
 
     @cached_property
     def _located(self) -> tuple[str, tuple[Offsets, ...]]:
+        """Text and offsets as in the file, or those of the words joined by spaces."""
         if self.text_and_offsets is not None:
             return self.text_and_offsets
         text, offsets = join_words(self.words)

@@ -65,7 +65,8 @@ MAX_LONE_SENTENCE_WORDS = 1000
 """Maximum number of words of a file that is one sentence; the longest sentences of news have some
 hundreds."""
 MIN_LONE_COUNT = 4
-"""Minimum number of rows that count from 1 if they are the only sentence."""
+"""Minimum number of rows of a file's only sentence for the sign that its first column numbers the
+words; in longer files, two rows of a sentence are enough."""
 MULTIWORD_NUMBER = re.compile(r"\d+[-.]\d+")
 SHOWN_ROWS = 3
 SHOWN_WORD_CHARACTERS = 40
@@ -98,7 +99,8 @@ def check_rows(
         return
     _check_header(source_name, lines)
     for index, cells in enumerate(columns):
-        if _are_texts(cells) if index == word_index else _are_different_texts(cells):
+        look_like_texts = _are_texts if index == word_index else _are_different_texts
+        if look_like_texts(cells):
             first_row, _ = lines[0]
             shown = ", ".join(f"'{shorten_cell(line)}'" for _, line in lines[:SHOWN_ROWS])
             raise InputError(f"{source_name}:{first_row}: {LIKE_TEXTS} It begins: {shown}.")
@@ -147,12 +149,12 @@ def check_word_numbers(
     longest = max(map(len, sentences), default=0)
     if num_columns < 3 or longest < (MIN_LONE_COUNT if len(sentences) == 1 else 2):
         return
-    counters = [_without_multiword(cells[0].strip() for cells in rows) for rows in sentences]
-    if not _count_from(0, counters) and not _count_from(1, counters):
+    first_columns = [_without_multiword(cells[0].strip() for cells in rows) for rows in sentences]
+    if not _count_from(0, first_columns) and not _count_from(1, first_columns):
         return
-    others = ""
+    label_advice = ""
     if not is_label_chosen and num_columns != 3:
-        others = (
+        label_advice = (
             f" The labels are taken from the last column, {num_columns}; choose another with "
             f"{option('label_column')}."
         )
@@ -160,23 +162,23 @@ def check_word_numbers(
     shown = ", ".join(f"'{shorten_cell(line)}'" for line in islice(lines, SHOWN_ROWS))
     raise InputError(
         f"{source_name}:{row}: the first column numbers the words of each sentence. Remove it, or "
-        f"pass {option('word_column', '2')} if the second holds the words.{others} It begins: "
-        f"{shown}."
+        f"pass {option('word_column', '2')} if the second holds the words.{label_advice} It "
+        f"begins: {shown}."
     )
 
 
-def _count_from(start: int, counters: Sequence[Sequence[str]]) -> bool:
-    """Return whether each counter is `start`, `start` + 1 and so on."""
-    for counter in counters:
-        expected = [str(number) for number in range(start, start + len(counter))]
-        if counter != expected:
+def _count_from(start: int, columns: Sequence[Sequence[str]]) -> bool:
+    """Return whether the cells of each column are `start`, `start` + 1 and so on."""
+    for cells in columns:
+        expected = [str(number) for number in range(start, start + len(cells))]
+        if cells != expected:
             return False
     return True
 
 
-def _without_multiword(counter: Iterable[str]) -> list[str]:
+def _without_multiword(cells: Iterable[str]) -> list[str]:
     """Leave out the numbers of CoNLL-U's multi-word tokens and empty nodes (`3-4`, `3.1`)."""
-    return [cell for cell in counter if not MULTIWORD_NUMBER.fullmatch(cell)]
+    return [cell for cell in cells if not MULTIWORD_NUMBER.fullmatch(cell)]
 
 
 def split_header(line: str, *, lower: bool = True) -> list[str]:
@@ -240,6 +242,7 @@ def check_words(
 
 
 def _find_fault(words: Sequence[str], labels: Sequence[str]) -> str | None:
+    """Describe why words and labels are not those of sentences; None if they may be."""
     if _are_texts(words) or _are_different_texts(labels):
         return LIKE_TEXTS
     if labels and _are_span_labels(words) and not _are_span_labels(labels):
@@ -332,9 +335,9 @@ def _is_short_table(words: Sequence[str], labels: Sequence[str]) -> bool:
     """
     num_different = len(set(words))
     size = len(words)
-    num_signs = sum(not any(map(str.isalnum, word)) for word in words)
+    num_marks = sum(not any(map(str.isalnum, word)) for word in words)
     marks_spans = any(label == OUTSIDE or PREFIXED.fullmatch(label) for label in labels)
-    if marks_spans or set(labels) <= set(ROLES) or num_signs > 0.02 * size:
+    if marks_spans or set(labels) <= set(ROLES) or num_marks > 0.02 * size:
         return False
     if size >= MIN_UNMARKED_TABLE_ROWS and num_different >= 0.95 * size:
         return True
@@ -359,5 +362,6 @@ def _show(sentences: Sequence[TaggedSentence]) -> str:
 
 
 def shorten_cell(cell: str) -> str:
+    """Return a cell on one line, of at most `SHOWN_WORD_CHARACTERS` characters, for messages."""
     text = " ".join(cell.split())
     return text if len(text) <= SHOWN_WORD_CHARACTERS else text[: SHOWN_WORD_CHARACTERS - 1] + "…"

@@ -71,7 +71,7 @@ def iter_lines(path: Path) -> Iterator[str]:
         _check_start(source_name, stream.peek())
         for row, line in enumerate(iter(partial(stream.readline, MAX_ROW_BYTES + 1), b""), start=1):
             if len(line) > MAX_ROW_BYTES:
-                raise too_long(f"{source_name}:{row}", "line")
+                raise too_long_error(f"{source_name}:{row}", "line")
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:
@@ -129,7 +129,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader | StandardInput]:
         yield stream
 
 
-def too_long(location: str, what: str) -> InputError:
+def too_long_error(location: str, what: str) -> InputError:
     return InputError(
         f"{location}: the {what} is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit "
         "into memory. Divide it; in a .csv file, see that each quote is closed."
@@ -159,10 +159,10 @@ def check_line_ends(location: str, content: str) -> None:
         InputError: there is a carriage return.
     """
     if "\r" in content:
-        raise lone_return(location)
+        raise lone_return_error(location)
 
 
-def lone_return(location: str) -> InputError:
+def lone_return_error(location: str) -> InputError:
     return InputError(
         f"{location}: a carriage return (CR) within the line. Lines end in a line feed (LF or "
         "CRLF) here; convert the file (tr '\\r' '\\n')."

@@ -152,16 +152,17 @@ class Segmentation:
 class PairTable:
     """Counts of pairs of neighbouring tokens, found from either token.
 
-    `ends` has the left and right token of each slot, `count` the occurrences of its pair. A slot
-    whose count has fallen to zero is dead and never used again.
+    Each pair has a slot, an index of the arrays `ends`, the left and right token, and `count`, the
+    occurrences of the pair. A slot whose count has fallen to zero is dead and never used again.
     """
 
     def __init__(self) -> None:
         self.ends = [np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)]
         self.count = np.empty(0, dtype=np.int64)
         self._num_slots = 0
+        # For each side and token, the slots of pairs that have the token at this side.
         self._slots: tuple[list[array[int]], list[array[int]]] = ([], [])
-        self._slot_of_other = np.empty(0, dtype=np.int32)
+        self._slot_of_other = np.empty(0, dtype=np.int32)  # by token; for `_find` alone
 
     def slots(self, piece: int, side: int) -> Indices:
         """Return the live slots of pairs with `piece` at `side`, int32 `[slots]`."""
