@@ -42,8 +42,8 @@ class LineBlock(NamedTuple):
 def iter_blocks(source_name: str, lines: Iterable[str]) -> Iterator[LineBlock]:
     """Yield the blocks between empty lines and `-DOCSTART-` lines.
 
-    `-DOCSTART-` is an ordinary word if it has the label of an entity, or if the block already has a
-    row that does not begin with `# `, as a comment does.
+    `-DOCSTART-` is an ordinary word if it has the label of an entity, or if a word stands before it
+    in its block (a row that does not begin with `# `, as comments do).
 
     Raises:
         InputError: a line of the file `source_name` has a carriage return inside, or a block has

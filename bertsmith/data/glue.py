@@ -146,11 +146,11 @@ def find_tasks(root: Path, names: Sequence[str] = ()) -> list[GlueTaskFiles]:
     """
     if not root.is_dir():
         raise InputError(f"{root}: no such folder. Give the one that holds CoLA, RTE and so on.")
-    folders = {plain(entry.name): entry for entry in sorted(root.iterdir()) if entry.is_dir()}
+    folders = {task_key(entry.name): entry for entry in sorted(root.iterdir()) if entry.is_dir()}
     tasks: dict[str, GlueTaskFiles] = {}
     for task in GLUE_TASKS:
-        if plain(task.name) in folders:
-            files = GlueTaskFiles(task, root, folders[plain(task.name)])
+        if task_key(task.name) in folders:
+            files = GlueTaskFiles(task, root, folders[task_key(task.name)])
             if files.train.is_file() and files.dev_files():
                 tasks[task.name] = files
     requested = check_task_names(names)
@@ -172,18 +172,18 @@ def find_tasks(root: Path, names: Sequence[str] = ()) -> list[GlueTaskFiles]:
 
 def check_task_names(names: Sequence[str]) -> list[str]:
     """Return names of tasks in the benchmark's spelling; refuse unknown ones."""
-    names_by_key = {plain(task.name): task.name for task in GLUE_TASKS}
+    names_by_key = {task_key(task.name): task.name for task in GLUE_TASKS}
     for name in names:
-        if plain(name) not in names_by_key:
+        if task_key(name) not in names_by_key:
             raise ConfigError(
                 f"{option('tasks')}: '{name}' is none of GLUE's tasks. Choose from: "
                 f"{', '.join(names_by_key.values())}."
             )
-    return [names_by_key[plain(name)] for name in names]
+    return [names_by_key[task_key(name)] for name in names]
 
 
-def plain(name: str) -> str:
-    """Remove case and dashes from a task's name: `SST-2` and `sst2` are equal."""
+def task_key(name: str) -> str:
+    """Return a task's name without case and dashes: `sst2` for both `SST-2` and `sst2`."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -220,6 +220,6 @@ def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:
             file.write(f"{index}\t{prediction}\n")
 
 
-def similarity(number: float) -> str:
+def format_similarity(number: float) -> str:
     """Format a prediction of STS-B, clipped to the range of its scores."""
     return f"{min(max(number, 0.0), HIGHEST_SIMILARITY):.3f}"

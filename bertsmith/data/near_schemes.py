@@ -74,8 +74,8 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
         has_long_span = _some_type_continues(readings)
         if not (has_long_span or (outside and not is_chancy and _has_b_or_i(readings))):
             continue
-        proper = [f"{letter}-{type_}" if type_ else letter for letter, type_ in readings]
-        pairs = [*zip(named, proper, strict=True), *((label, "O") for label in outside)]
+        rewritten = [f"{letter}-{type_}" if type_ else letter for letter, type_ in readings]
+        pairs = [*zip(named, rewritten, strict=True), *((label, "O") for label in outside)]
         return next((NearLabel(*pair) for pair in pairs if pair[0] != pair[1]), None)
     return None
 

@@ -72,8 +72,8 @@ def encode_questions(
 
     `alignment` has the `ContextWindow` of each row. The context of neighbouring questions that
     share one is tokenized once. `rows.num_cut`, at the first row of a question, counts the tokens
-    that are in no row: those of a question beyond half of a row or what its context leaves free,
-    and those of contexts that are cut.
+    that are in no row: those of contexts that are cut, and those of a question beyond half of a
+    row, or beyond what a short context leaves free, if that is more.
 
     Raises:
         ConfigError: windows would share more than half of a row.

@@ -193,10 +193,11 @@ def classes_stay_numbers(
     labels = tuple(labels)
     names = {name for names in class_names.values() for name in names}
     are_numbers = bool(labels) and all(map(str.isdecimal, labels)) and not names.issuperset(labels)
-    names_of_columns = list(map(str, column_names))
+    all_columns = list(map(str, column_names))
+    # If `label_column` is not one column, it lists several.
     return are_numbers or (
         label_column is not None
-        and find_column(label_column, names_of_columns, len(names_of_columns)) is None
+        and find_column(label_column, all_columns, len(all_columns)) is None
     )
 
 

@@ -83,8 +83,8 @@ def make_windows(
         stride: tokens that neighbouring windows share; at most half of a window, so fewer if the
             other text of a pair is long.
         windowed: index of the text of a pair that is divided; by default the longer one. If the
-            pair does not fit into one row, the other text gets at most half of its tokens, or all
-            that the divided text leaves free, and is cut at its end beyond that.
+            pair does not fit into one row, the other text gets at most half of the row, or more if
+            the divided text is short and leaves more free; the rest is cut at its end.
     """
     if windowed is None:
         windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))

@@ -21,8 +21,8 @@ from bertsmith.data.glue import (
     GlueTaskFiles,
     Score,
     find_tasks,
+    format_similarity,
     iter_test_examples,
-    similarity,
     write_submission,
 )
 from bertsmith.errors import ConfigError, option
@@ -360,7 +360,7 @@ def _predict_test(
     with compute_settings(settings):
         predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
         pairs = predictor.iter_predictions(iter_test_examples(path, task.test_columns))
-        format_answer = similarity if task.kind == "regress" else str
+        format_answer = format_similarity if task.kind == "regress" else str
         rows = (
             (str(example.label), format_answer(prediction.answer)) for example, prediction in pairs
         )

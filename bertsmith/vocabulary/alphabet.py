@@ -63,9 +63,9 @@ def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> li
     >>> single_character_pieces("!ab", ["ab", "!"])
     ['!', 'a', 'b', '##a', '##b']
     """
-    joining = {character for word in words if len(word) > 1 for character in word}
+    in_longer_words = {character for word in words if len(word) > 1 for character in word}
     alphabet = list(alphabet)
-    return alphabet + [CONTINUATION + character for character in alphabet if character in joining]
+    return alphabet + [CONTINUATION + char for char in alphabet if char in in_longer_words]
 
 
 def check_num_new(num_new: int, num_characters: int, character_coverage: float) -> None:
