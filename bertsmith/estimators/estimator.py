@@ -32,6 +32,7 @@ from bertsmith.errors import (
     ConfigError,
     InputError,
     Interrupted,
+    SettingError,
     TrainingError,
     as_arguments,
 )
@@ -365,9 +366,15 @@ class Estimator(ABC):
         Raises:
             NotFittedError: the estimator is not fitted.
             InputError: an example cannot be read, or the model does not know its label.
+            ConfigError: the examples have no such score, as pairs without y have no correlation.
         """
-        figures = self._accumulate(X, y, columns)[0].compute_metrics()
-        return figures[self._settings(columns).score_key]
+        scores = self._accumulate(X, y, columns)[0].compute_metrics()
+        name = self._settings(columns).score_key
+        if name not in scores:
+            allowed = [score for score in scores if score != "loss"]
+            advice = "These examples have no other scores. Choose one with set_params(metric=…)."
+            raise SettingError("metric", name, allowed, advice)
+        return scores[name]
 
     def evaluate(self, X: Any, y: Any = None, **columns: Any) -> Evaluation:  # noqa: N803
         """Return the report of `bertsmith evaluate` on labelled examples; X and y are as in `fit`.

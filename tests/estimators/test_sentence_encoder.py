@@ -56,6 +56,10 @@ def test_a_published_encoder_is_scored_without_fit(encoder):
     assert encoder.score(pairs) == report.mrr
     scores = np.linspace(0, 1, len(pairs))
     assert encoder.evaluate(pairs, scores).num_pairs == len(pairs)
+    for metric, labels, allowed in (("mrr", scores, "pearson"), ("spearman", None, "recall_at_1")):
+        with refuses(ConfigError, f"metric: found '{metric}'", allowed, "set_params"):
+            encoder.set_params(metric=metric).score(pairs, labels)
+    encoder.set_params(metric="score")
     first = encoder.set_params(pooling="first_token")
     vectors = first.encode(TEXTS).astype(np.float64)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
