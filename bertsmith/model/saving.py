@@ -1,5 +1,6 @@
 """Saving of models as folders that transformers opens."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,14 +85,18 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
     """Copy a model's folder, without the checkpoints and earlier runs in it; return `out`.
 
     Raises:
-        ConfigError: `out` lies inside `source`, or exists and is not empty; with `overwrite` only
-            if it holds files that are not a model's, or `source` lies inside it.
+        ConfigError: `out` is a file, lies inside `source`, or exists and is not empty; with
+            `overwrite` the last only if it holds files that are not a model's, or `source` lies
+            inside it.
         CheckpointError: the folder `source` does not exist.
+        InputError: a file cannot be copied, or `out` cannot be written.
     """
     if not source.is_dir():
         raise CheckpointError(f"{source}: the model's folder is not there any more. Load another.")
-    if out.resolve() == source.resolve():
+    if os.path.realpath(out) == os.path.realpath(source):  # `resolve` raises for a link to itself
         return out
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out}: a file, not a folder. Choose another path.")
     if is_within(out, source):
         raise ConfigError(f"{out}: inside {source}, the folder of the model. Choose one outside.")
     is_empty_folder = out.is_dir() and not any(out.iterdir())

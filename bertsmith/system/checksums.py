@@ -101,7 +101,8 @@ def _read_sums(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
         return {}, []
     sums = {}
     malformed_lines = []
-    for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
+    for number, ended_line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
+        line = ended_line.removesuffix("\r")  # as Git writes on Windows
         # Only "# " begins a comment: one wrong bit turns the digit 3 at the start of a sum into #.
         is_comment = line == "#" or line.startswith("# ")
         if match := LINE_PATTERN.fullmatch(line):

@@ -67,7 +67,10 @@ class Measured(Generic[T]):
 
     def __post_init__(self) -> None:
         # Entries of the file may have been changed by hand.
-        if datetime.fromisoformat(self.measured_at).tzinfo is None:
+        if not isinstance(self.measured_at, str):
+            raise ValueError(f"measured_at is {self.measured_at!r}, not a time")
+        # A pinned value never becomes old.
+        if not self.is_pinned and datetime.fromisoformat(self.measured_at).tzinfo is None:
             raise ValueError(f"measured_at is {self.measured_at!r}, without a time zone")
         if self.load is not None and type(self.load) not in (int, float):
             raise ValueError(f"load is {self.load!r}, not a number")

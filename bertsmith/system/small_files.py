@@ -101,7 +101,7 @@ class SmallFiles:
         content_type: type[Any] = dict,
         build: Callable[[list[tuple[str, Any]]], Any] | None = None,
     ) -> Any:
-        """Parse a JSON file whose content must be a dict, or of another `content_type`, list.
+        """Parse a JSON file, whose content must be of `content_type`: dict or list.
 
         `build` makes each JSON object from its pairs of key and value (`object_pairs_hook`).
 

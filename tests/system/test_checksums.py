@@ -47,6 +47,14 @@ def test_folders_have_sums(folder, tmp_path):
         assert set((tmp_path / kind / SUMS_FILE).read_text().split()[1::2]) == files
 
 
+def test_lines_may_end_as_on_windows(folder):
+    path = folder / SUMS_FILE
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_model(folder)
+
+
 @pytest.mark.parametrize(
     "name", ["config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", SUMS_FILE]
 )

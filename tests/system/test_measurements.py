@@ -53,6 +53,9 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
         again = recall(numbers.__next__)
         assert again > 1
         assert recall(numbers.__next__) == again
+    pinned = entries[1] | {"is_pinned": True}  # its time may be any text
+    cache.write_text(json.dumps({"speed": pinned}))
+    assert recall(numbers.__next__) == -1
 
 
 def test_a_device_is_forgotten_without_its_pinned_measurements_and_without_other_devices(cache):
