@@ -57,6 +57,8 @@ class Look(ABC):
         return Path(path)
 
     def _repr_html_(self) -> str:
-        content = escape(render_look(self.data), quote=True)
+        # As in files of pages, a byte of a path that is not UTF-8 is shown as \udcff.
+        page = render_look(self.data).encode(errors="backslashreplace").decode()
+        content = escape(page, quote=True)
         style = f"width: 100%; height: {NOTEBOOK_HEIGHT}px; border: 0"
         return f'<iframe title="bertsmith look" style="{style}" srcdoc="{content}"></iframe>'

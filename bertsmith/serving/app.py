@@ -144,7 +144,8 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
     """
     limits = service.limits
     return {
-        "model_id": model.path,
+        # A path may have bytes that are not UTF-8, which JSON cannot hold.
+        "model_id": model.path.encode(errors="backslashreplace").decode(),
         "model_sha": None,
         "model_dtype": {"fp32": "float32", "bf16": "bfloat16"}.get(
             model.precision, model.precision

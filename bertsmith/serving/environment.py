@@ -25,7 +25,8 @@ def parse_model_folders(models: Sequence[str]) -> dict[str, Path]:
     """Parse arguments such as NAME=DIR to the folders by the names under which they are served.
 
     Raises:
-        ConfigError: two models have the same name, one has no folder, or a name contains a slash.
+        ConfigError: two models have the same name, one has no folder, or a name contains a slash or
+            is not UTF-8.
     """
     folders: dict[str, Path] = {}
     for text in models:
@@ -37,6 +38,11 @@ def parse_model_folders(models: Sequence[str]) -> dict[str, Path]:
                 f"'{text}': the name '{name}' has a '/', and the model would answer below "
                 f"/models/{name}, which is another route. Choose a name without it, such as "
                 f"{name.replace('/', '-')}={path}."
+            )
+        if not _is_utf8(name):
+            raise ConfigError(
+                f"'{text}': the name '{name}' is not UTF-8, so no request could name the model. "
+                f"Choose a name: films={path}."
             )
         if name in folders:
             raise ConfigError(
@@ -53,3 +59,12 @@ def _name_and_folder(text: str) -> tuple[str, Path | None]:
     if equals and not Path(text).is_dir():
         return name, Path(directory) if directory else None
     return Path(text).resolve().name, Path(text) if text else None
+
+
+def _is_utf8(text: str) -> bool:
+    """Return whether a text of the command line has only bytes of UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # other bytes are half surrogates in Python
+        return False
+    return True

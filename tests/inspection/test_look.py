@@ -1,6 +1,8 @@
 """The look at a text: what it holds for each task equals what the model predicts."""
 
 import json
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -326,3 +328,10 @@ def test_errors_have_one_line(tmp_path):
     with pytest.raises(BertsmithError) as caught:
         look(folder, "")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems have only UTF-8 names")
+def test_a_notebook_shows_a_folder_whose_name_is_not_utf8(tmp_path):
+    folder = save_tiny(tmp_path / os.fsdecode(b"caf\xe9"), "classify", labels=("bad", "good"))
+    shown = look(folder, TEXT, device="cpu")._repr_html_()
+    assert r"caf\udce9" in shown.encode().decode()

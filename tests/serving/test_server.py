@@ -291,6 +291,17 @@ def test_a_model_of_the_hub_is_served_from_its_cache(tmp_path):
         assert json.loads(send(port, "/tokenize", {"inputs": "a film"})[1])[0][0]["special"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems have only UTF-8 names")
+def test_a_folder_may_have_a_name_that_is_not_utf8(tmp_path):
+    folder = save_tiny(tmp_path / os.fsdecode(b"caf\xe9"))  # Latin-1
+    with refuses(ConfigError, "is not UTF-8", "films=", worded=False):
+        parse_model_folders((str(folder),))
+    with server(f"films={folder}", *CPU) as (_, line):
+        status, content = send(port_of(line), "/info")
+    assert status == 200
+    assert json.loads(content)["model_id"].endswith(r"/caf\udce9")
+
+
 def test_names_of_models(tmp_path):
     assert list(parse_model_folders(("runs/a", "b=runs/a/"))) == ["a", "b"]
     folder = tmp_path / "lr=0.1"
