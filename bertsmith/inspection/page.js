@@ -133,6 +133,8 @@ const shownValue = (value) => (data.kind === "number" ? number(value) : percent(
 
 // ---- Tokens and words ---------------------------------------------------------------------------
 
+// What the page shows now. A frame is the model at one checkpoint, the last one the model itself; a
+// block is attention of one kind, such as that of the target to the source.
 const state = { frame: data.frames.length - 1, block: data.blocks.length - 1, layer: 0, head: 0, words: data.words, decision: 0, sort: null };
 const block = () => data.blocks[state.block];
 state.layer = block().layers - 1;

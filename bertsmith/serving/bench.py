@@ -43,7 +43,7 @@ MAX_FLAT_STEPS = 2
 KEEPS_UP_SHARE = 0.97
 """A server keeps up with a load if it answers at least this share of the requests a second."""
 CHECKED_SHARE = 0.9
-"""Share of the highest rate of waiting callers at which the server must keep up."""
+"""Share of the callers' highest rate that the server must keep up with at random times."""
 TEXT_FIELDS = {"/embeddings": "input", "/v1/embeddings": "input"}
 """Name of the text in the body of a request, by path; for other paths "inputs", the name in
 text-embeddings-inference."""

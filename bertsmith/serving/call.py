@@ -163,7 +163,7 @@ class Call:
         field: str | TextField = "inputs",
     ) -> Answers:
         """Compute texts as `Service.compute` does; stop if the client closes the connection."""
-        # text-embeddings-inference has these two names of metrics for all its routes.
+        # text-embeddings-inference counts the texts of all routes under these two names.
         name = "te_embed" if kind != "predict" else "te_predict"
         self.service.metrics.counters.add(f"{name}_count", len(records))
         started_at = time.perf_counter()

@@ -1,4 +1,4 @@
-"""HTTP connections with limits: a client can neither fill the memory nor hold it for ever."""
+"""HTTP connections with limits: a client cannot fill the memory, or hold a connection for ever."""
 
 import asyncio
 import socket

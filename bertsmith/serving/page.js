@@ -47,9 +47,9 @@ const CHINESE = {
 };
 const isChinese = navigator.language.toLowerCase().startsWith("zh");
 const SPACE = "\u00a0";
-const MAX_BARS = 10;
-const MAX_TOKENS = 300;
-const FIRST_NUMBERS = 8;
+const MAX_BARS = 10; // bars that are shown before "All …" is opened
+const MAX_TOKENS = 300; // tokens of a text that are shown
+const FIRST_NUMBERS = 8; // numbers of a vector that are shown
 
 function translate(text, values = {}) {
   const sentence = (isChinese && CHINESE[text]) || text;
@@ -68,7 +68,7 @@ function make(tag, properties = {}, ...children) {
 
 const text = (name, label, more = {}) => ({ name, label: translate(label), rows: 2, ...more });
 const lines = (name, label) => ({ name, label: translate(label), rows: 3, isList: true });
-const SECOND_TEXT = { true: "Second text", null: "Second text (may be empty)" };
+const SECOND_TEXT = { true: "Second text", null: "Second text (may be empty)" }; // by `reads_pairs`; null if not known
 
 const textOrPair = {
   fields: (info) => [
@@ -316,7 +316,8 @@ function makeField(field) {
   const area = make("textarea", { id, name: field.name, rows: field.rows, dir: "auto", spellcheck: false });
   area.dataset.isList = field.isList ? "yes" : "";
   area.addEventListener("keydown", (event) => {
-    // While Chinese is typed, Enter takes the characters that the input method offers.
+    // While Chinese is typed, Enter takes the characters that the input method offers; some browsers
+    // tell this only by the code 229.
     if (event.key !== "Enter" || event.isComposing || event.keyCode === 229) return;
     const sends = event.ctrlKey || event.metaKey || !(field.isList || event.shiftKey);
     if (!sends) return;

@@ -33,7 +33,7 @@ class WaitingTime:
         self._num_sent_tokens -= self._sent.pop(request_id, 0)
 
     def update(self, message: QueueState) -> None:
-        """Replace the estimate of the requests that the engine has counted by its own count."""
+        """Take over the engine's count, which replaces the estimates of all requests in it."""
         self.latest = message
         counted = [request_id for request_id in self._sent if request_id <= message.last_request_id]
         for request_id in counted:
