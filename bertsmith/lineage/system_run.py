@@ -160,7 +160,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         objective = self.build_objective(config, data)
         if self.training.eval_rows is None:
             if previous is not None and "evaluations" in previous:
-                evaluations = EvaluationPlan(**previous["evaluations"])  # as the run began
+                evaluations = EvaluationPlan.restore(previous["evaluations"])  # as the run began
             else:
                 evaluations = self._plan_evaluations(config, objective, data, machine)
             config = replace(config, evaluations=evaluations)

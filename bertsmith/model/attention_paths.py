@@ -65,7 +65,8 @@ def has_all_uses(paths: Mapping[str, str]) -> bool:
     prefixes = set()
     for name, path in paths.items():
         prefix, _, length = name.rpartition(" ")
-        if not re.fullmatch("[1-9][0-9]{0,8}", length) or path not in PATH_NAMES:
+        # A list, as a path in a damaged file may be a value that no dict takes as a key.
+        if not re.fullmatch("[1-9][0-9]{0,8}", length) or path not in list(PATH_NAMES):
             return False
         prefixes.add(prefix)
     return prefixes == {f"{precision} {use}" for precision, use in product(PRECISIONS, USES)}

@@ -309,7 +309,7 @@ def nearest_preset(config: BertConfig) -> str:
 def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainConfig:
     """Take over the evaluations and shares that were planned by timing for the run to resume."""
     if config.evaluations.is_limited:
-        config = replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
+        config = replace(config, evaluations=EvaluationPlan.restore(previous["evaluations"]))
     if config.pretraining.has_open_shares:
         names = ("start_steps", "masking_schedule_steps")
         steps = {name: previous.get("pretraining", {}).get(name, 0) for name in names}

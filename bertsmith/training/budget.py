@@ -1,6 +1,8 @@
 """Budget of a run in steps or seconds, its progress, and the evaluations that fit into it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bertsmith.errors import option
 from bertsmith.system.counts import count_noun
@@ -80,6 +82,15 @@ class EvaluationPlan:
     def of_seconds(cls, seconds: float, seconds_per_row: float) -> "EvaluationPlan":
         """Plan for a run of `seconds`, if evaluating a row takes `seconds_per_row`."""
         return cls._affordable(PLANNED_SHARE * seconds / max(1e-9, seconds_per_row), 1)
+
+    @classmethod
+    def restore(cls, entry: Mapping[str, Any]) -> "EvaluationPlan":
+        """Restore the plan of a run from `config.evaluations` in its run.json.
+
+        Raises:
+            CheckpointError: a part is missing, so run.json is damaged.
+        """
+        return cls(entry["rows"], entry["times"], entry.get("is_limited", True))
 
     @classmethod
     def _affordable(cls, total_rows: float, min_rows: int) -> "EvaluationPlan":

@@ -8,6 +8,7 @@ import torch
 from refusals import refuses
 
 from bertsmith.errors import BertsmithWarning, CheckpointError
+from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.run_machine import (
     INSTRUCTIONS,
@@ -72,6 +73,13 @@ def test_a_continued_model_needs_how_it_was_adapted(tmp_path):
         check(tmp_path, run, "pre-training")
     source = {"num_positions": [128, 128]}
     check(tmp_path, {**run, "source": source}, "pre-training")
+
+
+@pytest.mark.parametrize("plan", [[], "a text", {"rows": "8", "times": 2}, {"rows": 8}], ids=str)
+def test_a_plan_of_evaluations_that_is_damaged(tmp_path, plan):
+    (tmp_path / "run.json").write_text(json.dumps({**RUN, "config": {"evaluations": plan}}))
+    with refuses(CheckpointError, "run.json: damaged ("):
+        EvaluationPlan.restore(RunFolder(tmp_path).read_run()["config"]["evaluations"])
 
 
 def test_a_run_that_goes_on_with_other_instructions_says_so(tmp_path):

@@ -111,6 +111,7 @@ def test_choices_that_are_damaged_are_named(tmp_path):
         ({**choices, "float32_route": 2}, "'compute_choices.float32_route' is 2"),
         ({**choices, "attention": {"a": None}}, "'compute_choices.attention' is {\"a\": null}"),
         ({**choices, "attention": {}}, "'compute_choices.attention' is {}"),
+        ({**choices, "attention": {"fp32 reading 32": []}}, '{"fp32 reading 32": []}'),
         ({**choices, "attention": {"fp32 reading x": "fused"}}, '{"fp32 reading x": "fused"}'),
         ({**choices, "attention": {"fp32 reading 32": "quick"}}, '{"fp32 reading 32": "quick"}'),
     ):
