@@ -210,8 +210,9 @@ class TagCounts:
         self.num_right_words += sum(
             gold_label == label for gold_label, label in zip(gold, predicted, strict=True)
         )
-        types = (map(self._word_type, labels) for labels in (gold, predicted))
-        self._words.update(zip(*types, strict=True))
+        gold_types = map(self._word_type, gold)
+        predicted_types = map(self._word_type, predicted)
+        self._words.update(zip(gold_types, predicted_types, strict=True))
 
     def report(
         self, *, num_skipped: int = 0, num_unknown: int = 0, num_windowed: int = 0

@@ -47,14 +47,14 @@ def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
     paths = attention_paths()
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
     # Not `ATTENTION_LENGTHS`: a resumed run may have begun with a version that timed others.
-    return paths[_nearest_name(tuple(paths), f"{precision} {USES[is_learning]} ", length)]
+    return paths[_nearest_name(tuple(paths), _case_prefix(precision, is_learning), length)]
 
 
 @lru_cache(4096)  # called for each block of each layer
 def _nearest_name(names: Sequence[str], prefix: str, length: int) -> str:
     """Return the name that begins with `prefix` and ends with the length nearest by ratio.
 
-    Names are those of `_case_name`, and `prefix` is all before the length.
+    Names are those of `_case_name`, the prefix is that of `_case_prefix`.
     """
     lengths = [int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
     return f"{prefix}{min(lengths, key=lambda measured: abs(math.log(length / measured)))}"
@@ -110,7 +110,13 @@ def _timed_cases() -> Iterator[tuple[str, bool, int]]:
 
 
 def _case_name(precision: str, is_learning: bool, length: int) -> str:
-    return f"{precision} {USES[is_learning]} {length}"
+    return f"{_case_prefix(precision, is_learning)}{length}"
+
+
+def _case_prefix(precision: str, is_learning: bool) -> str:
+    """Return the name of a case up to its length, such as "bf16 reading "."""
+    use = "learning" if is_learning else "reading"
+    return f"{precision} {use} "
 
 
 def _faster_path(precision: str, is_learning: bool, length: int) -> str:

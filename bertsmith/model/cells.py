@@ -220,12 +220,14 @@ class _ToCells(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        # The gradients of all blocks of one row, then those of the next.
-        by_row = [gradients[row :: len(ctx.row_lengths)] for row in range(len(ctx.row_lengths))]
-        parts = zip(by_row, zip(*ctx.blocks, strict=True), ctx.row_lengths, strict=True)
+        # Gradients come block by block, with one array for each row; they go back row by row.
+        num_rows = len(ctx.row_lengths)
+        gradients_by_row = [gradients[row::num_rows] for row in range(num_rows)]
+        cells_by_row = zip(*ctx.blocks, strict=True)
+        rows = zip(gradients_by_row, cells_by_row, ctx.row_lengths, strict=True)
         return None, *(
-            _put_back(of_row, cells, length).view(length, of_row[0].shape[1], -1)
-            for of_row, cells, length in parts
+            _put_back(of_blocks, cells, length).view(length, of_blocks[0].shape[1], -1)
+            for of_blocks, cells, length in rows
         )
 
 

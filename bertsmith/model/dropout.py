@@ -255,7 +255,8 @@ def _own_stream() -> "np.random.SFC64":
 
 def _draw(stream: "np.random.SFC64", count: int) -> Bits:
     """Draw `count` 16-bit numbers."""
-    bits: Bits = stream.random_raw(-(-count // PER_DRAW)).view(np.int16)[:count]
+    num_draws = (count + PER_DRAW - 1) // PER_DRAW  # count / PER_DRAW, rounded up
+    bits: Bits = stream.random_raw(num_draws).view(np.int16)[:count]
     return bits
 
 

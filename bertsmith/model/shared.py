@@ -6,6 +6,7 @@ the path of the shared memory instead of the weights.
 
 import errno
 import io
+import math
 import os
 import pickle
 import tempfile
@@ -140,4 +141,6 @@ def _map_weights(model: BertModel, memory: Tensor, *, fill: bool) -> None:
 
 
 def _aligned_bytes(parameter: Tensor) -> int:
-    return -(-parameter.numel() * parameter.element_size() // ALIGNMENT) * ALIGNMENT
+    """Return the bytes of a weight, rounded up to a multiple of `ALIGNMENT`."""
+    num_bytes = parameter.numel() * parameter.element_size()
+    return math.ceil(num_bytes / ALIGNMENT) * ALIGNMENT

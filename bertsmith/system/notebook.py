@@ -45,7 +45,7 @@ def html_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str
     >>> html_table([("0.5000",)])
     '<table><tbody><tr><td>0.5000</td></tr></tbody></table>'
     """
-    columns = list(zip(*rows, strict=True)) or [()] * len(titles)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(titles)
     are_texts = [not all(NUMBER_CELL.fullmatch(cell) for cell in column) for column in columns]
 
     def row(cells: Sequence[str], tag: str) -> str:

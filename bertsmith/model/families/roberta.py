@@ -74,7 +74,8 @@ class RobertaEmbeddings(Embeddings):
         decide, not the attention mask.
         """
         is_real = input_ids.ne(self.word.padding_idx or 0).long()
-        return torch.cumsum(is_real, 1) * is_real - 1
+        numbers_from_1 = torch.cumsum(is_real, 1) * is_real  # 0 at padding
+        return numbers_from_1 - 1
 
 
 ROBERTA = Family(
