@@ -16,7 +16,7 @@ from bertsmith.data.examples import example_noun
 from bertsmith.data.excel_files import import_openpyxl
 from bertsmith.data.reader import Reader
 from bertsmith.data.records import RecordReader
-from bertsmith.data.standard_input import input_is_waiting
+from bertsmith.data.standard_input import must_wait_for_input
 from bertsmith.data.table_rows import is_file_name
 from bertsmith.data.table_writer import TABLE_ENDINGS
 from bertsmith.data.tables import check_delimiter
@@ -63,7 +63,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     with only_bar("predicting", partial(_count, source)) as advance:
         predictions = predictor.iter_predictions(
             source if source_rows is None else source_rows,
-            is_waiting=input_is_waiting if settings.text == ("-",) else None,
+            is_waiting=must_wait_for_input if settings.text == ("-",) else None,
         )
         pairs = totals.count(predictions, advance)
         if settings.page is not None:

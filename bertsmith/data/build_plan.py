@@ -152,6 +152,7 @@ def _count_shards(number: int) -> str:
 
 
 def _difference_of_files(old_files: dict[str, int], new_files: dict[str, int]) -> str:
+    """Describe the first difference of two lists of files; both have the bytes of each path."""
     for path in sorted({*old_files, *new_files}):
         old_bytes, new_bytes = old_files.get(path), new_files.get(path)
         if new_bytes is None:

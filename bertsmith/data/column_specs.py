@@ -99,6 +99,7 @@ class ColumnSpec:
         return [self._text(location, key, value)]
 
     def _text(self, location: str, key: str, value: Any) -> str:
+        """Convert a JSON value that is no list to a text; null becomes an empty one."""
         if float in self.scalars:
             value = plain_number(value)
         if self.is_label and isinstance(value, CutText):
@@ -158,6 +159,7 @@ def _assign_in_order(
 
 
 def lowered(names: Iterable[str]) -> list[str]:
+    """Return names in lower case, without blanks at their ends."""
     return [name.strip().lower() for name in names]
 
 

@@ -276,6 +276,7 @@ class ColumnParser:
         )
 
     def _column_index(self, role: str, chosen: str | None, default: int) -> int:
+        """Return the index of the column that the user chose for words or labels, or `default`."""
         if chosen is None:
             return default
         index = column_number(chosen, self._layout.width)

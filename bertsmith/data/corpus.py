@@ -171,6 +171,7 @@ def _join_starts(shards: Iterator[np.ndarray]) -> np.ndarray:
 
 
 def _check_files(directory: Path, split: SplitManifest, verify: bool) -> None:
+    """Compare the sizes of a split's files with the manifest, and with `verify` their checksums."""
     files = [file for shard in split.shards for file in shard.files]
     for file in files:
         _check_size(directory / file.name, file)

@@ -78,6 +78,7 @@ class _CountingReader(io.RawIOBase):
 
 
 def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
+    """Return a stream of the decompressed bytes of `raw`."""
     if compression is None:
         return raw
     buffered = io.BufferedReader(raw, _BUFFER_BYTES)

@@ -67,6 +67,7 @@ class EncodedExamples:
         return len(self.starts) - 1
 
     def rows_of(self, example: int) -> range:
+        """Return the indices of an example's rows."""
         return range(int(self.starts[example]), int(self.starts[example + 1]))
 
     @cached_property

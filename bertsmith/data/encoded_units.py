@@ -1,4 +1,4 @@
-"""Encoded work units on disk, from the process that encodes to the one that writes the corpus.
+"""Write and read encoded work units: files from processes that encode for one that writes a corpus.
 
 A unit is a folder `00012` of .npy files beside `unit.json`, its completion marker: a record of the
 plan, the counts and the checksums. It is written under a temporary name and renamed when it is

@@ -53,6 +53,7 @@ class EncodedPart:
     report: SourceReport
 
     def documents(self) -> "EncodedDocuments":
+        """Return the range of all documents of the part."""
         sentence_starts = np.concatenate([[0], np.cumsum(self.document_lengths)])
         token_starts = np.concatenate([[0], np.cumsum(self.sentence_lengths)])[sentence_starts]
         return EncodedDocuments(self, sentence_starts, token_starts, 0, len(self.document_lengths))

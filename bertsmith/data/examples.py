@@ -314,6 +314,7 @@ def as_label_set(labels: Iterable[str]) -> list[str]:
 
 
 def are_pairs(examples: Iterable[Example]) -> bool:
+    """Return whether any example has a second text."""
     return any(example.pair is not None for example in examples)
 
 

@@ -1,4 +1,4 @@
-"""Names of labels, and the values that they were named after."""
+"""Convert labels of any type to the names that a model stores, and names back to labels."""
 
 import json
 from collections.abc import Mapping, Sequence

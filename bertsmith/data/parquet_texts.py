@@ -1,4 +1,4 @@
-"""Texts of a Parquet file, for documents."""
+"""Read the texts of a Parquet file's text column, for documents."""
 
 import io
 import tempfile

@@ -1,4 +1,4 @@
-"""The contract of whatever puts texts together to rows of tokens."""
+"""The protocol of builders of token rows: the methods of a tokenizer by which texts are encoded."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

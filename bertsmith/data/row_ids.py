@@ -34,6 +34,7 @@ def _id_columns(columns: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
 
 
 def _id_text(value: Any) -> str:
+    """Return an id as text; 7, 7.0 and "7" become the same text."""
     text = cell_text(plain_number(value)).strip()
     is_float = _FLOAT.fullmatch(text)
     return is_float[1] if is_float else text

@@ -1,4 +1,4 @@
-"""Settings of a corpus."""
+"""Settings for building a corpus, and the number of the share that one job encodes."""
 
 import re
 from dataclasses import dataclass

@@ -160,6 +160,7 @@ def _is_vocabulary(file: SourcePath) -> bool:
 
 
 def _nothing_readable(name: str, files: Sequence[SourcePath]) -> InputError:
+    """Build the error for a folder or pattern whose files have no supported format."""
     if not files:
         return InputError(f"{name}: no file found. Check the spelling. {ALLOWED_ENDINGS}")
     endings = Counter(file.suffix.lower() or "no ending" for file in files)

@@ -1,9 +1,10 @@
 """The split of documents into training and eval by text hash.
 
-The choice does not depend on the order of the input, and equal documents are in the same split.
-Parts of a document too long to be read whole are documents of their own: some may be in training
-and others in eval. Training is never empty; nor is the eval split if the share is above 0 and there
-are two or more different documents.
+The text of a document decides, so equal documents are in the same split, and the order of the input
+does not matter, with two exceptions. The first document is always for training, so that training
+has one. And if the share is above 0 but no hash is below it, one document is for eval all the same,
+if there are two or more different ones. Parts of a document too long to be read whole are documents
+of their own: some may be in training and others in eval.
 """
 
 import math

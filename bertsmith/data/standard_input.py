@@ -93,7 +93,7 @@ def open_standard_input() -> StandardInput:
     return _opened
 
 
-def input_is_waiting() -> bool:
+def must_wait_for_input() -> bool:
     """Return whether the next line of standard input has not been written yet."""
     if _opened is None or sys.platform == "win32":  # where only sockets can be asked
         return False

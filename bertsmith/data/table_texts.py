@@ -1,4 +1,7 @@
-"""Texts of a .csv or .tsv file, for documents; rows that cannot be read are left out."""
+"""Read the texts of a .csv or .tsv file, for documents.
+
+A row that cannot be read is an error, or is skipped and counted.
+"""
 
 import csv
 from collections import deque

@@ -208,6 +208,7 @@ class ObjectParser:
         return start, end, label
 
     def _refusal(self, row: int, problem: str, advice: str) -> InputError:
+        """Build the error for a row that cannot be parsed."""
         return InputError(f"{locate_row(self.source, row)}: {problem}. {advice}.")
 
 
@@ -263,5 +264,7 @@ def word_labels(row: Mapping[str, Any], label_column: str | None) -> list[Any]:
     return labels if isinstance(labels, list) else []
 
 
-def _first_key(value: Mapping[str, Any], chosen: str | None, usual: Sequence[str]) -> str | None:
-    return next((key for key in ((chosen,) if chosen else usual) if key in value), None)
+def _first_key(record: Mapping[str, Any], chosen: str | None, usual: Sequence[str]) -> str | None:
+    """Return the chosen key, or else the first of the usual ones, that an object has."""
+    keys = (chosen,) if chosen else usual
+    return next((key for key in keys if key in record), None)

@@ -1,4 +1,7 @@
-"""The columns that a model was trained on; its folder stores them, to read other files alike."""
+"""The columns that a model was trained on.
+
+The model's folder stores them, so that the model reads the columns of these names in other files.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -153,4 +153,5 @@ def _count_here(
 
 
 def _count_batch(words: WordSplitter, texts: list[str]) -> Counter[str]:
+    """Count the words of texts; runs in another process, so it is a function of the module."""
     return Counter(chain.from_iterable(map(words, texts)))
