@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
@@ -24,8 +25,9 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
     """Read all tensors of a folder by their stored names, on the CPU, in their shapes and dtypes.
 
     Raises:
-        CheckpointError: no weights, a shard missing, a file truncated, altered or unsafe, or a
-            weight that is quantized or not a finite number.
+        CheckpointError: no weights, a shard missing, a file truncated, altered or unsafe, a weight
+            that is quantized or not a finite number, or one that two shards have with different
+            values.
     """
     tensors: dict[str, Tensor] = {}
     reader_name, files = _find_weights(directory)
@@ -35,6 +37,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
         file_tensors = READERS[reader_name](file)
         _check_not_quantized(file, file_tensors)
         _check_finite(file, file_tensors)
+        _check_not_stored_twice(file, file_tensors, tensors)
         tensors.update(file_tensors)
     return tensors
 
@@ -97,6 +100,18 @@ def _indexed_shards(index: Path) -> Iterator[Path]:
                 "the whole folder again."
             )
         yield shard
+
+
+def _check_not_stored_twice(
+    file: Path, tensors: Mapping[str, Tensor], earlier: Mapping[str, Tensor]
+) -> None:
+    """Raise CheckpointError if a shard has a weight of earlier shards, with other values."""
+    for name in sorted(tensors.keys() & earlier.keys()):
+        if not torch.equal(tensors[name], earlier[name]):
+            raise CheckpointError(
+                f"{file}: {name} is in another shard, too, with other values, so the shards are "
+                "not of one model. Copy or download the whole folder again."
+            )
 
 
 def _check_not_quantized(file: Path, tensors: Mapping[str, Tensor]) -> None:

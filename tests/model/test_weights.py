@@ -142,6 +142,18 @@ def test_shards(tensors, tmp_path):
             read_weights(tmp_path)
 
 
+def test_a_weight_in_two_shards_has_one_value(tensors, tmp_path):
+    shards = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    index = {"weight_map": {"a": shards[0], "b": shards[1], "c": shards[1]}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    write_safetensors(tmp_path / shards[0], {"a": tensors["a"], "b": tensors["b"]})
+    write_safetensors(tmp_path / shards[1], {"b": tensors["b"], "c": tensors["c"]})
+    assert_same(read_weights(tmp_path), tensors)
+    write_safetensors(tmp_path / shards[1], {"b": -tensors["b"], "c": tensors["c"]})
+    with refuses(CheckpointError, shards[1], ": b "):
+        read_weights(tmp_path)
+
+
 @pytest.mark.parametrize("old_format", [True, False])
 def test_a_damaged_bin(tensors, tmp_path, old_format):
     file = tmp_path / "pytorch_model.bin"
