@@ -11,9 +11,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import inf
+from math import inf, isnan
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ from bertsmith.data.question_windows import (
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import LongTexts, Windowing
-from bertsmith.errors import ConfigError, ExamplesError, option
+from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     INFINITE_SCORE,
@@ -46,6 +46,7 @@ from bertsmith.metrics.answers import (
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder
+from bertsmith.system.bounds import check_choice
 from bertsmith.system.counts import line_with_count
 from bertsmith.tasks.answer_baselines import AnswerBaselines
 from bertsmith.tasks.answer_prediction import (
@@ -201,11 +202,20 @@ class Answer(Task[Question, AnswerPrediction]):
     reads_tokens = True
 
     def __post_init__(self) -> None:
-        if self.threshold is not None and not self.may_abstain:
+        check_choice("language", self.language, get_args(Language))
+        if not (isinstance(self.max_answer_length, int) and self.max_answer_length > 0):
+            raise SettingError(
+                "max_answer_length", self.max_answer_length, "a whole number above 0"
+            )
+        if self.threshold is None:
+            return
+        if not self.may_abstain:
             raise ConfigError(
                 f"{option('threshold')}: found {self.threshold}, but this model always answers. "
                 "Leave it out, or give may_abstain=True too."
             )
+        if not isinstance(self.threshold, int | float) or isnan(self.threshold):
+            raise SettingError("threshold", self.threshold, "a number")
 
     @classmethod
     def check_train(cls, examples: Sequence[Question], settings: AnswerSettings) -> None:

@@ -263,10 +263,22 @@ def test_the_mask_may_be_in_lower_case(load):
     ("masked_lm", "top", 0), ("masked_lm", "top", 2.5), ("masked_lm", "top", "5"),
     ("multi_label", "threshold", "0.5"), ("multi_label", "threshold", 1.0),
     ("answer", "threshold", 0.5), ("", "pooling", "max"), ("", "max_length", 1),
+    ("", "max_length", "9"), ("answer", "max_answer_length", 0),
+    ("answer", "max_answer_length", "9"), ("answer", "language", "xx"),
 ])  # fmt: skip
 def test_options_that_cannot_be_met(load, head, option, value):
     with refuses(ConfigError, option, str(value)):
         load(head).with_options(**{option: value})
+
+
+def test_a_threshold_and_a_length_are_numbers(load, tmp_path):
+    for threshold in ("0.5", float("nan")):
+        with refuses(ConfigError, "threshold", str(threshold)):
+            load("answer").with_options(threshold=threshold, may_abstain=True)
+    folder = load("classify").save(tmp_path / "m")
+    for length in ("9", 9.5):
+        with refuses(ConfigError, "max_length", repr(length)):
+            bertsmith.load(folder, max_length=length)
 
 
 def test_options(load, tmp_path):
