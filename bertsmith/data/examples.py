@@ -188,7 +188,7 @@ class ExampleReader(RecordReader[Example]):
         )
         if text and is_header and self.labelled and record["label"] == self.names["label"]:
             problem = f"'{text}' and '{self.names['label'][0]}' are the names of the columns again"
-            raise self.incomplete(row, problem, "Remove this row, as of two files joined.")
+            raise self.incomplete_error(row, problem, "Remove this row, as of two files joined.")
         is_guessed = columns.header == "auto" and columns.text_column is None
         if is_guessed and text and is_header:
             raise InputError(

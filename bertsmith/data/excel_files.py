@@ -102,9 +102,9 @@ def find_formula(path: Path, row: int, columns: Collection[int]) -> str | None:
     """
     openpyxl = import_openpyxl(path)
     with open_seekable(path, lambda num_bytes: None) as file:
-        sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
-        sheet.reset_dimensions()
         try:
+            sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
+            sheet.reset_dimensions()
             for cells in sheet.iter_rows(min_row=row, max_row=row):
                 for cell in (cells[index] for index in columns if index < len(cells)):
                     if cell.data_type == "f":

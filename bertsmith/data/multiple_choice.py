@@ -91,7 +91,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         start = "".join(record.get("beginning of the choices", ())).strip()
         choices = tuple(f"{start} {text}" if start else text for text in record["choices"])
         if len(choices) < 2:
-            raise self.incomplete(
+            raise self.incomplete_error(
                 row,
                 "found one choice",
                 "Give two or more, in columns of their own or as a list; "
@@ -101,7 +101,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         if self.labelled:
             label = self._parse_label(row, record["label"][0], len(choices))
         if label is not None and choices.count(choices[label]) > 1:
-            raise self.incomplete(
+            raise self.incomplete_error(
                 row,
                 f"the right choice, {choices[label]!r:.60}, is among the choices "
                 f"{choices.count(choices[label])} times, so that it cannot be told from a wrong "

@@ -147,7 +147,7 @@ class RecordReader(Reader[ExampleT]):
         self.names = {}
         self.is_numbered_as_trained = False
         num_rows = 0
-        lacking: InputError | None = None
+        first_error: InputError | None = None
         opened = self._open()
         for row, value in opened.rows:
             num_rows += 1
@@ -157,7 +157,7 @@ class RecordReader(Reader[ExampleT]):
             except IncompleteRowError as error:
                 if not self.options.skip_incomplete:
                     raise
-                lacking = lacking or error
+                first_error = first_error or error
                 self.num_skipped += 1
                 continue
             if opened.columns is None:
@@ -165,8 +165,9 @@ class RecordReader(Reader[ExampleT]):
             else:
                 yield example, SourceRow(opened.columns, value, is_object=False)
         if num_rows == self.num_skipped:
-            if lacking and not self.names:
-                raise lacking
+            # Without names, all rows were skipped because they lack a column.
+            if first_error and not self.names:
+                raise first_error
             raise InputError(f"{self.source_name}: no complete rows. Give at least one.")
 
     @property
@@ -215,7 +216,7 @@ class RecordReader(Reader[ExampleT]):
     def locate_row(self, row: int) -> str:
         return locate_row(self.source, row)
 
-    def incomplete(self, row: int, problem: str, advice: str = "") -> IncompleteRowError:
+    def incomplete_error(self, row: int, problem: str, advice: str = "") -> IncompleteRowError:
         """Build the error for an incomplete row; say how to skip it, if the user can."""
         skip = f"pass {option('skip_incomplete', True)} (skipped rows are counted)."
         end = f"{advice} Or {skip}" if advice else f"Fix the row, or {skip}"
@@ -297,7 +298,7 @@ class RecordReader(Reader[ExampleT]):
         def read(row: int, cells: Sequence[Any]) -> Record:
             if len(cells) != len(first):
                 problem = f"columns: found {len(cells)}, where row {first_row} has {len(first)}"
-                raise self.incomplete(row, problem, RAGGED[self.file_format])
+                raise self.incomplete_error(row, problem, RAGGED[self.file_format])
             if self.file_format == "xlsx":
                 self._check_no_error(row, columns, cells, itertools.chain(*indices.values()))
             return {
@@ -314,7 +315,7 @@ class RecordReader(Reader[ExampleT]):
         for index in indices:
             if cells[index] in ERROR_VALUES:
                 problem = f"'{columns[index]}' is {cells[index]}, the error of a formula"
-                raise self.incomplete(row, problem)
+                raise self.incomplete_error(row, problem)
 
     def _resolve_first(self, first: list[str]) -> dict[str, list[int]]:
         """Find each spec's indices in a first row: chosen, by name, or by number as in training."""
@@ -345,7 +346,9 @@ class RecordReader(Reader[ExampleT]):
             for name in self.names.get(spec.name, ()):
                 if name not in value and not spec.may_lack_key:
                     problem = f"no key '{name}'. Keys found: {list_names(value)}"
-                    raise self.incomplete(row, problem, "Give every row the keys of the first.")
+                    raise self.incomplete_error(
+                        row, problem, "Give every row the keys of the first."
+                    )
         location = self.locate_row(row)
         record = {}
         for spec in self._read_specs:
@@ -373,8 +376,8 @@ class RecordReader(Reader[ExampleT]):
         columns = " or ".join(f"'{name}'" for name in self.names[spec.name])
         formula = self._find_formula(row, spec.name)
         if not formula:
-            return self.incomplete(row, f"{columns} is empty")
-        return self.incomplete(
+            return self.incomplete_error(row, f"{columns} is empty")
+        return self.incomplete_error(
             row,
             f"{columns} is a formula ({formula:.40}) whose result the file does not hold",
             "Open the file in a spreadsheet program and save it there, or save the table as .csv.",

@@ -59,8 +59,8 @@ def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
         n·log(n·N / (f_a·f_b)) + (f_a - n)·log((f_a - n) / f_a) + (f_b - n)·log((f_b - n) / f_b)
         - (N - n)·log((N - n) / N),
 
-    computed by log1p, so that large frequencies do not cancel. The first term is the largest. The
-    bare ratio n / (f_a·f_b), which is often quoted, prefers pairs seen twice.
+    computed by log1p, so that large frequencies do not cancel. It is not the bare ratio
+    n / (f_a·f_b) that is often quoted, and which prefers pairs seen twice.
 
     Each merge of two equal tokens (##a ##a) takes two from one frequency. For such a pair the
     computed gain is too low, by up to 2n·log 2 nats, if its occurrences do not overlap.
