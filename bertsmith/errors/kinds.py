@@ -120,7 +120,9 @@ class SettingError(ConfigError):
             allowed = f"allowed is {self.allowed}"
         else:
             *names, last = self.allowed
-            allowed = f"allowed are {', '.join(names)} and {last}"
+            allowed = (
+                f"allowed are {', '.join(names)} and {last}" if names else f"allowed is {last}"
+            )
         advice = f" {self.advice}" if self.advice else ""
         return f"{option(self.setting)}: found {shown}; {allowed}.{advice}"
 
