@@ -108,12 +108,26 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
         file.write(zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little"))
 
 
-def load_array(path: Path) -> NDArray[Any]:
-    """Memory-map an array that `save_array` wrote, after checking its checksum.
+def load_array(path: Path, *, is_checked: bool = False) -> NDArray[Any]:
+    """Memory-map an array that `save_array` wrote.
+
+    Its checksum is compared first, for which the whole file is read, unless this process has
+    checked the file before (`is_checked`).
 
     Raises:
         CheckpointError: the file is damaged.
     """
+    if not is_checked:
+        _compare_checksum(path)
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise read_error(CheckpointError, path, error) from error
+    except (ValueError, EOFError) as error:  # four zero bytes are the checksum of no content
+        raise _damaged(path) from error
+
+
+def _compare_checksum(path: Path) -> None:
     try:
         with path.open("rb") as file:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -125,7 +139,6 @@ def load_array(path: Path) -> NDArray[Any]:
         checksum = int.from_bytes(content[-CHECKSUM_BYTES:], "little")
         if zlib.crc32(content[:-CHECKSUM_BYTES]) != checksum:
             raise _damaged(path)
-    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _foreign(directory: Path, reason: str) -> ConfigError:

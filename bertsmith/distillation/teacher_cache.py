@@ -10,6 +10,7 @@ which leaves cosines the same to three digits.
 """
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,14 +65,18 @@ class StoredRows:
         self.name = name
         self.lengths = lengths
         self._parts: dict[int, NDArray[Any]] = {}
+        """The open files, by the number of their part."""
+        self._checked: set[int] = set()
+        """Parts whose checksums were right."""
         self._starts = np.cumsum(lengths) - lengths
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_parts": {}}  # mapped again in each process
+        """Return the state to pickle; files are opened and checked again in each process."""
+        return {**vars(self), "_parts": {}, "_checked": set()}
 
     @property
     def num_parts(self) -> int:
-        return -(-len(self.lengths) // PART_ROWS)
+        return math.ceil(len(self.lengths) / PART_ROWS)
 
     def path(self, part: int) -> Path:
         return self.directory / f"{self.name}-{part:05d}.npy"
@@ -100,7 +105,8 @@ class StoredRows:
         if part not in self._parts:
             if len(self._parts) == MAX_OPEN:
                 self._parts.clear()
-            self._parts[part] = load_array(self.path(part))
+            self._parts[part] = load_array(self.path(part), is_checked=part in self._checked)
+            self._checked.add(part)
         return self._parts[part]
 
 

@@ -47,7 +47,7 @@ def test_any_damage_is_named(tmp_path):
     assert np.array_equal(load_array(path), array)
     whole = path.read_bytes()
     flipped = whole[:200] + bytes([whole[200] ^ 4]) + whole[201:]
-    for content in (b"", whole[:-1], flipped):
+    for content in (b"", bytes(4), whole[:-1], flipped):
         path.write_bytes(content)
         with refuses(CheckpointError, f"{path}: "):
             load_array(path)
