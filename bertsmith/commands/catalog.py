@@ -17,7 +17,7 @@ class Command(NamedTuple):
     """A command as the list of commands shows it."""
 
     step: str
-    """Its step from text to model: Text, Model or Task, or All."""
+    """The heading under which the overview lists it: Text, Model, Task or All."""
     summary: str
     module: str = ""
     """The name of its modules, if it differs from the command's."""

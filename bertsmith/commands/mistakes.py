@@ -61,17 +61,19 @@ def _find_word_mistake(
         name = word.removesuffix(".toml").rpartition("/")[2]
         if takes_recipe and (name in shipped_recipes() or word.endswith(".toml")):
             return f"'{word}' is not an option. Did you mean --recipe {word}?"
-    if len(words) > len(positionals) and not any(option.values for option in positionals):
-        return (
-            f"'{words[len(positionals)]}' is one word too many for '{prog}'. Put a text of several "
-            f"words in quotes. '{prog} --help' lists the options."
-        )
     missing = [option for option in positionals[len(words) :] if option.is_required]
     missing += [option for option in options if _is_missing(option, given_flags)]
+    *first, last = [option.typed for option in missing] or [""]
+    needed, them = (f"{', '.join(first)} and {last}", "them") if first else (last, "it")
+    if len(words) > len(positionals) and not any(option.values for option in positionals):
+        problem = f"'{words[len(positionals)]}' is one word too many for '{prog}'"
+        if missing:
+            return f"{problem}, which needs {needed}. '{prog} --help' explains {them}."
+        return (
+            f"{problem}. Put a text of several words in quotes. '{prog} --help' lists the options."
+        )
     if not missing:
         return None
-    *first, last = [option.typed for option in missing]
-    needed, them = (f"{', '.join(first)} and {last}", "them") if first else (last, "it")
     return f"{prog} needs {needed}. '{prog} --help' explains {them}."
 
 

@@ -40,7 +40,8 @@ def account(model: BertModel) -> dict[str, Any]:
     counts = count_parameters(model)
     num_parameters = sum_parameters(counts)
     against_formula: dict[str, Any] = {}
-    if not model.config.is_recurrent:  # the formula is for layers with attention
+    # The formula is for layers with attention; static vectors have no layers.
+    if model.config.num_layers and not model.config.is_recurrent:
         against_formula["formula"] = evaluate_formula(model.config)
         against_formula["beyond_formula"] = list_beyond_formula(counts, model.config)
     return {
@@ -85,7 +86,7 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
 
 
 def _describe_shape(config: Mapping[str, Any], *, has_attention: bool) -> str:
-    """List the sizes of a model; a recurrent one has no heads and no limit on positions."""
+    """List the sizes of a model. Without attention it has no heads and no limit on positions."""
     sizes = [
         count_noun(config["num_hidden_layers"], "layer"),
         f"{config['hidden_size']:,} wide",

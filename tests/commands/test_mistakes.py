@@ -19,6 +19,7 @@ from bertsmith.errors import option
     ("hardware -- -v", ["'-v' is one word too many", "'bertsmith hardware'"]),
     ("demo -- --seed=1", ["'--seed=1' is one word too many"]),
     ("hardware -- --help", ["'--help' is one word too many"]),
+    ("tokenizer extend a.txt --from m --out x", ["'a.txt' is one word too", "needs --texts TEXT"]),
     ("pretrain --out -- x", ["--out: found no value"]),
     ("pretrain --corpus x --out y --minutes 1 -- --out= --recipe", ["'--out=' is one word too"]),
     ("fill model", ["TEXT", "'bertsmith fill --help' explains it."]),

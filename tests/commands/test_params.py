@@ -8,6 +8,8 @@ from tiny_models import save_tiny, tiny_config
 from transformers import AutoConfig, AutoModel
 
 from bertsmith.model.loading import load_model
+from bertsmith.pretraining.static_vectors import count_static_vectors
+from bertsmith.pretraining.vector_settings import VectorSettings
 
 
 @pytest.fixture
@@ -46,6 +48,16 @@ def test_a_folder_counts_what_it_holds(bertsmith, facts, tmp_path):
     head = found["components"]["classify head"]["parameters"]
     assert head == 3 * (tiny_config().hidden_size + 1)
     assert "the folder: " not in bertsmith("params", folder)
+
+
+def test_static_vectors_have_neither_heads_nor_the_formula(bertsmith, facts, corpus_dir, tmp_path):
+    folder = tmp_path / "vectors"
+    report = count_static_vectors(VectorSettings(corpus_dir, folder, size=11))
+    counts = facts(folder)
+    assert counts["parameters"] == counts["components"]["word embedding"]["parameters"]
+    assert "formula" not in counts
+    shape = f"0 layers, 11 wide, {report.vocab_size:,} tokens\n"
+    assert bertsmith("params", folder).startswith(shape)
 
 
 TINY = {

@@ -44,8 +44,12 @@ class Settings:
         if self.max_new_tokens < 1:
             raise SettingError("max_new_tokens", self.max_new_tokens, "1 or more")
         check_penalty(self.beams, self.length_penalty)
-        if bool(self.texts) == (self.file is not None):
+        if self.texts and self.file is not None:
             raise ConfigError(f"Give either texts or {option('file')}, not both.")
+        if not self.texts and self.file is None:
+            raise ConfigError(
+                f"Nothing to translate: give texts in quotes, or {option('file', 'FILE')}."
+            )
 
 
 parse = partial(parse_settings, Settings)
