@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.corpus_build import Settings
-from bertsmith.data.corpus_build import build_corpus
+from bertsmith.data.corpus_build import UNMERGED_DIR, build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
 from bertsmith.data.settings import ShardNumber
@@ -20,13 +20,14 @@ from bertsmith.system.paths import check_outside, free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.vocabulary.origin import model_of_tokenizer
+from bertsmith.vocabulary.origin import model_of_tokenizer, note_origin
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     started_at = time.perf_counter()
     check_outside(settings.out, settings.tokenizer)
     tokenizer = load_tokenizer(settings.tokenizer)
+    model = model_of_tokenizer(settings.tokenizer)
     if settings.scheduler is not None:
         with connect(settings.scheduler) as cluster:
             manifest = build_with(
@@ -37,13 +38,14 @@ def main(settings: Settings, line: Sequence[str]) -> None:
                 settings.corpus,
                 overwrite=settings.overwrite,
             )
-        print_corpus(
-            settings.out, settings.tokenizer, manifest, started_at=started_at, as_json=settings.json
-        )
+        print_corpus(settings.out, model, manifest, started_at=started_at, as_json=settings.json)
         return
     executor = LocalProcesses(settings.processes)
     if settings.shard is not None:
         _encode_shard(settings, ShardNumber.parse(settings.shard), tokenizer, executor)
+        unmerged = settings.out / UNMERGED_DIR
+        if model is not None and unmerged.is_dir():  # for the command that `merge` suggests
+            note_origin(unmerged, model)
         return
     manifest = build_corpus(
         settings.files,
@@ -53,17 +55,16 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         executor=executor,
         overwrite=settings.overwrite,
     )
-    print_corpus(
-        settings.out, settings.tokenizer, manifest, started_at=started_at, as_json=settings.json
-    )
+    print_corpus(settings.out, model, manifest, started_at=started_at, as_json=settings.json)
 
 
 def print_corpus(
-    out: Path, tokenizer: Path, manifest: Manifest, *, started_at: float, as_json: bool
+    out: Path, model: Path | None, manifest: Manifest, *, started_at: float, as_json: bool
 ) -> None:
     """Print the contents of a new corpus, and the command to run next.
 
     Args:
+        model: the model to continue on the corpus, if its tokenizer is that of a model.
         started_at: the value of `time.perf_counter` when the command began.
     """
     elapsed_seconds = time.perf_counter() - started_at
@@ -74,7 +75,7 @@ def print_corpus(
         print(json.dumps(head | manifest.summary(), ensure_ascii=False))
     else:
         print("\n".join(_describe(out, manifest, elapsed_seconds)))
-        print(f"next      {pretrain_command(out, tokenizer)}")
+        print(f"next      {pretrain_command(out, model)}")
 
 
 def _encode_shard(
@@ -139,13 +140,8 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
     yield f"written   {out} in {elapsed_seconds:,.1f} s"
 
 
-def pretrain_command(corpus: Path, tokenizer: Path) -> str:
-    """Return the command line that pre-trains on a corpus.
-
-    If `tokenizer` is a model's folder, or extends a model's tokenizer, the command continues that
-    model.
-    """
-    model = model_of_tokenizer(tokenizer)
+def pretrain_command(corpus: Path, model: Path | None) -> str:
+    """Return the command line that pre-trains a new model on a corpus, or continues `model`."""
     words = ["--recipe", "quarter-hour"]
     if model is not None:
         words = ["--recipe", "continue", "--from", shell_path(model)]

@@ -150,6 +150,12 @@ def test_the_next_command_names_the_model_from_any_folder(
         told = bertsmith("corpus", "build", text, "--tokenizer", tmp_path / "tokens", "--out",
                          tmp_path / f"corpus-of-{folder.name}", "--processes", 1)  # fmt: skip
         assert f"--recipe continue --from {model} --corpus" in told
+    monkeypatch.chdir(tmp_path)
+    for tokenizer in ("tokens", "first"):
+        out = f"shards-of-{tokenizer}"
+        bertsmith("corpus", "build", text, "--tokenizer", tokenizer, "--shard", "1/1", "--out", out,
+                  "--processes", 1)  # fmt: skip
+        assert "--recipe continue --from first --corpus" in bertsmith("corpus", "merge", out)
 
 
 def test_resumes_bit_for_bit_without_the_source_but_not_with_another(
