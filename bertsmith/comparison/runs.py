@@ -51,7 +51,7 @@ CURVE_METRICS = ("held_out_common_eval_loss", "held_out_common_gap_bits_per_byte
 of them."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
-"""Errors that end one run, but not the others."""
+"""Errors that end one run, but not the others; any other error is a fault of bertsmith."""
 
 
 @dataclass(frozen=True)

@@ -146,8 +146,10 @@ def read_system_job(system: str, tables: Mapping[str, Any], source: str, corpus:
             f"{source}: found '{unknown[0]}'; a {system} has the tables "
             f"{', '.join(settings_types)}. Leave it out."
         )
-    settings: dict[str, Any] = {
-        name: from_mapping(settings_type, tables.get(name, {}), f"{source}: {name}")
-        for name, settings_type in settings_types.items()
-    }
+    settings: dict[str, Any] = {}
+    for name, settings_type in settings_types.items():
+        table = tables.get(name, {})
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{source}: {name}: found {table!r}; allowed is a table.")
+        settings[name] = from_mapping(settings_type, table, f"{source}: {name}")
     return SystemJob(system, corpus, **settings)

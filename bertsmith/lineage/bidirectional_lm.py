@@ -54,9 +54,10 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
     def collate(
         self, rows: Sequence[TextWindow], step_indices: Sequence[int], key: tuple[int, ...]
     ) -> Batch:
-        """Pack rows, with the positions that predict and their labels for each direction, int64.
+        """Pack rows; `targets` has the positions that predict, and the tokens that they predict.
 
-        In `targets` they are `forward_positions`, `forward_labels` and so on.
+        Its entries are `forward_positions`, `forward_labels`, `backward_positions` and
+        `backward_labels`, each int64 [predictions]. Positions are those of the packed row.
         """
         ids = [np.concatenate([[self._first_id], row.ids, [self._last_id]]) for row in rows]
         batch = pack(ids).with_step_indices(step_indices)

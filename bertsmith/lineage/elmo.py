@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError
+from bertsmith.lineage.config_checks import check_upper_limit, check_probabilities
 from bertsmith.lineage.piece_characters import NUM_CHARACTERS, PADDING, piece_characters
 from bertsmith.lineage.recurrent import TimeOrder
 from bertsmith.model.dropout import dropout, set_dropout_sequences
@@ -87,8 +88,7 @@ class ElmoConfig:
         widest = max(width for width, _ in self.filters)
         _check_count("max_characters", self.max_characters, minimum=max(3, widest))
         _check_count("cell_size", self.cell_size, minimum=self.hidden_size)
-        if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout!r}. It must be at least 0 and below 1.")
+        check_probabilities(self, ("dropout",))
         for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
             if getattr(self, name) is not None:
                 _check_count(name, getattr(self, name), minimum=0)
@@ -97,6 +97,8 @@ class ElmoConfig:
 def _check_count(name: str, value: object, minimum: int = 1) -> None:
     if type(value) is not int or value < minimum:
         raise ConfigError(f"{name} is {value!r}. It must be a whole number, {minimum} or more.")
+    if not name.endswith("_token_id"):
+        check_upper_limit(name, value)
 
 
 class Highway(nn.Module):

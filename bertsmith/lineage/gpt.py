@@ -17,6 +17,12 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.errors import ConfigError, InputError
+from bertsmith.lineage.config_checks import (
+    check_optional_ids,
+    check_probabilities,
+    check_sizes,
+    check_small_numbers,
+)
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import AttentionView, SelfAttention
 from bertsmith.model.attention_pattern import CAUSAL
@@ -60,23 +66,10 @@ class GptConfig:
     so this id may be that of the end token."""
 
     def __post_init__(self) -> None:
-        sizes = SIZES if self.n_inner is None else (*SIZES, "n_inner")
-        for name in sizes:
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
-        for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value < 1:
-                raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
-        for name in ("layer_norm_epsilon", "initializer_range"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 < value < 1:
-                raise ConfigError(f"{name} is {value!r}. It must be above 0 and below 1.")
-        for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 0):
-                raise ConfigError(f"{name} is {value!r}. It must be 0 or above, or null.")
+        check_sizes(self, SIZES if self.n_inner is None else (*SIZES, "n_inner"))
+        check_probabilities(self, ("resid_pdrop", "embd_pdrop", "attn_pdrop"))
+        check_small_numbers(self, ("layer_norm_epsilon", "initializer_range"))
+        check_optional_ids(self, ("bos_token_id", "eos_token_id", "pad_token_id"))
         if self.n_embd % self.n_head:
             raise ConfigError(
                 f"n_embd is {self.n_embd} with n_head {self.n_head}. Choose a multiple of "

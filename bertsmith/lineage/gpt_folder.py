@@ -73,11 +73,11 @@ def _names_in_folder(name: str) -> tuple[str, ...]:
     >>> _names_in_folder("layers.3.attention.qkv.weight"), _names_in_folder("word.weight")
     (('transformer.h.3.attn.c_attn.weight',), ('transformer.wte.weight',))
     """
-    module, kind = name.rsplit(".", 1)
+    module, parameter = name.rsplit(".", 1)  # weight or bias
     if not module.startswith("layers."):
-        return (f"{PREFIX}{THEIR_MODULES[module]}.{kind}",)
+        return (f"{PREFIX}{THEIR_MODULES[module]}.{parameter}",)
     _, number, module = module.split(".", 2)
-    return (f"{PREFIX}h.{number}.{THEIR_MODULES[module]}.{kind}",)
+    return (f"{PREFIX}h.{number}.{THEIR_MODULES[module]}.{parameter}",)
 
 
 GPT_FOLDER = FolderMap(

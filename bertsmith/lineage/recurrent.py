@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from bertsmith.data.batches import Batch, send
-from bertsmith.errors import ConfigError
+from bertsmith.lineage.config_checks import check_optional_ids, check_probabilities, check_sizes
 from bertsmith.model.dropout import dropout, set_dropout_sequences
 from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.system.bounds import check_choice
@@ -48,16 +48,9 @@ class RecurrentConfig:
     pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "hidden_size", "num_layers"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
-        if type(self.dropout) not in (int, float) or not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout!r}. It must be at least 0 and below 1.")
-        for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 0):
-                raise ConfigError(f"{name} is {value!r}. It must be 0 or above, or null.")
+        check_sizes(self, ("vocab_size", "hidden_size", "num_layers"))
+        check_probabilities(self, ("dropout",))
+        check_optional_ids(self, ("bos_token_id", "eos_token_id", "pad_token_id"))
         check_choice("cell", self.cell, CELLS)
 
 

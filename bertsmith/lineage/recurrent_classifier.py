@@ -27,6 +27,7 @@ from bertsmith.model.row_layout import RowLayout
 from bertsmith.system.bounds import check_choice
 
 POOLINGS = ("max", "last")
+"""Ways to make one vector of a text (`RecurrentClassifierConfig.pooling`)."""
 
 
 @dataclass(unsafe_hash=True)

@@ -225,7 +225,7 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
         CheckpointError: an entry differs; a `ModelKindError` if it is of another kind.
     """
     stored = settings.get("model_type")
-    if stored in {*FAMILIES, *WITHOUT_LAYERS, *SYSTEM_KINDS}:
+    if isinstance(stored, str) and stored in {*FAMILIES, *WITHOUT_LAYERS, *SYSTEM_KINDS}:
         kind = model_kind(settings)
         if kind.model_type != folder_map.fixed["model_type"]:
             raise ModelKindError(file, kind)

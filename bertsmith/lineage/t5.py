@@ -24,6 +24,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError
+from bertsmith.lineage.config_checks import (
+    check_ids,
+    check_upper_limit,
+    check_probabilities,
+    check_sizes,
+    check_small_numbers,
+)
 from bertsmith.lineage.encoder_decoder import EncoderDecoder, KeysAndValues
 from bertsmith.lineage.relative_bias import RelativeBias
 from bertsmith.lineage.source_target import SourceTarget, TokenRow
@@ -83,30 +90,21 @@ class T5Config:
     """Whether outputs are multiplied by d_model^-0.5 before the output layer, as in version 1.0."""
 
     def __post_init__(self) -> None:
-        for name in SIZES:
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
+        check_sizes(self, SIZES)
         buckets = self.relative_attention_num_buckets
         if type(buckets) is not int or buckets < 4 or buckets % 4:
             raise ConfigError(
                 f"relative_attention_num_buckets is {buckets!r}. It must be a multiple of 4."
             )
+        check_upper_limit("relative_attention_num_buckets", buckets)
         if self.relative_attention_max_distance <= buckets // 2:
             raise ConfigError(
                 f"relative_attention_max_distance is {self.relative_attention_max_distance}. It "
                 f"must be above {buckets // 2}, half of the buckets."
             )
-        value = self.dropout_rate
-        if type(value) not in (int, float) or not 0 <= value < 1:
-            raise ConfigError(f"dropout_rate is {value!r}. It must be at least 0 and below 1.")
-        value = self.layer_norm_epsilon
-        if type(value) not in (int, float) or not 0 < value < 1:
-            raise ConfigError(f"layer_norm_epsilon is {value!r}. It must be above 0 and below 1.")
-        for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
-            value = getattr(self, name)
-            if type(value) is not int or not 0 <= value < self.vocab_size:
-                raise ConfigError(f"{name} is {value!r}. It must be an id below vocab_size.")
+        check_probabilities(self, ("dropout_rate",))
+        check_small_numbers(self, ("layer_norm_epsilon",))
+        check_ids(self, ("pad_token_id", "eos_token_id", "decoder_start_token_id"), self.vocab_size)
         check_choice("feed_forward_proj", self.feed_forward_proj, FEED_FORWARDS)
 
     @property

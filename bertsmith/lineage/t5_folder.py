@@ -1,9 +1,10 @@
 """Loading and saving a T5 as a folder of transformers' `t5`.
 
 A T5 may scale its outputs, and it may tie its output layer to the embedding. In older versions of
-transformers, `tie_word_embeddings` decides both. Version 5 sets it to true, reads
-`scale_decoder_outputs`, and ties the output layer unless the file has another one. So we write both
-entries, and the output layer only if it is not tied.
+transformers, the entry `tie_word_embeddings` of config.json decides both. Version 5 writes true
+there in any case; `scale_decoder_outputs` decides about the scale, and the output layer is tied
+unless the weights contain one. So we write both entries, and the output layer only if it is not
+tied.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,6 +18,7 @@ from bertsmith.lineage.system_folder import FolderMap, load_system, remove_copy,
 from bertsmith.lineage.t5 import T5, T5Config
 from bertsmith.tokenization.tokenizer import Tokenizer
 
+# Names in a folder: of the word embedding, of the output layer, and of copies of the embedding.
 WORD = "shared.weight"
 OUTPUT = "lm_head.weight"
 COPIES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
@@ -102,12 +104,12 @@ def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tens
 
 def _convert_entries(settings: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
     """Translate entries of config.json; the module's docstring says how versions differ."""
-    is_scaled = settings.get("tie_word_embeddings") is not False
+    was_scaled = settings.get("tie_word_embeddings") is not False  # in older versions
     return {
         **settings,
         "num_decoder_layers": settings.get("num_decoder_layers") or settings.get("num_layers", 6),
         "tie_word_embeddings": OUTPUT not in names,
-        "scale_decoder_outputs": settings.get("scale_decoder_outputs", is_scaled),
+        "scale_decoder_outputs": settings.get("scale_decoder_outputs", was_scaled),
     }
 
 
@@ -130,6 +132,7 @@ def _names_in_folder(name: str) -> tuple[str, ...]:
 
 
 def _factor(name: str, config: T5Config) -> float:
+    """Return our weight divided by the folder's weight of this name (`T5Config.query_factor`)."""
     return config.query_factor if name.endswith("Attention.q.weight") else 1.0
 
 

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError
+from bertsmith.lineage.config_checks import check_ids, check_probabilities, check_sizes
 from bertsmith.lineage.encoder_decoder import EncoderDecoder, KeysAndValues
 from bertsmith.lineage.source_target import SourceTarget, TokenRow
 from bertsmith.model.activations import ACTIVATIONS
@@ -45,8 +46,6 @@ SIZES = (
     "max_position_embeddings",
 )
 """Fields that are whole numbers above 0."""
-DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
-"""Fields that are probabilities."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +74,9 @@ class TransformerConfig:
     decoder_start_token_id: int = 0
 
     def __post_init__(self) -> None:
-        for name in SIZES:
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
-        for name in DROPOUTS:
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value < 1:
-                raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
-        for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
-            value = getattr(self, name)
-            if type(value) is not int or not 0 <= value < self.vocab_size:
-                raise ConfigError(f"{name} is {value!r}. It must be an id below vocab_size.")
+        check_sizes(self, SIZES)
+        check_probabilities(self, ("dropout", "attention_dropout", "activation_dropout"))
+        check_ids(self, ("pad_token_id", "eos_token_id", "decoder_start_token_id"), self.vocab_size)
         for name in ("encoder_attention_heads", "decoder_attention_heads"):
             if self.d_model % getattr(self, name):
                 raise ConfigError(

@@ -9,6 +9,7 @@ from bertsmith.lineage.transformer import Transformer, TransformerConfig
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 WORD = "model.shared.weight"
+"""Name of the word embedding."""
 COPIES = (
     "lm_head.weight",
     "model.encoder.embed_tokens.weight",
@@ -18,6 +19,7 @@ COPIES = (
 SINES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 """Names of the fixed position vectors, which older folders store."""
 BIAS = "final_logits_bias"
+"""Name of the numbers that are added to the logits."""
 
 MODULES = {
     "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -59,6 +61,7 @@ def save_transformer(
 
 
 def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Remove sines and copies of the word embedding; add the logits' bias if it is missing."""
     tensors = {name: tensor for name, tensor in stored.items() if name not in SINES}
     problem = (
         "bertsmith reads a Transformer whose source, target and output share one embedding. Choose "
@@ -84,8 +87,9 @@ def _names_in_folder(name: str) -> tuple[str, ...]:
     if name == "logit_bias":
         return (BIAS,)
     stack, number, rest = name.split(".", 2)
-    module, kind = rest.rsplit(".", 1)
-    return tuple(f"model.{stack}.layers.{number}.{theirs}.{kind}" for theirs in MODULES[module])
+    module, parameter = rest.rsplit(".", 1)  # weight or bias
+    layer = f"model.{stack}.layers.{number}"
+    return tuple(f"{layer}.{theirs}.{parameter}" for theirs in MODULES[module])
 
 
 TRANSFORMER_FOLDER = FolderMap(

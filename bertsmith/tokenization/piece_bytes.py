@@ -20,7 +20,13 @@ def bytes_of_pieces(tokenizer: Tokenizer) -> Iterator[bytes]:
     """
     added = {token.content for token in tokenizer.added_tokens}
     for piece in tokenizer.vocab:
-        if isinstance(tokenizer, ByteBpeTokenizer) and piece not in added:
+        is_spelled_in_bytes = (
+            isinstance(tokenizer, ByteBpeTokenizer)
+            and piece not in added
+            # A vocabulary may have entries with other characters, which no text is cut into.
+            and all(character in CHARACTER_BYTES for character in piece)
+        )
+        if is_spelled_in_bytes:
             yield bytes(CHARACTER_BYTES[character] for character in piece)
         elif isinstance(tokenizer, UnigramTokenizer) and piece not in added:
             yield piece.replace(SPACE, " ").encode("utf-8", "surrogatepass")

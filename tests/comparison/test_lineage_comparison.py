@@ -248,6 +248,8 @@ def test_an_earlier_run_of_a_system_with_other_settings_is_refused(lineage, tmp_
     ("bace [MASK] difo", "[MASK]" + 16 * " difo", ["sentences: ", "allowed are 16"]),
     ('"elmo"\nmodel = {', '"elmo"\nmodel = { cell_size = 5,', ["recipe 'elmo': ", "cell_size"]),
     ("steps = 4", "flops = 1e12", ["recipe 'gpt': ", "minutes, tokens or steps"]),
+    ('"gpt"\nmodel = { preset = "tiny", max_length = 16 }', '"gpt"\nmodel = 3',
+     ["recipes.gpt: model: found 3", "a table"]),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_system(settings, before, after, parts):
     (path,) = settings.files

@@ -13,6 +13,7 @@ from bertsmith.lineage.piece_characters import (
     TEXT_END,
     piece_characters,
 )
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 
 
 def text_of(row):
@@ -35,6 +36,15 @@ def test_pieces_of_a_text_spell_it(kind):
     if kind == "wordpiece":
         spelled, text = spelled.replace(b"##", b""), text.replace(" ", "")
     assert spelled.strip() == text.encode()
+
+
+def test_an_entry_that_is_not_spelled_in_bytes_is_spelled_as_it_is():
+    """A vocab.json may have such an entry; no text is cut into it."""
+    tokenizer = TINY["byte-bpe"]()
+    pieces = tokenizer.vocab[: tokenizer.num_pieces]
+    tokenizer = ByteBpeTokenizer([*pieces, "漢"], tokenizer.merges)
+    table = piece_characters(tokenizer, 50)
+    assert text_of(table[tokenizer.token_to_id("漢")]) == "漢".encode()
 
 
 def test_the_tokens_around_a_text_are_characters_of_their_own():
