@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError
-from bertsmith.lineage.config_checks import check_upper_limit, check_probabilities
+from bertsmith.lineage.config_checks import check_probabilities, check_upper_limit
 from bertsmith.lineage.piece_characters import NUM_CHARACTERS, PADDING, piece_characters
 from bertsmith.lineage.recurrent import TimeOrder
 from bertsmith.model.dropout import dropout, set_dropout_sequences

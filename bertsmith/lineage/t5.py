@@ -26,10 +26,10 @@ from torch import Tensor, nn
 from bertsmith.errors import ConfigError
 from bertsmith.lineage.config_checks import (
     check_ids,
-    check_upper_limit,
     check_probabilities,
     check_sizes,
     check_small_numbers,
+    check_upper_limit,
 )
 from bertsmith.lineage.encoder_decoder import EncoderDecoder, KeysAndValues
 from bertsmith.lineage.relative_bias import RelativeBias
