@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.model.config_file import own_settings, read_config
-from bertsmith.model.head_names import MEMBERS, MEMBERS_FOLDER
+from bertsmith.model.head_names import LINEAR_MEMBER, MEMBERS, MEMBERS_FOLDER
 from bertsmith.model.saving import write_task_settings
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.averaged_classification import AveragedClassify
@@ -24,10 +24,11 @@ def is_averaged(settings: FinetuneSettings) -> bool:
     return bool(getattr(settings, "average", False))
 
 
-def move_members(out: Path, folders: Sequence[Path]) -> None:
+def move_members(out: Path, folders: Sequence[Path], *, has_linear: bool = False) -> None:
     """Move the models of `folders` into the best model's folder `out`, and list them in its config.
 
-    Models that an earlier, interrupted call has moved already stay where they are.
+    Models that an earlier, interrupted call has moved already stay where they are. `has_linear`
+    tells that a linear head, which is already among the members, is listed, too.
     """
     for folder in folders:
         member = out / MEMBERS_FOLDER / folder.name
@@ -39,7 +40,8 @@ def move_members(out: Path, folders: Sequence[Path]) -> None:
         if (folder / WEIGHTS).exists():
             (folder / WEIGHTS).replace(member / WEIGHTS)
     settings = own_settings(read_config(SmallFiles(out)))
-    write_task_settings(out, settings | {MEMBERS: [folder.name for folder in folders]})
+    names = [folder.name for folder in folders] + ([LINEAR_MEMBER] if has_linear else [])
+    write_task_settings(out, settings | {MEMBERS: names})
 
 
 def score_average(task_type: type[Task[Any, Any]], settings: FinetuneSettings) -> dict[str, Any]:

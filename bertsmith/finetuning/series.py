@@ -18,6 +18,11 @@ from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, ExamplesError, option
 from bertsmith.finetuning.averaging import is_averaged, move_members, score_average
 from bertsmith.finetuning.folds import split
+from bertsmith.finetuning.linear_member import (
+    check_linear_member,
+    fit_linear_member,
+    has_linear_member,
+)
 from bertsmith.finetuning.notes import NOTES, notes_on
 from bertsmith.finetuning.prepared_run import START_NOTE
 from bertsmith.finetuning.resolve import sum_weights
@@ -47,6 +52,8 @@ Train = Callable[..., Any]
 
 WEIGHTS = "model.safetensors"
 """File of a run with the weights, which are removed if the run is not the best."""
+LINEAR_PART = "linear head"
+"""Name in reports of the linear head that is a part of an average."""
 MAX_RARE_LABELS = 8
 """Largest number of rare labels that a remark names."""
 
@@ -79,6 +86,8 @@ class SeriesResult:
     results: tuple[dict[str, Any], ...]
     average: dict[str, Any] | None = None
     """Scores of the mean of all probabilities; None if only the best model is kept."""
+    linear_head: dict[str, Any] | None = None
+    """Scores of the linear head that is a part of the average, if there is one."""
 
     def to_json(self) -> dict[str, Any]:
         return drop_none(to_jsonable(self))
@@ -89,7 +98,8 @@ class SeriesResult:
 
     def __str__(self) -> str:
         titles = {name: score_name(name) for name in self.figures}
-        width = max(len(name) for name in (*titles.values(), *self.names))
+        parts = () if self.linear_head is None else (LINEAR_PART,)
+        width = max(len(name) for name in (*titles.values(), *self.names, *parts))
         lines = [
             f"{titles[name]:<{width}}  {format_score(name, spread.mean)} ± "
             f"{format_score(name, spread.deviation)}"
@@ -103,15 +113,29 @@ class SeriesResult:
         location = f"model of the best in {self.out}"
         if self.average is not None:
             location = f"all models in {self.out}"
-            score = format_score(self.metric, self.average[self.metric])
-            lines += [
-                f"{'average':<{width}}  {score_name(self.metric)} {score}   <- kept",
-                "",
-                f"average: the mean of the probabilities of {len(self.names)} models; predictions "
-                f"take {len(self.names)} times as long as those of one model",
-            ]
+            lines += self._lines_on_average(self.average, width)
         title = f"{len(self.names)} {self.kind}s, mean ± standard deviation; {location}"
         return "\n".join([title, *_notes_on_runs(self.results), "", *lines])
+
+    def _lines_on_average(self, average: Mapping[str, Any], width: int) -> list[str]:
+        """Return the lines on the linear head and the average, and on what the average costs."""
+        lines = []
+        num_models = len(self.names)
+        models = f"of {num_models} models"
+        if self.linear_head is not None:
+            score = format_score(self.metric, self.linear_head[self.metric])
+            lines.append(f"{LINEAR_PART:<{width}}  {score_name(self.metric)} {score}")
+            models = f"of {num_models} fine-tuned models and of a linear head, which has half of "
+            models += "the weight"
+            num_models += 1
+        score = format_score(self.metric, average[self.metric])
+        return [
+            *lines,
+            f"{'average':<{width}}  {score_name(self.metric)} {score}   <- kept",
+            "",
+            f"average: the mean of the probabilities {models}; predictions take {num_models} times "
+            "as long as those of one model",
+        ]
 
 
 def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -237,6 +261,8 @@ def finetune_repeatedly(
         ConfigError: the series to resume has other settings; or as `finetune`.
     """
     check_run_out(settings)
+    if has_linear_member(settings):
+        check_linear_member(task_type, settings)
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     resumed = folder if settings.resume else None
@@ -394,9 +420,12 @@ def _write_result(
             shutil.copytree(path, folder.path / path.name, dirs_exist_ok=True)
     if (source / WEIGHTS).exists():  # otherwise an earlier call moved them and was then stopped
         (source / WEIGHTS).replace(folder.path / WEIGHTS)
-    average = None
+    average = linear_head = None
+    if has_linear_member(settings):
+        linear_head = fit_linear_member(task_type, settings)
     if is_averaged(settings):
-        move_members(folder.path, [run.settings.out for run in runs if run is not best])
+        others = [run.settings.out for run in runs if run is not best]
+        move_members(folder.path, others, has_linear=linear_head is not None)
         average = score_average(task_type, settings)
     result = SeriesResult(
         out=settings.out,
@@ -407,6 +436,7 @@ def _write_result(
         figures=spreads([result["evaluation"] for result in results]),
         results=tuple(results),
         average=average,
+        linear_head=linear_head,
     )
     write_json(folder.repeats_path, result.to_json())
     write_card(folder.path, {**RunFolder(source).read_run(), "repeats": result.to_json()})

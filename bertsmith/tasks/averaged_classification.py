@@ -1,7 +1,8 @@
 """Classification by several models, whose probabilities are averaged.
 
 The models were fine-tuned with different seeds. The folder holds the first model as any model
-folder does, and the others in its subfolder `members`.
+folder does, and the others in its subfolder `members`. One of these may be a linear head on the
+model before fine-tuning; it has as much weight as all fine-tuned models together.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,10 +16,11 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.errors import CheckpointError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import CONFIG_FILE
-from bertsmith.model.head_names import MEMBERS, MEMBERS_FOLDER
-from bertsmith.model.model_folder import read_folder
+from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS, MEMBERS_FOLDER
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
 from bertsmith.tasks.label_prediction import ClassPrediction, LabelsPrediction
+from bertsmith.tasks.linear_classification import LinearClassify, LinearTask
 from bertsmith.tasks.multi_label_classification import MIN_PROBABILITY, MultiLabel
 from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.text_classification import Classify
@@ -33,13 +35,28 @@ finite."""
 
 
 @dataclass(frozen=True)
+class LinearMember:
+    """A linear head that is averaged with fine-tuned models, and the encoder that it reads."""
+
+    task: LinearTask[Any]
+    encoder: BertModel
+
+    def probabilities(self, encoded: EncodedExamples) -> NDArray[np.float64]:
+        """Compute the probabilities of the labels, fp64 `[texts, labels]`."""
+        outputs = self.task.compute_outputs(self.encoder, encoded)
+        return self.task.probabilities(encoded.mean_over_rows(outputs))
+
+
+@dataclass(frozen=True)
 class AveragedTask(LabelTask[PredictionT]):
     """The common base of classification by several models."""
 
     folder_names: tuple[str, ...] = field(default=(), kw_only=True)
     """Names of the other models' folders below `members`."""
     others: tuple[BertModel, ...] = field(default=(), kw_only=True, compare=False, repr=False)
-    """The other models, loaded as the first one is."""
+    """The other fine-tuned models, loaded as the first one is."""
+    linear: LinearMember | None = field(default=None, kw_only=True, compare=False, repr=False)
+    """The linear head, if there is one."""
 
     heads: ClassVar[tuple[str, ...]] = ()
 
@@ -62,9 +79,15 @@ class AveragedTask(LabelTask[PredictionT]):
 
     def with_loaded(self, loaded: LoadedModel) -> Self:
         """Return a copy with the other models loaded for the device of the first, `loaded`."""
-        heads = tuple(loaded.model.heads)
-        others = tuple(_load_member(loaded, name, heads) for name in self.folder_names)
-        return replace(self, others=others)
+        others: list[BertModel] = []
+        linear = None
+        for name in self.folder_names:
+            folder = _member_folder(loaded, name)
+            if folder.files.has(LINEAR_HEAD_FILE):
+                linear = _load_linear_member(loaded, folder)
+            else:
+                others.append(_load_member(loaded, folder).model)
+        return replace(self, others=tuple(others), linear=linear)
 
     @property
     def task_settings(self) -> dict[str, Any]:
@@ -76,12 +99,14 @@ class AveragedTask(LabelTask[PredictionT]):
         All rows of a text get the logits of the text, so that `decode`, which averages over the
         rows, keeps them.
         """
-        probabilities = []  # of each model: `[texts, labels]`
+        probabilities = []  # of each fine-tuned model: `[texts, labels]`
         for each in (model, *self.others):
             row_logits = compute_in_order(each, encoded.rows, self.outputs)
             probabilities.append(self.probabilities(encoded.mean_over_rows(row_logits)))
-        logits = self.logits_of(np.mean(probabilities, axis=0))
-        text_logits: NDArray[np.float32] = logits.astype(np.float32)
+        mean = np.mean(probabilities, axis=0)
+        if self.linear is not None:
+            mean = (mean + self.linear.probabilities(encoded)) / 2
+        text_logits: NDArray[np.float32] = self.logits_of(mean).astype(np.float32)
         return text_logits[encoded.example_of_row()]
 
     @staticmethod
@@ -141,27 +166,55 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value not in ("", ".", "..") and Path(value).name == value
 
 
-def _load_member(loaded: LoadedModel, name: str, heads: tuple[str, ...]) -> BertModel:
-    """Load one of the other models of the folder.
+def _member_folder(loaded: LoadedModel, name: str) -> ModelFolder:
+    """Return the folder of another model.
 
     Raises:
-        CheckpointError: the model is missing, or its labels differ from those of the first.
+        CheckpointError: it is missing.
     """
     # An absolute path cannot be taken for a name of the Hugging Face hub, as members/seed-2 can.
-    folder = loaded.folder.path.absolute() / MEMBERS_FOLDER / name
-    other = load_for_inference(
-        read_folder(folder),
+    return read_folder(loaded.folder.path.absolute() / MEMBERS_FOLDER / name)
+
+
+def _load_member(loaded: LoadedModel, folder: ModelFolder) -> LoadedModel:
+    """Load another fine-tuned model for the device and in the precision of the first.
+
+    Raises:
+        CheckpointError: the model is damaged, or its labels differ from those of the first.
+    """
+    other = _load_beside(loaded, folder, tuple(loaded.model.heads))
+    _check_labels(loaded, folder, other.labels)
+    return other
+
+
+def _load_linear_member(loaded: LoadedModel, folder: ModelFolder) -> LinearMember:
+    """Load the linear head and its encoder for the device and in the precision of the first model.
+
+    Raises:
+        CheckpointError: the head is damaged, or its labels differ from those of the first model.
+    """
+    encoder = _load_beside(loaded, folder, heads=())
+    task = LinearClassify.restore(encoder)
+    _check_labels(loaded, folder, task.labels)
+    return LinearMember(task, encoder.model)
+
+
+def _load_beside(loaded: LoadedModel, folder: ModelFolder, heads: tuple[str, ...]) -> LoadedModel:
+    return load_for_inference(
+        folder,
         heads=heads,
         device=str(loaded.device),
         precision=loaded.requested_precision,
         max_length=loaded.requested_length,
     )
-    if other.labels != loaded.labels:
+
+
+def _check_labels(loaded: LoadedModel, folder: ModelFolder, labels: tuple[str, ...]) -> None:
+    if labels != loaded.labels:
         raise CheckpointError(
-            f"{other.folder.path}: its labels are not those of {loaded.folder.path}, so the "
+            f"{folder.path}: its labels are not those of {loaded.folder.path}, so the "
             "probabilities of the two cannot be averaged. Copy the whole folder again."
         )
-    return other.model
 
 
 TASK = AveragedClassify

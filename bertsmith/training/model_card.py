@@ -294,9 +294,11 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         )
         yield f"\nThe best of {len(repeats['names'])} {repeats['kind']}s{spread}."
         if average := repeats.get("average"):
+            linear = ", and of a linear head, with half of the weight"
             yield (
-                f"bertsmith answers with the mean of the probabilities of all "
-                f"{len(repeats['names'])} models in this folder: "
+                "bertsmith answers with the mean of the probabilities of all "
+                f"{len(repeats['names'])} models in this folder"
+                f"{linear if 'linear_head' in repeats else ''}: "
                 f"{format_score(metric, average[metric])} {score_name(metric)}. transformers opens "
                 "the best one alone."
             )

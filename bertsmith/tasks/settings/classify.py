@@ -77,10 +77,11 @@ class ClassifySettings(LossSettings, WindowSettings):
     corpus: Advanced[Path | None] = None
     """Corpus of texts without labels, of `bertsmith corpus build` with the vocabulary of the model.
     With --head linear, the head also learns from its words and documents; with --head auto, if the
-    linear head is chosen."""
+    linear head is chosen; with --average, such a head becomes a part of the average."""
     average: Advanced[bool] = False
     """Keep the models of all --seeds: the answer to a text is the mean of their probabilities. This
-    takes as many times as long as there are seeds."""
+    takes as many times as long as there are seeds. With --corpus, a linear head that learned from
+    it has half of the weight."""
     metric: Metric | None = None  # type: ignore[assignment]
     """Score by which the best weights are chosen: accuracy, the share of texts with the right label
     (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
@@ -119,13 +120,9 @@ class ClassifySettings(LossSettings, WindowSettings):
                 "one label."
             )
         check_choice(option("head"), self.head, get_args(Head))
-        if self.corpus is not None and (self.head not in CORPUS_HEADS or self.multi_label):
-            raise ConfigError(
-                f"{option('corpus')} is read only with {option('head', 'linear')} or "
-                f"{option('head', 'auto')}, by which a text gets one label. Choose one of them, or "
-                "leave it out."
-            )
-        self._check_unused(UNUSED_OPTIONS[self.head])
+        self._check_corpus()
+        unused = UNUSED_OPTIONS[self.head]
+        self._check_unused([name for name in unused if not (name == "corpus" and self.average)])
         if self.average and self.seeds is None:
             raise ConfigError(
                 f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."
@@ -150,6 +147,28 @@ class ClassifySettings(LossSettings, WindowSettings):
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
         if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
+
+    def _check_corpus(self) -> None:
+        """Check that a corpus has a use.
+
+        Raises:
+            ConfigError: it has none.
+        """
+        if self.corpus is None:
+            return
+        is_averaged = self.head == "fine-tuned" and self.average
+        if self.multi_label or not (self.head in CORPUS_HEADS or is_averaged):
+            raise ConfigError(
+                f"{option('corpus')} is read only with {option('head', 'linear')}, "
+                f"{option('head', 'auto')} or {option('average', True)}, by which a text gets one "
+                "label. Choose one of them, or leave it out."
+            )
+        if self.begins_at_random:
+            cause = option("from_scratch", True) if self.from_scratch else option("cell")
+            raise ConfigError(
+                f"{option('corpus')}: a linear head reads the vectors of a pre-trained model, and "
+                f"with {cause} there is none. Leave one of the two out."
+            )
 
     def changed_options(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of `names` that the user has set to something else than their defaults."""
@@ -184,7 +203,8 @@ class ClassifySettings(LossSettings, WindowSettings):
         return replace(self, **changes)
 
     def for_one_run(self) -> Self:
-        return replace(self, seeds=None, folds=None, resume=False, average=False)
+        corpus = self.corpus if self.head in CORPUS_HEADS else None  # else it is for the average
+        return replace(self, seeds=None, folds=None, resume=False, average=False, corpus=corpus)
 
     @property
     def begins_at_random(self) -> bool:

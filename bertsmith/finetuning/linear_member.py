@@ -1,0 +1,60 @@
+"""`--seeds N --average --corpus`: a linear head that is averaged with the fine-tuned models.
+
+A linear head and fine-tuned models err on other texts, so their mean is better than either. The
+head reads the vectors of the model before fine-tuning, and learns from the corpus, too.
+"""
+
+from dataclasses import replace
+from typing import Any, TypeGuard
+
+from bertsmith.finetuning.corpus_fit import read_sentences
+from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
+from bertsmith.model.head_names import LINEAR_MEMBER, MEMBERS_FOLDER
+from bertsmith.model.model_folder import read_folder
+from bertsmith.system.paths import check_outside
+from bertsmith.tasks.inference import load_for_inference
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
+from bertsmith.tasks.task import Task
+from bertsmith.training.run_folder import RunFolder
+
+
+def has_linear_member(settings: FinetuneSettings) -> TypeGuard[ClassifySettings]:
+    """Return whether a linear head is averaged with the fine-tuned models."""
+    if not isinstance(settings, ClassifySettings):
+        return False
+    return settings.average and settings.corpus is not None
+
+
+def check_linear_member(task_type: type[Task[Any, Any]], settings: ClassifySettings) -> None:
+    """Check, before anything is trained, that a linear head can be fitted.
+
+    Raises:
+        CheckpointError: the model is no encoder.
+        CorpusError: there is no such corpus, or it is damaged.
+        ConfigError: the corpus does not fit the model, it has only short sentences, or the examples
+            are pairs of texts.
+    """
+    check_outside(settings.out, settings.corpus)
+    folder = read_folder(settings.model)
+    folder.check_encoder()
+    corpus = open_corpus_of_head(settings, folder, task_type.read(settings))
+    assert corpus is not None
+    loaded = load_for_inference(
+        folder, device="cpu", precision="fp32", max_length=settings.max_length
+    )
+    read_sentences(corpus, loaded)
+
+
+def fit_linear_member(task_type: type[Any], settings: ClassifySettings) -> dict[str, Any]:
+    """Fit the linear head, write its folder, and return its scores on the eval examples.
+
+    The folder of a complete head, of a run that was stopped later, is kept.
+    """
+    out = settings.out / MEMBERS_FOLDER / LINEAR_MEMBER
+    folder = RunFolder(out)
+    if not (folder.run_path.exists() and "result" in folder.read_run()):
+        alone = replace(settings.with_head("linear"), out=out, overwrite=True)
+        finetune_linear(task_type, alone)
+    scores: dict[str, Any] = folder.read_run()["result"]["evaluation"]
+    return scores
