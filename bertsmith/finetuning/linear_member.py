@@ -4,7 +4,6 @@ A linear head and fine-tuned models err on other texts, so their mean is better 
 head reads the vectors of the model before fine-tuning, and learns from the corpus, too.
 """
 
-from dataclasses import replace
 from typing import Any, TypeGuard
 
 from bertsmith.finetuning.corpus_fit import read_sentences
@@ -54,7 +53,6 @@ def fit_linear_member(task_type: type[Any], settings: ClassifySettings) -> dict[
     out = settings.out / MEMBERS_FOLDER / LINEAR_MEMBER
     folder = RunFolder(out)
     if not (folder.run_path.exists() and "result" in folder.read_run()):
-        alone = replace(settings.with_head("linear"), out=out, overwrite=True)
-        finetune_linear(task_type, alone)
+        finetune_linear(task_type, settings.for_linear_head(out))
     scores: dict[str, Any] = folder.read_run()["result"]["evaluation"]
     return scores

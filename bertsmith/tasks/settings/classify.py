@@ -202,6 +202,10 @@ class ClassifySettings(LossSettings, WindowSettings):
             changes["eval"] = IN_MEMORY
         return replace(self, **changes)
 
+    def for_linear_head(self, out: Path) -> Self:
+        """Return the settings of a linear head in the folder `out`, which may be replaced."""
+        return replace(self.with_head("linear"), out=out, overwrite=True)
+
     def for_one_run(self) -> Self:
         corpus = self.corpus if self.head in CORPUS_HEADS else None  # else it is for the average
         return replace(self, seeds=None, folds=None, resume=False, average=False, corpus=corpus)
