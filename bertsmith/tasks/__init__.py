@@ -1,5 +1,5 @@
-"""Tasks of fine-tuning, their predictors, and what they share.
+"""Tasks of fine-tuning, their predictors, and the code that several tasks share.
 
-`catalog.TASKS` says which file holds the task of a command. The predictions of `fill_mask`,
-`text_vectors` and `minimal_pairs` need no fine-tuning.
+`catalog.TASKS` says which file holds the task of a command. The tasks in `fill_mask.py`,
+`text_vectors.py` and `minimal_pairs.py` need no fine-tuning.
 """

@@ -17,6 +17,7 @@ class ChunkPredictor:
     loaded: LoadedModel
     definition: InferenceTask[Any, Any]
     device_type: str
+    """Type of the device that predicts, on every rank: cpu, cuda or mps."""
 
     @classmethod
     def of(cls, loaded: LoadedModel, definition: InferenceTask[Any, Any]) -> "ChunkPredictor":

@@ -25,9 +25,9 @@ class ClassBaselines(Baselines):
 
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
         labels = sorted({*gold, answer})
+        # [gold labels, predicted labels], of which only the column of `answer` has counts.
         confusion = np.zeros((len(labels), len(labels)), np.int64)
-        for row, label in enumerate(labels):
-            confusion[row, labels.index(answer)] = gold.get(label, 0)
+        confusion[:, labels.index(answer)] = [gold.get(label, 0) for label in labels]
         report = summarize(confusion, labels)
         scores = {"accuracy": report.accuracy, "macro_f1": report.macro_f1}
         return Baseline("majority", f"always {answer!r}", scores, answer)

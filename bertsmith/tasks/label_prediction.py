@@ -93,11 +93,12 @@ class LabelsPrediction:
         }
 
     def line(self, example: Example) -> str:
-        shown_labels = ", ".join(
+        labels_with_probabilities = ", ".join(
             f"{name} {self.probabilities[label]:.4f}"
             for name, label in zip(self.names, self.labels, strict=True)
         )
-        return "\t".join([" ".join(shown_labels.split()) or "–", *example.one_line()])
+        on_one_line = " ".join(labels_with_probabilities.split())
+        return "\t".join([on_one_line or "–", *example.one_line()])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -110,6 +111,6 @@ class LabelsPrediction:
         names = list(map(label_name, self.probabilities))
         parts: list[MarkedPart] = []
         for name, label in zip(self.names, self.labels, strict=True):
-            shown = unbroken_percent(self.probabilities[label])
-            parts += [MarkedPart(name, shown, color_of(name, names)), MarkedPart(" ")]
-        return parts[:-1]
+            percent = unbroken_percent(self.probabilities[label])
+            parts += [MarkedPart(name, percent, color_of(name, names)), MarkedPart(" ")]
+        return parts[:-1]  # without the space after the last label

@@ -9,7 +9,7 @@ from bertsmith.model.bert import BertModel
 def sequence_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
     """Compute the logits of a head that reads the pooler, fp32 `[sequences, outputs]`.
 
-    They are in the order of the batch.
+    The sequences are in the order of the batch.
     """
     return _apply(model, model.encode_pooled(batch), head)
 
@@ -17,12 +17,13 @@ def sequence_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
 def token_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
     """Compute the logits of a head that reads every token, fp32 `[tokens, outputs]`.
 
-    They are in the order of the packed row.
+    The tokens are in the order of the packed row.
     """
     return _apply(model, model.encode(batch), head)
 
 
 def _apply(model: BertModel, vectors: Tensor, name: str) -> Tensor:
     head = model.heads[name]
+    # At inference the head stays in fp32, while the encoder may compute in bf16.
     dtype = next(head.parameters()).dtype
     return model.apply_to_rows(head, vectors.to(dtype)).float()

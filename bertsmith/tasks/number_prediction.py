@@ -10,9 +10,10 @@ from bertsmith.system.notebook import html_table
 
 @dataclass(frozen=True, slots=True)
 class NumberPrediction:
-    """The predicted number of a text."""
+    """The predicted number of a text or pair."""
 
     value: float
+    """The number, in the unit of the training labels."""
     is_truncated: bool = False
     num_windows: int = 1
 

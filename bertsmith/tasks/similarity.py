@@ -1,4 +1,4 @@
-"""Similarity of vectors, as sentence-transformers' folders name it."""
+"""Similarity of vectors, by the functions that sentence-transformers' folders name."""
 
 import numpy as np
 from numpy.typing import NDArray

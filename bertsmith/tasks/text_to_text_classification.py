@@ -1,6 +1,6 @@
 """Text-to-text classification: a model such as a T5 writes the name of the class.
 
-A class's probability is that of its name given the text, in proportion to those of all classes.
+The probability of a class is that of writing its name, divided by the sum over all classes.
 """
 
 from dataclasses import dataclass
