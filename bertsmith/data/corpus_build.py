@@ -181,8 +181,8 @@ def check_corpus_out(
             f"and then run 'bertsmith corpus merge {shell_path(out)}', or remove that folder."
         )
     if not is_corpus(out):
-        kind = "folder with other things in it" if out.is_dir() else "file"
-        raise CorpusError(f"{out}: a {kind} is there already. Choose another {option('out')}.")
+        occupant = "folder with other things in it" if out.is_dir() else "file"
+        raise CorpusError(f"{out}: a {occupant} is there already. Choose another {option('out')}.")
     for path in paths:
         if is_within(Path(path), out):
             raise CorpusError(

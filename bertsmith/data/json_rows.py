@@ -150,11 +150,11 @@ def json_problem(error: json.JSONDecodeError) -> str:
 
 def json_type(value: Any) -> str:
     """Name the type of a JSON value, for messages."""
-    kind = str if isinstance(value, str) else type(value)
-    return JSON_TYPE_NAMES.get(kind) or f"of the type {type(value).__name__}"
+    value_type = str if isinstance(value, str) else type(value)
+    return JSON_TYPE_NAMES.get(value_type) or f"of the type {type(value).__name__}"
 
 
-def get_value(record: Any, key: str, kind: type, location: str) -> Any:
+def get_value(record: Any, key: str, expected_type: type, location: str) -> Any:
     """Return the value of a required key of an object at `location`.
 
     Raises:
@@ -165,8 +165,8 @@ def get_value(record: Any, key: str, kind: type, location: str) -> Any:
     if key not in record:
         raise InputError(f"{location}: no key '{key}'. Keys found: {list_names(record)}. Add it.")
     value = record[key]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        expected = "a whole number" if kind is int else JSON_TYPE_NAMES[kind]
+    if not isinstance(value, expected_type) or (expected_type is int and isinstance(value, bool)):
+        expected = "a whole number" if expected_type is int else JSON_TYPE_NAMES[expected_type]
         raise InputError(
             f"{location}: '{key}' is {json_type(value)}; {expected} is expected. Fix it."
         )

@@ -78,9 +78,9 @@ def iter_list(path: Path) -> Iterator[Any]:
     """
     reader = _Reader(path)
     if reader.peek() != "[":
-        kind = "an object" if reader.peek() == "{" else json_type(reader.value())
+        actual = "an object" if reader.peek() == "{" else json_type(reader.value())
         raise InputError(
-            f"{path}: found {kind}; a list of objects is expected, such as "
+            f"{path}: found {actual}; a list of objects is expected, such as "
             '[{"text": "...", "label": "..."}]. With pandas: to_json(..., orient="records"). '
             "A file with an object on each line is a .jsonl: rename it, or pass "
             f"{option('format', 'jsonl')}."

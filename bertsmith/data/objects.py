@@ -25,7 +25,7 @@ def holds_objects(format_: str) -> TypeGuard[ObjectFormat]:
 
 
 def read_objects(
-    source: ExampleSource, kind: ObjectFormat = "jsonl"
+    source: ExampleSource, file_format: ObjectFormat = "jsonl"
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the number and values of each row of a file, or of rows in memory.
 
@@ -34,7 +34,7 @@ def read_objects(
     pair is read as U+FFFD.
 
     Args:
-        kind: the format of a file.
+        file_format: the format of a file.
 
     Raises:
         InputError: the file cannot be read, or a row is not an object, has a key twice, is nested
@@ -42,9 +42,9 @@ def read_objects(
     """
     if not isinstance(source, Path):
         yield from _read_mappings(source)
-    elif kind == "parquet":
+    elif file_format == "parquet":
         yield from read_parquet(source)
-    elif kind == "json":
+    elif file_format == "json":
         yield from _read_json(source)
     else:
         yield from _read_jsonl(source)

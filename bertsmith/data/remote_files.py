@@ -116,20 +116,20 @@ def find_remote_files(name: str) -> list[RemoteFile]:
         if _MAGIC.search(path):
             names_hidden_files = path.rpartition("/")[2].startswith(".")
             paths = [
-                each
-                for each in system.glob(path)
-                if not system.isdir(each)
-                and (names_hidden_files or not each.rpartition("/")[2].startswith("."))
+                file_path
+                for file_path in system.glob(path)
+                if not system.isdir(file_path)
+                and (names_hidden_files or not file_path.rpartition("/")[2].startswith("."))
             ]
         elif system.isdir(path):
             paths = [
-                each
-                for each in system.find(path)
-                if not any(part.startswith(".") for part in each[len(path) :].split("/"))
+                file_path
+                for file_path in system.find(path)
+                if not any(part.startswith(".") for part in file_path[len(path) :].split("/"))
             ]
         else:
             paths = [path] if system.exists(path) else []
-        return [RemoteFile(system.unstrip_protocol(each)) for each in sorted(paths)]
+        return [RemoteFile(system.unstrip_protocol(file_path)) for file_path in sorted(paths)]
 
 
 def _open_system(url: str) -> tuple[Any, str]:

@@ -143,9 +143,9 @@ class ParquetTable(TableWriter):
         self._arrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
         self._schema = self._arrow.schema(
-            [(name, arrow_type(kind)) for name, kind in columns.items()]
+            [(name, arrow_type(column_type)) for name, column_type in columns.items()]
         )
-        self._is_mixed = [kind is Any for kind in columns.values()]
+        self._is_mixed = [column_type is Any for column_type in columns.values()]
         self._rows: list[Sequence[Any]] = []
         self._writer = parquet.ParquetWriter(file, self._schema)
 

@@ -204,7 +204,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
 
 
 def read_rows(
-    path: Path, kind: RowFormat, *, delimiter: str | None = None, keep_blank: bool = False
+    path: Path, file_format: RowFormat, *, delimiter: str | None = None, keep_blank: bool = False
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows of a csv, tsv or xlsx file; blank rows, without cells, only if `keep_blank`.
 
@@ -215,12 +215,12 @@ def read_rows(
         InputError: the file cannot be read, or is not a valid table.
         ConfigError: the delimiter is not one character, or openpyxl is not installed.
     """
-    if kind == "xlsx":
+    if file_format == "xlsx":
         rows: Iterator[tuple[int, list[Any]]] = read_xlsx(path)
-    elif kind == "csv":
-        rows = read_csv(path, delimiter_of(kind, delimiter))
+    elif file_format == "csv":
+        rows = read_csv(path, delimiter_of(file_format, delimiter))
     else:
-        separator = delimiter_of(kind, delimiter)
+        separator = delimiter_of(file_format, delimiter)
         lines = read_txt(path, keep_empty_end=True)
         rows = ((row, line.split(separator) if line else []) for row, line in lines)
     return iter(rows) if keep_blank else _without_blank(rows)
