@@ -248,7 +248,7 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
         check_stored_length(tokenizer, length, f"{TOKENIZER_CONFIG_FILE}: model_max_length")
         return min(num_positions, length)
     fewest = _fewest_tokens(tokenizer)
-    if not (isinstance(requested, int) and fewest <= requested <= num_positions):
+    if not (isinstance(requested, int | np.integer) and fewest <= requested <= num_positions):
         raise ConfigError(
             f"{option('max_length')}: found {requested!r}; this model reads {fewest} to "
             f"{num_positions} tokens. Choose a number in that range. Longer texts are divided or "

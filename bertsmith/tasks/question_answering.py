@@ -203,7 +203,9 @@ class Answer(Task[Question, AnswerPrediction]):
 
     def __post_init__(self) -> None:
         check_choice("language", self.language, get_args(Language))
-        if not (isinstance(self.max_answer_length, int) and self.max_answer_length > 0):
+        if not (
+            isinstance(self.max_answer_length, int | np.integer) and self.max_answer_length > 0
+        ):
             raise SettingError(
                 "max_answer_length", self.max_answer_length, "a whole number above 0"
             )

@@ -66,7 +66,9 @@ class TextVectors(InferenceTask[Example, TextVector]):
         check_choice("pooling", self.pooling, get_args(Pooling))
         check_choice("similarity", self.similarity, get_args(Similarity))
         check_choice("truncation_side", self.truncation_side, get_args(TruncationSide))
-        if not (isinstance(self.max_length, int) and self.max_length >= MIN_MAX_LENGTH):
+        if not (
+            isinstance(self.max_length, int | np.integer) and self.max_length >= MIN_MAX_LENGTH
+        ):
             raise SettingError("max_length", self.max_length, f"{MIN_MAX_LENGTH} or more")
 
     @classmethod

@@ -279,6 +279,9 @@ def test_a_threshold_and_a_length_are_numbers(load, tmp_path):
     for length in ("9", 9.5):
         with refuses(ConfigError, "max_length", repr(length)):
             bertsmith.load(folder, max_length=length)
+    assert bertsmith.load(folder, max_length=np.int64(9)).loaded.max_length == 9
+    answers = load("answer").with_options(max_answer_length=np.int64(5))
+    assert answers.definition.max_answer_length == 5
 
 
 def test_options(load, tmp_path):
