@@ -22,7 +22,7 @@ from bertsmith.system.processes import run_in_new_process
 from bertsmith.training.run_folder import RunFolder
 
 STEPS = 20
-"""Number of steps that the process trains; the memory of a training is the same at each step."""
+"""Number of steps that the process trains."""
 MEMORY_NOTE = (
     f"Peak memory is that of a process of its own, which trains {STEPS} steps with one thread and "
     "ends; the code of its libraries counts, too. A dash: not measured, or unknown on this system."

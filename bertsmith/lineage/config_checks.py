@@ -45,14 +45,15 @@ def check_sizes(config: object, names: Sequence[str]) -> None:
 
 
 def check_upper_limit(name: str, value: int) -> None:
-    """Check that the value of a field is not above its limit.
+    """Check that the value of a field is not above its limit; unlisted fields have none.
 
     Raises:
         ConfigError: it is above.
     """
-    (limit,) = (LARGEST[limit] for limit, fields in FIELDS_BY_LIMIT.items() if name in fields)
-    if value > limit:
-        raise ConfigError(f"{name} is {value:,}. It must be at most {limit:,}.")
+    for limit_name, fields in FIELDS_BY_LIMIT.items():
+        limit = LARGEST[limit_name]
+        if name in fields and value > limit:
+            raise ConfigError(f"{name} is {value:,}. It must be at most {limit:,}.")
 
 
 def check_probabilities(config: object, names: Sequence[str]) -> None:

@@ -51,7 +51,7 @@ UNIGRAM_KINDS = {
 UNIGRAM_FIXED = (("model", "byte_fallback", False),)
 COMMA_PENALTY = 100.0
 """Subtracted from the score of a number with a comma, since ALBERT reads `9,` as two tokens. It is
-larger than any difference between the scores of two cuts."""
+far larger than the scores of tokens, so that the two tokens have the higher sum."""
 
 # Parts of a tokenizer.json's normalizer, and the steps of `UnigramNormalizer` that they are.
 QUOTE_STEPS = [
