@@ -83,8 +83,10 @@ def read_sentences(corpus: Corpus, loaded: LoadedModel) -> CorpusSentences:
     max_tokens = min(MAX_SENTENCE_TOKENS, loaded.max_length - tokenizer.num_special_tokens(1))
     num_chosen = min(MAX_DOCUMENTS, corpus.num_documents)
     chosen = np.arange(num_chosen) * corpus.num_documents // max(num_chosen, 1)  # evenly spaced
-    rows, documents = [], []
-    for number, document in enumerate(chosen):
+    rows: list[tuple[NDArray[np.int32], NDArray[np.int32], int]] = []
+    documents: list[int] = []
+    for document in chosen:
+        number = documents[-1] + 1 if documents else 0  # documents of short sentences get none
         first, end = corpus.document_starts[document : document + 2].tolist()
         starts = corpus.sentence_starts[first : end + 1].tolist()
         for start, stop in pairwise(starts):

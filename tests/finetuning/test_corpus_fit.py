@@ -19,16 +19,19 @@ from tiny_models import (
 from tiny_runs import small_corpus
 
 from bertsmith import TextClassifier
+from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CheckpointError, ConfigError, as_flags
-from bertsmith.finetuning.corpus_fit import label_documents
+from bertsmith.finetuning.corpus_fit import label_documents, read_sentences
 from bertsmith.finetuning.heads import finetune_best_head, training_function_for
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families.static_vectors import StaticConfig
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.tasks.auto import load
+from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
@@ -229,6 +232,15 @@ def test_a_corpus_of_another_vocabulary_is_refused(settings, tmp_path, head):
 def test_a_model_inside_the_corpus_is_refused(settings):
     with refuses(ConfigError, "--out", str(settings.corpus)):
         finetune_linear(Classify, replace(settings, out=settings.corpus / "out"))
+
+
+def test_documents_of_short_sentences_are_not_counted(base, tmp_path):
+    """They have no answers, and would count as documents of which both labels are as likely."""
+    documents = ["a film", "a good film is good .", "a", "a bad film is bad .\nthe story was bad ."]
+    corpus = Corpus.open(small_corpus(tmp_path / "corpus", tiny_tokenizer(), documents), "train")
+    loaded = load_for_inference(read_folder(base.model), device="cpu", precision="fp32")
+    numbers = read_sentences(corpus, loaded).documents.tolist()
+    assert sorted(set(numbers)) == [0, 1] and len(numbers) == 3
 
 
 def test_a_corpus_of_short_sentences_is_refused(settings, tmp_path):
