@@ -20,7 +20,7 @@ from typing import TypeGuard
 
 HERE = Path(__file__).resolve().parents[1]
 PACKAGE = "bertsmith"
-OUTSIDE = ("benchmarks", "tools")
+OUTSIDE = ("benchmarks", "tools")  # folders of code beside the package; sizes alone are counted
 
 LIMITS: dict[str, float] = {
     "match= in tests": 14,
@@ -46,6 +46,7 @@ VAGUE_NAMES = ("found", "given", "known", "place")
 LONG_FUNCTION = 60  # lines
 
 COMMAND_NAMES = ("main", "parse", "Settings")  # what each file of commands/ must define
+# Tokens that are no code: line breaks and indentation.
 NOT_CODE = (
     tokenize.NL,
     tokenize.NEWLINE,
@@ -60,6 +61,7 @@ PRIVATE_WORDS = re.compile(
     re.IGNORECASE,
 )
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z=-])")
+# A command that a message quotes; its flags are spelled as on the command line in any case.
 A_COMMAND = re.compile(r"'[^']*bertsmith [^']*'|`[^`]*`")
 NAMES_FLAGS = ("commands", "demo", "errors")  # rooms whose messages are read as flags alone
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -214,7 +216,7 @@ def find_flags(modules: list[Module]) -> dict[str, list[str]]:
 
 
 def find_settings(modules: list[Module]) -> dict[str, list[str]]:
-    """Find second homes of settings: where they are declared, resolved and assembled again."""
+    """Find settings that are declared, resolved or assembled in a second place."""
     findings: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         for node in module.nodes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TORCH = "torch==2.13.0"
-LEFT_OUT = {"pip", "setuptools", "wheel", "bertsmith"}
+NOT_LOCKED = {"pip", "setuptools", "wheel", "bertsmith"}
 """Packages of a new environment, and the project itself."""
 
 
@@ -20,7 +20,7 @@ def freeze(python: Path) -> list[str]:
     listed = subprocess.run(
         [python, "-m", "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True
     ).stdout.split()
-    pins = [line.partition("+")[0] for line in listed if line.partition("==")[0] not in LEFT_OUT]
+    pins = [line.partition("+")[0] for line in listed if line.partition("==")[0] not in NOT_LOCKED]
     return sorted(pins, key=str.lower)
 
 

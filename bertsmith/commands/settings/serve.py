@@ -14,6 +14,7 @@ from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
 
 PACKAGES = ("starlette", "uvicorn", "msgspec", "orjson", "prometheus_client")
+"""Packages that only this command needs."""
 AT_LEAST_ONE = (
     "max_queue",
     "max_texts",
