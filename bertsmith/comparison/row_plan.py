@@ -13,13 +13,14 @@ from bertsmith.training.budget import (
 from bertsmith.training.settings import TrainingSettings
 
 FINAL_ROWS = 4096
-"""Largest number of rows on which finished models are measured."""
+"""Largest number of common rows of each kind on which finished models are measured."""
 MIN_FINAL_ROWS = 256
-"""Smallest number of rows on which finished models are measured. With fewer, the noise would hide
-the differences between recipes."""
+"""Smallest number of common rows of each kind on which finished models are measured. With fewer,
+the noise would hide the differences between recipes."""
 KINDS_OF_ROWS = 2
 """Number of kinds of rows in each evaluation. During training these are the run's own eval rows and
-the common rows; at the end they are common rows of one segment and of two."""
+the common rows; at the end they are common rows of one segment and of two. A comparison with other
+systems also measures gaps in as many rows, for which no time is planned."""
 ROWS_A_MINUTE = 2048
 """Number of final rows for each minute, if the budget is in minutes and the steps are unknown."""
 FINAL_PER_EVAL_ROW = 4
@@ -47,7 +48,8 @@ def plan_rows(trainings: Sequence[TrainingSettings]) -> RowPlan:
         eval_rows = min(MAX_EVAL_ROWS, final_rows // FINAL_PER_EVAL_ROW)
         return RowPlan(EvaluationPlan(eval_rows, MAX_TIMES), final_rows)
     trained_rows = min((training.steps or 1) * training.batch_size for training in trainings)
-    # Half of the time is for each kind of rows, as if the run were half as long.
+    # Each kind of rows gets an equal share of the time for evaluations. So each is planned as for a
+    # run that trains on this share of the rows.
     evaluations = EvaluationPlan.of_steps(max(1, trained_rows // KINDS_OF_ROWS), batch_size=1)
     affordable = EVALUATION_LIMIT * STEP_COST * trained_rows / KINDS_OF_ROWS
     return RowPlan(evaluations, _bound_final_rows(affordable))

@@ -37,8 +37,8 @@ class ComparisonSettings(Compute):
     """Number of eval rows in each evaluation of a run. By default 512, in ten evaluations. Short
     runs have fewer rows and evaluations, so that these take at most a twentieth of the time."""
     final_rows: int | None = None
-    """Number of eval rows on which the finished models are measured. By default 4,096; after short
-    runs fewer, but at least 256."""
+    """Number of eval rows on which the finished models are measured, of one segment and as many of
+    two. By default 4,096; after short runs fewer, but at least 256."""
     measure_memory: Advanced[bool] = True
     """Measure the peak memory of each recipe once, on a CPU, after all runs. A new process trains
     20 steps for it, which takes some seconds."""

@@ -27,8 +27,9 @@ LABELS = {
 }
 """The libraries of the question: the label of each package. NumPy, PyTorch, SymPy and NetworkX are
 installed with bertsmith's dependencies, the others with `bertsmith[demo]`."""
-# Long names are replaced inside other words, too (`mplot3d`, `libtorch`). Short names are replaced
-# only if no letter stands beside them: in `np.array` and `mpl_toolkits`, but not in `input`.
+# A word is replaced as a whole. Long names are looked for inside other words, too (`mplot3d`,
+# `libtorch`). Short names count only if no letter stands beside them: in `np.array` and
+# `mpl_toolkits`, but not in `input`.
 NAMES = (
     *("matplotlib", "mplot", "networkx", "numpy", "pyplot", "python"),
     *("scikit", "scipy", "sklearn", "sympy", "torch"),
@@ -65,7 +66,8 @@ def split_modules(
 def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[str, list[str]]:
     """Collect by label the paragraphs whose length suits the question and that are not in `seen`.
 
-    Names are replaced. The collected paragraphs are added to `seen`.
+    Of each module, at most `MAX_PER_MODULE` are taken. Names are replaced. The collected paragraphs
+    are added to `seen`.
     """
     paragraphs: dict[str, list[str]] = {}
     for document in documents:

@@ -2,9 +2,10 @@
 
 It keeps only a state of fixed size of the earlier tokens (Hochreiter & Schmidhuber 1997; Cho et al.
 2014), while attention looks at each of them again. The layers are those of torch. There is dropout
-between them and before the output layer, which has the weights of the word embedding (Zaremba et
-al. 2014). Inside, a batch is one packed row of real tokens, as in BERT. For the layers, the tokens
-are sorted by time step, which is their position in the sequence.
+after the word embedding and after each layer (Zaremba et al. 2014). The output layer has the
+weights of the word embedding. Inside, a batch is one packed row of real tokens, as in BERT. For the
+layers, the tokens are sorted by time step: their position in the sequence, counted from its end
+where a layer reads backward.
 """
 
 from collections.abc import Sequence
@@ -82,7 +83,8 @@ class TimeOrder:
         """
         assert not layer.bidirectional, "its other direction would begin at padding"
         vectors = hidden.float()
-        # With a padded tensor, torch warns that oneDNN does not compute LSTMs with projections.
+        # With a padded tensor, torch warns that oneDNN does not compute LSTMs with projections,
+        # which ELMo has.
         if self._is_padded and not layer.proj_size:
             num_steps, num_sequences = self._shape
             padded = vectors.new_zeros(num_steps * num_sequences, vectors.shape[1])
@@ -114,6 +116,7 @@ class RecurrentLanguageModel(TrainableModel):
 
     def encode(self, batch: Batch) -> Tensor:
         """Encode a packed batch to the last layer's vectors, [tokens, hidden]."""
+        # From here on, `dropout` draws the masks of each sequence from a stream of its own.
         set_dropout_sequences(batch.lengths, batch.step_indices)
         order = TimeOrder(batch.lengths, batch.input_ids.device)
         hidden = self._embed(batch.input_ids)

@@ -24,10 +24,11 @@ class OutputRecorder:
     def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
         """Store the input of the first layer or the output of a layer, if hidden states are wanted.
 
-        `hidden` is [tokens, hidden]; rows beyond `num_tokens` are padding and are not stored.
+        `hidden` is [tokens, hidden]; rows beyond `num_tokens` only fill the packed row up
+        (`fill_up`) and are not stored.
 
         Returns:
-            Vectors for the next layer, padded by `fill_up`.
+            Vectors for the next layer, filled up again.
         """
         if self.hidden_states is None:
             return hidden
@@ -39,8 +40,8 @@ class OutputRecorder:
     def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
         """Store a layer's attention weights, as `PaddedBatch.unpack_attention` pads them.
 
-        `blocks` and the result have [sequences, heads, length, length] for each block, in one
-        dtype.
+        Called only if attention weights are wanted. `blocks` and the result have [sequences, heads,
+        length, length] for each block, in one dtype.
         """
         assert self.attentions is not None
         assert self.padded is not None

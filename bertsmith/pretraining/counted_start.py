@@ -20,7 +20,7 @@ from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.pretraining.token_counts import IdArray, counted_documents, token_counts
+from bertsmith.pretraining.token_counts import IdArray, count_sampled_tokens, counted_documents
 from bertsmith.system.memory import available_bytes
 from bertsmith.system.progress import progress_bar
 
@@ -92,7 +92,7 @@ def count_vectors(corpus: Corpus, size: int) -> tuple[Tensor, IdArray]:
     The vectors factorize positive pointwise mutual information. Over the counted tokens each
     dimension has mean 0. Tokens that do not occur, special ones among them, have the vector 0.
     """
-    counts = token_counts(corpus)
+    counts = count_sampled_tokens(corpus)
     occurs = torch.from_numpy(counts > 0)
     vectors = factorize(positive_pmi(count_neighbours(corpus), len(counts)), size)
     vectors -= vectors[occurs].mean(0)

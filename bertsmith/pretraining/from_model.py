@@ -44,7 +44,7 @@ class AdaptationReport:
     num_kept: int
     """Number of weights kept, as Hugging Face counts them."""
     num_words: tuple[int, int]
-    """Vocabulary size, before and after."""
+    """Number of tokens in the vocabulary, before and after."""
     num_unknown: int
     """Number of new tokens with unknown characters; they start as the mean embedding."""
     num_positions: tuple[int, int]
@@ -134,6 +134,7 @@ def adapt(
     dropped = list(load_report.unused)
     if pooler is not None:  # it is saved again with the model
         dropped = [name for name in dropped if "pooler" not in name]
+    new_heads = _initialize_new_heads(model, stored, counts)
     report = AdaptationReport(
         folder=config.source,
         weights=config.source_weights,
@@ -142,7 +143,7 @@ def adapt(
         num_unknown=sum(not ids for ids in ids_of_new_tokens),
         num_positions=(old_positions, positions),
         repeats_positions=model.config.has_position_embedding,
-        new=tuple(_new_heads(model, stored, counts)),
+        new=new_heads,
         dropped=tuple(dropped),
         reason_to_reset=reason_to_reset(folder.run),
     )
@@ -151,22 +152,25 @@ def adapt(
     return model, pooler, report
 
 
-def _new_heads(
+def _initialize_new_heads(
     model: BertModel, stored: Collection[str], counts: Callable[[], Tensor]
-) -> Iterator[str]:
+) -> tuple[str, ...]:
     """Initialize a masked-LM head that the folder lacks, and describe all parts that it lacks.
 
     Args:
         stored: names of the heads that the folder has, and "pooler" if it has one.
     """
+    descriptions = []
     if "masked_lm" in model.heads and "masked_lm" not in stored:
         start_masked_lm_head(cast(MaskedLMHead, model.heads["masked_lm"]), counts())
-        yield "masked-LM head, from the word embedding and the corpus's word frequencies"
+        descriptions.append(
+            "masked-LM head, from the word embedding and the corpus's token frequencies"
+        )
     if "pooler" not in stored and model.pooler is not None:
-        yield "pooler, at random"
-    for name in model.heads:
-        if name not in stored and name != "masked_lm":
-            yield f"{name.replace('_', '-')} head, at random"
+        descriptions.append("pooler, at random")
+    others = [name for name in model.heads if name not in stored and name != "masked_lm"]
+    descriptions += [f"{name.replace('_', '-')} head, at random" for name in others]
+    return tuple(descriptions)
 
 
 def source_facts(
@@ -189,6 +193,7 @@ def source_facts(
             f"{option('from')} for a new BERT, which can begin with vectors counted in its corpus "
             f"({option('word_initializer', 'counted')})."
         )
+    # The generator of an ELECTRA names the class for masked LM, the discriminator another one.
     masked_lm_class = folder.family.architectures[frozenset({"masked_lm"})]
     is_masked_lm = masked_lm_class in (folder.settings.get("architectures") or ())
     objective = "masked_lm" if is_masked_lm else folder.family.objective
@@ -245,7 +250,8 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
     """Describe the first difference between two tokenizers; None if there is none.
 
-    Tokens that `new` has after all of the old ones are no difference.
+    Tokens of the model that `new` has after all of the old ones are no difference; added tokens
+    (which are searched for in the text) must be the same.
     """
     if type(old) is not type(new):
         return "it is of another kind"

@@ -28,7 +28,7 @@ from bertsmith.pretraining.pair_task import load_pair_task
 from bertsmith.pretraining.row_source import RowSource, StepRows
 from bertsmith.pretraining.segments import single_sentence_share
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
+from bertsmith.pretraining.token_counts import count_sampled_tokens, unigram_entropy
 from bertsmith.pretraining.word_bounds import chinese_pieces
 from bertsmith.system.files import sha256_file
 from bertsmith.training.interleave import interleave
@@ -233,7 +233,7 @@ class Pretraining(Objective[BertModel, Batch]):
         if self.settings.pair_task != "none":
             facts["single_sentence_share"] = single_sentence_share(self.train.corpus)
         if self.settings.masking != "piece" and self.settings.load_segmenter() is None:
-            counts = token_counts(self.train.corpus)
+            counts = count_sampled_tokens(self.train.corpus)
             is_chinese = chinese_pieces(self.train.corpus.tokenizer()) != ""
             facts["single_character_share"] = float(counts[is_chinese].sum() / counts.sum())
         if self.held_out is not None:

@@ -33,7 +33,7 @@ from bertsmith.pretraining.from_model import (
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
-from bertsmith.pretraining.token_counts import token_counts
+from bertsmith.pretraining.token_counts import count_sampled_tokens
 from bertsmith.system.paths import check_outside, is_within
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.callback import Callback
@@ -224,7 +224,7 @@ def _build_start(
     else:
 
         def counts() -> Tensor:
-            return torch.from_numpy(token_counts(corpus))
+            return torch.from_numpy(count_sampled_tokens(corpus))
 
         with drawing_from(config.seed):
             model, pooler, report = adapt(config, folder, tokenizer, counts)

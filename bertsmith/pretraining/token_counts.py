@@ -44,15 +44,21 @@ def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
     """
     ordinary = np.ones(train.vocab_size, dtype=bool)
     ordinary[list(train.tokenizer().special_ids)] = False
-    train_counts = token_counts(train)[ordinary] + 1
-    eval_counts = token_counts(held_out)[ordinary]
+    train_counts = count_sampled_tokens(train)[ordinary] + 1
+    eval_counts = count_sampled_tokens(held_out)[ordinary]
     log_probs = np.log(train_counts / train_counts.sum())
     return float(-(eval_counts * log_probs).sum() / max(1, eval_counts.sum()))
 
 
-def token_counts(corpus: Corpus) -> IdArray:
-    """Count each token id in the documents of `counted_documents`, int64 `[vocabulary]`."""
+def count_sampled_tokens(corpus: Corpus) -> IdArray:
+    """Count each token id in the documents of `counted_documents`, int64 `[vocabulary]`.
+
+    `Corpus.count_tokens` counts the tokens of all documents.
+
+    Raises:
+        CorpusError: a document has an id beyond the vocabulary.
+    """
     counts = np.zeros(corpus.vocab_size, dtype=np.int64)
     for documents in counted_documents(corpus):
-        counts += np.bincount(np.concatenate(documents), minlength=corpus.vocab_size)
+        counts += corpus.count_ids(np.concatenate(documents))
     return counts

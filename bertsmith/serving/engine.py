@@ -79,7 +79,8 @@ class NotFinite:
 class Engine:
     """The loop that computes the requests of several models.
 
-    Each `ComputeRequest` gets `Answers` or a `Refusal`, or `Cancelled` if a `Cancel` came before.
+    Each `ComputeRequest` gets `Answers` or a `Refusal`, or `Cancelled` if a `Cancel` comes before
+    its answers are computed.
 
     Args:
         models: by name.
@@ -279,7 +280,7 @@ def compute_texts(
     encoded_parts = []
     examples: list[Any] = []
     for request, indices in selections:
-        is_whole = len(indices) == len(request.encoded)
+        is_whole = indices == list(range(len(request.encoded)))  # `select` would copy all rows
         encoded_parts.append(request.encoded if is_whole else request.encoded.select(indices))
         examples += [request.examples[index] for index in indices]
     encoded = EncodedExamples.concat(encoded_parts)

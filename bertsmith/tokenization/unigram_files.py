@@ -51,7 +51,8 @@ UNIGRAM_KINDS = {
 UNIGRAM_FIXED = (("model", "byte_fallback", False),)
 COMMA_PENALTY = 100.0
 """Subtracted from the score of a number with a comma, since ALBERT reads `9,` as two tokens. It is
-far larger than the scores of tokens, so that the two tokens have the higher sum."""
+far larger than the scores of tokens, so that the two tokens have the higher sum. A spiece.model has
+the scores without it, a tokenizer.json those with it."""
 
 # Parts of a tokenizer.json's normalizer, and the steps of `UnigramNormalizer` that they are.
 QUOTE_STEPS = [
@@ -166,6 +167,7 @@ def _follow_config(steps: tuple[str, ...], config: Json, path: Path) -> tuple[st
 def _albert_steps(*, lowercase: bool, keep_accents: bool) -> tuple[str, ...]:
     accents = () if keep_accents else ACCENT_STEPS
     case = ("lowercase",) if lowercase else ()
+    # UnigramTokenizer leaves the last step out if the file has no charsmap.
     return ("quotes", *accents, *case, "charsmap")
 
 
@@ -246,7 +248,10 @@ def write_unigram(
         settings: the result of `UnigramTokenizer.settings`.
     """
     steps = settings["steps"]
-    own = {"do_lower_case": "lowercase" in steps, "keep_accents": "decompose" not in steps}
+    own = {
+        "do_lower_case": "lowercase" in steps,
+        "keep_accents": not set(ACCENT_STEPS) & set(steps),
+    }
     config = shared_config(_tokenizer_class(ids, settings), own, ids, settings)
     with recording_sums(directory, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))

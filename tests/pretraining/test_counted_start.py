@@ -21,7 +21,7 @@ from bertsmith.pretraining.counted_start import (
     initialize_counted,
     positive_pmi,
 )
-from bertsmith.pretraining.token_counts import token_counts
+from bertsmith.pretraining.token_counts import count_sampled_tokens
 
 
 def new_model(corpus):
@@ -75,7 +75,7 @@ def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir, is_d
     corpus = Corpus.open(small_corpus(tmp_path / "corpus", tokenizer, text))
     model, before = new_model(corpus)
     initialize_counted(model, corpus)
-    counts = torch.from_numpy(token_counts(corpus) + 1.0)
+    counts = torch.from_numpy(count_sampled_tokens(corpus) + 1.0)
     torch.testing.assert_close(
         model.heads["masked_lm"].bias.exp(), (counts / counts.sum()).float(), atol=1e-6, rtol=1e-5
     )
