@@ -1,7 +1,7 @@
 """`--seeds N --average --corpus`: a linear head that is averaged with the fine-tuned models.
 
-A linear head and fine-tuned models err on other texts, so their mean is better than either. The
-head reads the vectors of the model before fine-tuning, and learns from the corpus, too.
+A linear head and fine-tuned models often err on different texts, so their mean is better than
+either. The head reads the vectors of the model before fine-tuning, and learns from the corpus, too.
 """
 
 from typing import Any, TypeGuard
@@ -42,13 +42,13 @@ def check_linear_member(task_type: type[Task[Any, Any]], settings: ClassifySetti
     loaded = load_for_inference(
         folder, device="cpu", precision="fp32", max_length=settings.max_length
     )
-    read_sentences(corpus, loaded)
+    read_sentences(corpus, loaded)  # refuses a corpus of short sentences
 
 
 def fit_linear_member(task_type: type[Any], settings: ClassifySettings) -> dict[str, Any]:
     """Fit the linear head, write its folder, and return its scores on the eval examples.
 
-    The folder of a complete head, of a run that was stopped later, is kept.
+    If a run was stopped after its head was complete, the head is kept as it is.
     """
     out = settings.out / MEMBERS_FOLDER / LINEAR_MEMBER
     folder = RunFolder(out)

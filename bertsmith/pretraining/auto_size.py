@@ -22,8 +22,9 @@ NEEDED_TOKENS = {"tiny": 0.0, "mini": 12e6, "small": 250e6, "medium": 500e6, "ba
 """Tokens from which a size should beat the next smaller one given the same time. That of mini lies
 between two measurements on film reviews. After 15.7 M tokens it predicts 38.3 % of held-out tokens,
 and tiny in the same time 39.9 % (after 66 M tokens), but fine-tuned with 2,000 labels of SST-2 mini
-is three points better (benchmarks/results/few-labels.md). After 7.8 M tokens it was not clearly
-better (29.3 and 28.5 %, in 2.7 times the time). The others are estimates."""
+is three points better (benchmarks/results/few-labels.md). After 7.8 M tokens of both, mini predicts
+29.3 % and tiny 28.5 %, but a step of mini takes 2.7 times as long
+(benchmarks/results/what-limits-a-cpu.md). The others are estimates."""
 
 TRIAL_ROWS = 16
 """Most rows of a timed step; the time of a step of the run is computed from them."""
@@ -93,7 +94,7 @@ def tokens_per_second(
 
     Starting the other processes would take longer than the steps.
     """
-    # Not more rows than the run itself computes at once, as long rows need much memory.
+    # Not more rows than the run computes at once, and than fit into memory if they are long.
     max_rows = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, max_rows)
     trial = objective.resized(num_rows, objective.eval_rows)

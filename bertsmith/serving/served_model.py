@@ -36,7 +36,7 @@ MIN_WARM_UP_LENGTH = 16
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model, and for each kind of result the definition that computes it."""
+    """A model, and for each kind of result its definition: the task that computes it."""
 
     loaded: LoadedModel
     definitions: Mapping[ResultKind, Definition]
@@ -61,7 +61,7 @@ class ServedModel:
                 many tokens.
         """
         folder = find_checkpoint(path)
-        state = folder_state(folder)  # before a file is read
+        state = folder_state(folder)  # first, so that a later change of the files is noticed
         predictor: Predictor[Any]
         if pooling is None:
             predictor = load(folder, device=device, precision=precision, max_length=max_length)
@@ -133,7 +133,9 @@ def tokens_of_all_threads() -> int:
     It is the number for fp32; in bf16, a pass may have twice as many tokens.
     """
     bytes_per_number = 4
-    return usable_threads() * BYTES_PER_FORWARD_PASS // bytes_per_number
+    # `BYTES_PER_FORWARD_PASS` counts one number for each token of a pass.
+    tokens_per_pass = BYTES_PER_FORWARD_PASS // bytes_per_number
+    return usable_threads() * tokens_per_pass
 
 
 def token_vectors_of(vectors: TextVectors) -> TokenVectors:

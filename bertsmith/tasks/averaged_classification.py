@@ -62,7 +62,7 @@ class AveragedTask(LabelTask[PredictionT]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Load the other models for the device and in the precision of the first.
+        """Restore the task, with the other models loaded for the device of the first.
 
         Raises:
             CheckpointError: one is missing, or has other labels.
@@ -127,7 +127,8 @@ class AveragedClassify(AveragedTask[ClassPrediction], Classify):
         task_class = averaged_class(loaded.model)
         if task_class is not cls:
             return task_class.restore(loaded)  # type: ignore[return-value]
-        # The `restore` of AveragedTask, which calls that of Classify or TextToTextClassify.
+        # The next class in Python's order of inheritance is AveragedTask. Its `restore` loads the
+        # other models, and calls that of Classify or TextToTextClassify for the labels.
         return super().restore(loaded)
 
     @staticmethod
@@ -155,7 +156,7 @@ class AveragedMultiLabel(AveragedTask[LabelsPrediction], MultiLabel):
 
 
 def averaged_class(model: BertModel) -> type[AveragedTask[Any]]:
-    """Return the class for models with the head, and of the family, of this one."""
+    """Return the class for the average of this model and others of its head and family."""
     if "multi_label" in model.heads:
         return AveragedMultiLabel
     return AveragedTextToText if model.config.writes_labels else AveragedClassify

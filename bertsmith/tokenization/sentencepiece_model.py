@@ -57,6 +57,7 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
     try:
         model = list(_fields(content))
         pieces = [dict(_fields(_bytes(value))) for number, value in model if number == PIECES]
+        # Protobuf merges the fields of a message that occurs several times; so do joined bytes.
         specs = {
             spec: dict(
                 _fields(b"".join(_bytes(value) for number, value in model if number == spec))
@@ -79,14 +80,14 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
         raise CheckpointError(f"{path}: holds no pieces. Get the file again; it may be cut short.")
     if not any(number == NORMALIZER_SPEC for number, _ in model):
         raise CheckpointError(
-            f"{path}: ends after {len(parsed.pieces):,} pieces, without the normalizer_spec that "
-            "such files end with. Get the file again; it may be cut short."
+            f"{path}: ends after {len(parsed.pieces):,} pieces, without the normalizer_spec "
+            "that follows them. Get the file again; it may be cut short."
         )
     if model_type != UNIGRAM or byte_fallback:
         kind = "byte_fallback" if byte_fallback else MODEL_TYPES.get(model_type, str(model_type))
         raise CheckpointError(
-            f"{path}: a SentencePiece model of the kind {kind}, and ALBERT's is unigram. Choose an "
-            "ALBERT checkpoint."
+            f"{path}: a SentencePiece model of the kind {kind}; bertsmith reads the kind unigram, "
+            "which ALBERT has. Choose an ALBERT checkpoint."
         )
     if len(parsed.of_type(UNKNOWN)) != 1:
         raise CheckpointError(
