@@ -33,9 +33,9 @@ def describe_duration(pending: Sequence[Recipe[Any]], num_tasks: int) -> str:
 def format_time(seconds: float) -> str:
     """Format a rough time.
 
-    >>> format_time(40), format_time(200), format_time(9000)
-    ('40 seconds', '3.3 minutes', '2.5 hours')
+    >>> format_time(1.2), format_time(200), format_time(9000)
+    ('1 second', '3.3 minutes', '2.5 hours')
     """
     if seconds < 90:
-        return f"{seconds:.0f} seconds"
+        return count_noun(round(seconds), "second")
     return f"{seconds / 60:.1f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -153,8 +153,11 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
             spans, and the predicted labels only nearly follow a scheme, such as `B_PER`.
     """
     sequences = list(sequences)
+    labels = Counter(label for sequence in sequences for label in sequence)
+    if gold == "BILOU" and labels.keys() & {"L", "U"} and labels.keys() <= set("BILOU"):
+        return gold  # also without B, where `detect_scheme` takes L and U for plain labels
     scheme = _detect(sequences) if gold == "plain" else detect_scheme(sequences)
-    letters = _letters(Counter(label for labels in sequences for label in labels))
+    letters = _letters(labels)
     if letters == set():
         return gold
     if letters is None or gold == "plain" or not letters <= set(LETTERS[gold]):
@@ -171,7 +174,7 @@ def _letters(labels: Counter[str]) -> set[str] | None:
     inside = [label for label in labels if label != OUTSIDE]
     if not inside:
         return set()
-    if set(inside) <= {"B", "M", "E", "S"} or set(inside) <= {"B", "I", "E", "S"}:
+    if _are_bare_letters(set(inside)):
         return set(inside)  # spans have one type, which the labels do not name
     matches = {label: PREFIXED.fullmatch(label) for label in inside}
     unmatched = [label for label, match in matches.items() if not match]
@@ -184,6 +187,16 @@ def _letters(labels: Counter[str]) -> set[str] | None:
             f"or pass {option('scheme', 'plain')} if each label stands for one word."
         )
     return None
+
+
+def _are_bare_letters(labels: set[str]) -> bool:
+    """Return whether labels are letters of one scheme, without types.
+
+    In BILOU one of them must be B: L and U alone are also usual for lower and upper case.
+    """
+    if labels <= set("BIES") or labels <= set("BMES"):
+        return True
+    return "B" in labels and labels <= set("BILU")
 
 
 def _mark_spans(matches: Iterable[re.Match[str]], unmatched: Iterable[str]) -> bool:

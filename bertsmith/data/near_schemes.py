@@ -33,9 +33,9 @@ CHANCY_FORMS = [
     LETTER_GLUED,
     *(re.compile(form, re.DOTALL | re.IGNORECASE) for form in (WORD_BEFORE, WORD_BEHIND)),
 ]
-"""Forms that plain labels may have by chance, such as `BAD` or `in stock`."""
-LETTERS_ALONE = ({"b", "i"}, {"b", "i", "e", "s"}, {"b", "m", "e", "s"})
-"""Letters of schemes, in lower case, that may stand without a type."""
+"""Forms that plain labels may have by chance, such as `BAD`, `in stock` or `week end`."""
+LETTERS_ALONE = (set("bies"), set("bmes"), set("bilu"))
+"""Letters of the schemes BIOES, BMES and BILOU, in lower case, which may stand without a type."""
 OUTSIDE_NAMES = {"o", "0", "_", "other", "none", "null", "out", "outside"}
 """Usual labels, in lower case, of words outside of spans."""
 FILLERS = {"[cls]", "[sep]", "[pad]", "cls", "sep", "pad", "<s>", "</s>", "<pad>", "x", "-100"}
@@ -61,7 +61,9 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
     """Find a label that nearly follows a scheme; None if the labels seem to be plain.
 
     All labels, except fillers and those for words outside of spans, must have the same form, so
-    that `Hepatitis-B` beside `Influenza` stays plain.
+    that `Hepatitis-B` beside `Influenza` stays plain. Besides, some type must have both B and a
+    letter for later words (`B_PER` and `I_PER`); if there are labels for words outside of spans and
+    plain labels hardly have the form by chance, any B or I is enough (`B_PER` beside `O`).
 
     >>> find_near_label(["O", "B_PER", "I_PER"])
     NearLabel(label='B_PER', written='B-PER')
@@ -82,7 +84,7 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
 
 def is_filler(label: str) -> bool:
     """Return whether a label is one that marks tokens which are no words, such as [CLS]."""
-    return label.casefold() in FILLERS
+    return _usual(label).casefold() in FILLERS
 
 
 def _usual(label: str) -> str:
@@ -100,6 +102,8 @@ def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
         yield [_Reading(label.upper(), "") for label in lowered], False
     if set(lowered) <= WORDS.keys() and {"B", "I"} <= {WORDS[label] for label in lowered}:
         yield [_Reading(WORDS[label], "") for label in lowered], False
+    # `LEVEL_B` has the form of `PER-B`, but its first letter also that of `BPER`: such labels have
+    # either form by chance.
     is_glued = all(map(LETTER_GLUED.fullmatch, named))
     for form in (*FORMS, *CHANCY_FORMS):
         matches = [match for label in named if (match := form.fullmatch(label))]
@@ -114,11 +118,12 @@ def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
 def _some_type_continues(readings: Collection[_Reading]) -> bool:
     """Return whether a type has both the letter B and a letter for later words.
 
-    With a type, the letter E does not count, because of labels such as `Vitamin-B` and `Vitamin-E`.
+    With a type, only I and M count as such letters, because plain labels may be `Vitamin-B` and
+    `Vitamin-E`.
     """
     begun = {type_ for letter, type_ in readings if letter == "B"}
     return any(
-        letter in ("IM" if type_ else "IME") and type_ in begun for letter, type_ in readings
+        letter in ("IM" if type_ else "IMEL") and type_ in begun for letter, type_ in readings
     )
 
 

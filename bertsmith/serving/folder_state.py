@@ -3,6 +3,8 @@
 import contextlib
 from pathlib import Path
 
+from bertsmith.model.head_names import MEMBERS_FOLDER
+
 FolderState = tuple[tuple[str, int, int], ...]
 """Path, size and time of change of each file of a model's folder."""
 
@@ -10,10 +12,13 @@ FolderState = tuple[tuple[str, int, int], ...]
 def folder_state(path: Path) -> FolderState:
     """Return path, size and time of change of each file in a model's folder and its subfolders.
 
-    Deeper folders, such as the checkpoints of a run, are not part of the model.
+    If the model averages several models, the folders of the other ones (`members/NAME`) are looked
+    through, too. Other deep folders, such as the checkpoints of a run, are not part of the model.
     """
+    folders = [path, *(path / MEMBERS_FOLDER).glob("*")]
+    files = [file for folder in folders for depth in ("*", "*/*") for file in folder.glob(depth)]
     states = []
-    for file in sorted([*path.glob("*"), *path.glob("*/*")]):
+    for file in sorted(files):
         with contextlib.suppress(OSError):  # the file has just been removed
             if file.is_file():
                 status = file.stat()

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from bertsmith.errors import InputError, Interrupted
+from bertsmith.errors import CheckpointError, InputError, Interrupted
 from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale
 from bertsmith.training.callback import Callback, Status
@@ -21,6 +21,9 @@ REFRESH_SECONDS = 10
 """
 MIN_REFRESH_SECONDS = 2.0
 """Shortest time between two updates after evaluations, which are frequent in a short run."""
+SAVE_ERRORS = (InputError, CheckpointError, FileNotFoundError)
+"""Errors of `RunPage.save`. They neither end a run nor hide the error that ended it, because a run
+matters more than its page."""
 
 
 def format_duration(seconds: float) -> str:
@@ -49,7 +52,7 @@ class RunPage(Callback):
         self.entries: list[Mapping[str, Any]] = []
         self.status = Status(0.0, 0.0, 0.0)
         self.computing = ""
-        self._written_at = 0.0
+        self._tried_at = 0.0
 
     def begin(self, computing: str) -> None:
         """Read the journal's entries of a resumed run."""
@@ -61,15 +64,18 @@ class RunPage(Callback):
         self.entries.append(entry)
         self.status = status
         wait = MIN_REFRESH_SECONDS if is_held_out(entry) else REFRESH_SECONDS
-        if time.monotonic() - self._written_at >= wait:
-            with suppress(InputError):  # a full disk: the run matters more than its page
+        if time.monotonic() - self._tried_at >= wait:
+            with suppress(*SAVE_ERRORS):
                 self.save("running")
+            self._tried_at = time.monotonic()  # a failed write is not tried again at each step
 
     def save(self, state: str) -> None:
         """Write the page. `state` completes the sentence "The run in … is".
 
         Raises:
             InputError: the disk is full, or the file cannot be written.
+            FileNotFoundError: the run has no `run.json`.
+            CheckpointError: `run.json` is damaged or cannot be read.
         """
         run = self.folder.read_run()
         steps = (entry for entry in reversed(self.entries) if not is_held_out(entry))
@@ -98,7 +104,6 @@ class RunPage(Callback):
             computing=self.computing,
             settings=dict(flatten(run["config"])),
         )
-        self._written_at = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -111,5 +116,5 @@ class RunPage(Callback):
             state = "complete"
         elif isinstance(error, (Interrupted, KeyboardInterrupt)):
             state = "stopped"
-        with suppress(InputError):  # a full disk must not hide the error that ended the run
+        with suppress(*SAVE_ERRORS):
             self.save(state)

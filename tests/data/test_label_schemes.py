@@ -59,6 +59,7 @@ def test_repair_makes_legal_and_leaves_the_legal_alone(scheme, data):
     ("I-PER I-PER O I-LOC B-LOC", "IOB1"), ("B-PER I-PER O I-LOC B-LOC B-LOC", "IOB2"),
     ("B-PER E-PER O S-LOC", "BIOES"), ("B-PER M-PER E-PER O", "BMES"),
     ("B-PER L-PER O U-LOC", "BILOU"), ("B E S S B M E", "BMES"), ("B I E S O", "BIOES"),
+    ("B I L U O", "BILOU"), ("B L O", "BILOU"), ("L U U L", "plain"),
     ("O O", "IOB2"), ("NOUN VERB X O", "plain"),
 ])  # fmt: skip
 def test_schemes_are_detected(labels, scheme):
@@ -70,6 +71,7 @@ def test_schemes_are_detected(labels, scheme):
     ("B-A I-A O I-B", "IOB1", "IOB2"),
     ("B-A E-A S-B", "BMES", "BMES"),  # BIOES by itself
     ("B-A E-A", "IOB2", "BIOES"), ("O O", "BMES", "BMES"), ("NN VB", "IOB2", "plain"),
+    ("U O U", "BILOU", "BILOU"), ("I L O", "BILOU", "BILOU"), ("U O U", "plain", "plain"),
 ])  # fmt: skip
 def test_predictions_are_of_the_gold_scheme_if_they_can_be(labels, gold, scheme):
     assert scheme_of_predictions([labels.split()], gold) == scheme

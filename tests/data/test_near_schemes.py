@@ -26,6 +26,8 @@ from bertsmith.errors import InputError
     (["O", "B-PER", "I_PER"], "I_PER", "I-PER"),
     (["b", "i", "o"], "b", "B"),
     (["b", "e", "s"], "b", "B"),
+    (["b", "i", "l", "u", "o"], "b", "B"),
+    (["b", "l", "u"], "b", "B"),
     (["Ｂ-PER", "Ｉ-PER", "Ｏ"], "Ｂ-PER", "B-PER"),
     (["Ｂ－ＰＥＲ", "Ｉ－ＰＥＲ"], "Ｂ－ＰＥＲ", "B-PER"),
     (["B-PER", "Ｏ"], "Ｏ", "O"),
@@ -39,6 +41,7 @@ from bertsmith.errors import InputError
     (["UNIT-LOC", "BEGIN-PER", "IN-PER", "LAST-PER", "O"], "UNIT-LOC", "S-LOC"),
     (["Begin", "Inside", "Outside"], "Begin", "B"),
     (["[CLS]", "B_PER", "I_PER", "O", "[SEP]"], "B_PER", "B-PER"),
+    (["［CLS］", "B_PER", "I_PER", "O", "[SEP] "], "B_PER", "B-PER"),
 ])  # fmt: skip
 def test_labels_that_nearly_follow_a_scheme(labels, near, written):
     with refuses(InputError, f"'{near}' (found 1×)", f"'{written}'", "--scheme plain"):
@@ -48,6 +51,7 @@ def test_labels_that_nearly_follow_a_scheme(labels, near, written):
 @pytest.mark.parametrize(("labels", "strange"), [
     (["[CLS]", "B-PER", "I-PER", "O", "[SEP]"], "[CLS]"),
     (["B-PER", "I-PER", "X", "PAD", "O"], "X"),
+    (["［CLS］", "B-PER", "O", "[SEP] "], "［CLS］"),
     (["[CLS]", "B-PER", "O", "[SEP]", "[PAD]"], "[CLS]"),
     (["B-PER", "E-PER", "person", "place", "thing"], "person"),
     (["B-PER", "L-PER", "S_LOC", "O"], "S_LOC"),
@@ -65,6 +69,7 @@ def test_labels_of_a_scheme_beside_strange_ones(labels, strange):
     ["IN_STOCK", "O"], ["in", "out"], ["single", "married", "other"], ["start", "end"],
     ["NOUN", "X", "PAD"], ["S-BAR", "NP", "VP"], ["Vitamin (B)", "Vitamin (E)"],
     ["S.BAR", "S.INV"], ["1", "0", "3"], ["DET", "_"], ["IN", "BIN", "MD"],
+    ["LEVEL_B", "O"],
 ])  # fmt: skip
 def test_labels_that_resemble_a_scheme_by_chance_are_plain(labels):
     assert detect_scheme([labels]) == "plain"

@@ -247,6 +247,29 @@ def test_a_page_that_cannot_be_written_ends_no_run(corpus_dir, tmp_path):
         trained(corpus_dir, tmp_path / "run", replace(SETTINGS, steps=1), callbacks=[page])
 
 
+def test_a_page_that_cannot_be_written_is_not_tried_at_each_step(whole, tmp_path):
+    path = tmp_path / "page.html"
+    path.mkdir()
+    page = RunPage(path, whole.folder)
+    step = next(entry for entry in read_journal(whole.folder.journal_path) if "loss" in entry)
+    page.write(step, page.status)
+    path.rmdir()
+    page.write(step, page.status)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("text", [None, "{", "{}"])
+def test_a_page_hides_no_error_of_a_run_whose_facts_are_lost(tmp_path, text):
+    folder = RunFolder(tmp_path)
+    if text is not None:
+        folder.run_path.write_text(text)
+    page = RunPage(tmp_path / "page.html", folder)
+    with pytest.raises(TrainingError) as caught, page:
+        page.write({"step": 1, "loss": 2.5}, page.status)
+        raise TrainingError("the real reason")
+    assert "the real reason" in str(caught.value)
+
+
 def test_a_page_tells_of_short_rows_only_where_there_are_some(corpus_dir, tmp_path):
     path = tmp_path / "page.html"
     with RunPage(path, RunFolder(tmp_path / "run")) as page:
