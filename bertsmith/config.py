@@ -248,6 +248,48 @@ def from_mapping(
     return _naming_source(source, lambda: cls(**changes))
 
 
+def check_needs(needs: object, settings: Any, source: str) -> None:
+    """Check that the user has given the options that a recipe needs but cannot know.
+
+    Args:
+        needs, settings, source: as for `find_needs`.
+
+    Raises:
+        ConfigError: an option is missing.
+    """
+    if missing := find_needs(needs, settings, source):
+        raise ConfigError(
+            f"{option('recipe', source)}: found no {option(missing[0])}, which this recipe needs. "
+            f"Give {option(missing[0], 'DIR')}, or choose another recipe."
+        )
+
+
+def find_needs(needs: object, settings: Any, source: str) -> list[str]:
+    """Return the keys that a recipe needs and for which `settings` has no value.
+
+    Args:
+        needs: the recipe's list `needs`: keys above its first table that are None by default.
+        settings: the dataclass that was built from the recipe and from the user's options.
+        source: the recipe, for messages.
+
+    Raises:
+        ConfigError: `needs` is not a list of such keys.
+    """
+    names = {
+        spelling(field.name): field.name
+        for field in dataclasses.fields(settings)
+        if field.default is None
+    }
+    if not isinstance(needs, list) or not all(
+        isinstance(key, str) and key in names for key in needs
+    ):
+        raise ConfigError(
+            f"{source}: needs: found {needs!r}; allowed is a list of these keys: "
+            f"{', '.join(names)}."
+        )
+    return [key for key in needs if getattr(settings, names[key]) is None]
+
+
 def spelling(name: str) -> str:
     """Drop the trailing `_` of names that Python reserves.
 

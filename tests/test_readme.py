@@ -155,6 +155,7 @@ def test_every_recipe_loads(path):
         of_teacher = path.parent.name == "distill"
         parse = distill_pretraining.parse if of_teacher else pretrain.parse
         more = ["--teacher", "t"] if of_teacher else []
+        more += ["--from", "m"] if path.stem == "continue" else []
         settings = parse(
             ["--recipe", str(path), "--corpus", "c", "--out", "o", *more], "bertsmith pretrain"
         )

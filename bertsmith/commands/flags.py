@@ -24,6 +24,7 @@ from bertsmith.commands.mistakes import find_mistake
 from bertsmith.commands.option_words import option_words
 from bertsmith.commands.options import MAIN_PANEL, default_of, options_of
 from bertsmith.config import (
+    check_needs,
     from_mapping,
     read_recipe,
     shipped_recipes,
@@ -127,6 +128,7 @@ def parse_with_recipe(
         kind: folder of `recipes/` whose recipes the help lists.
     """
     default: Any = tyro.MISSING_NONPROP
+    needs: Any = []
     name, args = take_recipe(args)
     if name is not None:
         required = {
@@ -134,10 +136,14 @@ def parse_with_recipe(
             for field in dataclasses.fields(cls)  # type: ignore[arg-type]
             if field.default is field.default_factory is dataclasses.MISSING
         }
-        recipe = Path(name)
-        default = from_mapping(cls, read_recipe(recipe, kind=kind), str(recipe), cls(**required))
+        recipe_values = read_recipe(Path(name), kind=kind)
+        needs = recipe_values.pop("needs", [])
+        default = from_mapping(cls, recipe_values, name, cls(**required))
     option = Option("--recipe", "NAME", _recipe_help(kind), MAIN_PANEL)
-    return parse_settings(cls, args, prog, description, default, [option])
+    settings = parse_settings(cls, args, prog, description, default, [option])
+    if name is not None:
+        check_needs(needs, settings, name)
+    return settings
 
 
 def _recipe_help(kind: str) -> str:

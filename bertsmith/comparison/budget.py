@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bertsmith.errors import ConfigError, option
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.flops import flops_per_token
@@ -105,21 +105,25 @@ def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudge
     """Build the budget from the one amount that is not None.
 
     Args:
-        source: the file that gives the amounts, or "command line", for messages.
+        source: the file that gives the amounts, for messages; empty for options.
 
     Raises:
         ConfigError: no amount or several are given, or the amount is not above 0.
     """
     budgets = {unit: amount for unit, amount in amounts.items() if amount is not None}
     if len(budgets) != 1:
-        listed = " and ".join(f"{unit} = {amount:g}" for unit, amount in budgets.items())
+        listed = " and ".join(
+            f"{unit} = {amount:g}" if source else option(unit, amount)
+            for unit, amount in budgets.items()
+        )
+        location = f"{source}: " if source else ""
         raise ConfigError(
-            f"{source}: found {listed or 'no budget'}; all recipes have the same budget. Give one "
+            f"{location}found {listed or 'no budget'}; all recipes have the same budget. Give one "
             f"of {', '.join(map(option, BUDGET_UNITS))}."
         )
     ((unit, amount),) = budgets.items()
     if not 0 < amount < np.inf:
-        raise ConfigError(f"{source}: found {unit} = {amount:g}; allowed is a number above 0.")
+        raise SettingError(unit, amount, "a finite number above 0", source=source)
     return ComparisonBudget(amount, unit)
 
 

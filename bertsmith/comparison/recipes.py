@@ -25,7 +25,7 @@ from bertsmith.comparison.recipe import Recipe
 from bertsmith.comparison.row_plan import RowPlan, plan_rows
 from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.comparison.system_recipe import SystemRecipe, read_system_job
-from bertsmith.config import from_mapping, read_recipe
+from bertsmith.config import find_needs, from_mapping, read_recipe
 from bertsmith.data.corpus import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
@@ -231,6 +231,7 @@ def _build_recipe(
         source: the file and table of the recipe, for messages.
     """
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
+    needs = values.pop("needs", [])
     system = values.pop("system", None)
     corpus = _as_path(values.pop("corpus", settings.corpus), f"{source}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
@@ -243,6 +244,11 @@ def _build_recipe(
         recipe = SystemRecipe(name, read_system_job(str(system), values, source, settings.corpus))
     else:
         job = from_mapping(PretrainJob, values, source, PretrainJob(settings.corpus))
+        if missing := find_needs(needs, job, source):
+            raise ConfigError(
+                f"{source}: '{missing[0]}' is missing, which this recipe needs. Add it to a table "
+                "[recipes.NAME] of a comparison file, beside 'file'."
+            )
         if job.model.preset == "auto":
             raise ConfigError(
                 f"{source}: model.preset is 'auto', whose size may differ from run to run. Name a "
@@ -322,17 +328,16 @@ def find_data(path: Path, source: str) -> Path:
 def _read_budget(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> ComparisonBudget:
-    """Return the budget of the command line, or else of the comparison file.
+    """Return the budget of the options, or else of the comparison file.
 
     Raises:
         ConfigError: there is none, or more than one in the same place.
     """
-    on_command_line: dict[Unit, float | None] = {
-        unit: getattr(settings, unit) for unit in BUDGET_UNITS
-    }
-    if any(amount is not None for amount in on_command_line.values()):
-        return budget_of(on_command_line, "command line")
-    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _name_source(path))
+    of_options: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in BUDGET_UNITS}
+    if any(amount is not None for amount in of_options.values()):
+        return budget_of(of_options, source="")
+    source = str(path) if path.name else ""
+    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, source)
 
 
 def _read_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:

@@ -55,18 +55,23 @@ class StudentSettings:
         Raises:
             ConfigError: no teacher is named.
         """
+        self._check_teacher()
+        return self.student or self.teacher
+
+    def _check_teacher(self) -> None:
         if self.teacher is NOT_GIVEN:
             raise ConfigError(
                 f"{option('teacher')} is missing. Name the folder of the model to learn from."
             )
-        return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
         """Refuse an output folder that holds the teacher or student, or is inside one of them.
 
         Raises:
-            ConfigError: the folder does so; the message names both folders.
+            ConfigError: the folder does so, and the message names both folders; or no teacher is
+                named.
         """
+        self._check_teacher()
         for name, folder in (("teacher", self.teacher), ("student", self.student)):
             if folder is not None and is_within(folder, out):
                 raise ConfigError(

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.config import from_mapping, read_recipe, spelling
+from bertsmith.config import check_needs, from_mapping, read_recipe, spelling
 from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.encoded_texts import as_items, is_table, name_type
@@ -148,11 +148,12 @@ def pretrain(
         run.check(resume=resume, overwrite=overwrite)
         inputs_file = PretrainInputs(model_folder.with_name(f".{model_folder.name}.inputs.json"))
         inputs = None
-        if texts is not None and not isinstance(texts, Iterator):
+        is_built = resume and corpus_folder.exists()
+        if texts is not None and not isinstance(texts, Iterator) and not is_built:
             inputs = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)
         # The folders, "tokenizer" and "corpus", that an earlier call with the same inputs built.
         built = [] if inputs is None or overwrite else inputs_file.read_built(inputs)
-        has_corpus = corpus_folder.exists() and (resume or "corpus" in built)
+        has_corpus = is_built or ("corpus" in built and corpus_folder.exists())
         if texts is not None and not has_corpus:
             tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
             if tokenizer_folder is None and isinstance(texts, Iterator):
@@ -224,6 +225,7 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
         for key, value in read_recipe(Path(recipe), kind="pretrain").items()
         if key not in ignored
     }
+    needs = recipe_values.pop("needs", [])
     base = from_mapping(PretrainJob, recipe_values, os.fspath(recipe), PretrainJob(corpus))
     table_of_argument = {
         field.name: table_name
@@ -247,7 +249,9 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
     for one, other in (("minutes", "steps"), ("steps", "minutes")):
         if one in settings and other not in settings:
             tables["training"][other] = None
-    return from_mapping(PretrainJob, tables, "pretrain", base)
+    job = from_mapping(PretrainJob, tables, "pretrain", base)
+    check_needs(needs, job, os.fspath(recipe))
+    return job
 
 
 def as_texts(texts: Any, column: str) -> tuple[str, ...] | TextsInMemory:

@@ -16,6 +16,7 @@ from bertsmith.data.documents import Texts, TextsInMemory
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sources import find_sources
 from bertsmith.system.files import write_json
+from bertsmith.tokenization.auto import load_tokenizer
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,14 @@ def describe_inputs(
     vocab_size: int,
     reading: CorpusSettings,
 ) -> Any:
-    """Describe the inputs on which a vocabulary and a corpus depend, as plain JSON."""
+    """Describe the inputs on which a vocabulary and a corpus depend, as plain JSON.
+
+    Raises:
+        CheckpointError: the folder `tokenizer` holds no tokenizer.
+    """
     return {
         "texts": _digest(texts) if isinstance(texts, TextsInMemory) else _list_files(texts),
-        "tokenizer": None if tokenizer is None else os.fspath(tokenizer),
+        "tokenizer": None if tokenizer is None else load_tokenizer(Path(tokenizer)).fingerprint,
         "vocab_size": vocab_size,
         "corpus": asdict(reading),
     }

@@ -100,6 +100,26 @@ def test_what_does_not_fit_is_refused_and_nothing_written(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("command", ["pretrain", "plan"])
+def test_the_recipe_is_refused_without_a_model(refused, corpus_dir, tmp_path, command):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('needs = ["from"]\n')
+    for name in ("continue", recipe):
+        words = ("--recipe", name, "--corpus", corpus_dir, "--steps", 1)
+        out = ("--out", tmp_path / "run") if command == "pretrain" else ()
+        told = refused(command, *words, *out)
+        assert f"--recipe {name}: " in told and "Give --from DIR" in told
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("needs", ['"from"', '["fron"]', '["corpus"]', "[1]"])
+def test_a_recipe_needs_keys_of_its_own(refused, tmp_path, needs):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(f"needs = {needs}\n")
+    told = refused("pretrain", "--recipe", recipe, "--corpus", "x", "--out", tmp_path / "run")
+    assert f"{recipe}: needs: found " in told and ": from, page." in told
+
+
 @pytest.mark.parametrize(("kind", "family"), [
     ("wordpiece", "bert"), ("wordpiece", "modernbert"), ("byte-bpe", "roberta"),
     ("unigram", "albert"),

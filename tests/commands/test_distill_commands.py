@@ -117,6 +117,14 @@ def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, taught
     assert all(value.equal(whole[name]) for name, value in load_model(out).state_dict().items())
 
 
+@pytest.mark.parametrize("recipe", [(), ("--recipe", "distill/pretraining")])
+def test_a_missing_teacher_is_named(refused, corpus_dir, tmp_path, monkeypatch, recipe):
+    """The output is in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--corpus", corpus_dir, "--steps", 1, "--out", "out", *recipe)
+    assert "--teacher is missing" in refused("distill", "pretraining", *words)
+
+
 def test_a_student_of_a_task_is_compared_with_its_teacher_once(bertsmith, place, tmp_path):
     out = tmp_path / "out"
     words = of_task(place, out, "--num-layers", 3)

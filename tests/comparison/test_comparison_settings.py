@@ -9,7 +9,7 @@ from refusals import refuses
 
 from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.settings import ComparisonSettings
-from bertsmith.errors import BertsmithError, ConfigError
+from bertsmith.errors import BertsmithError, ConfigError, SettingError
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_unmeasured
 
@@ -80,6 +80,8 @@ def change(settings, before, after):
     ("seeds = 2", "", ["--seeds 3"]),
     ("steps = 4\n", "", ["--minutes, --tokens, --flops, --steps"]),
     ("steps = 4\n", "steps = 4\nminutes = 3\n", ["found minutes = 3 and steps = 4", "--minutes, "]),
+    ("steps = 4\n", "tokens = 0\n", ["tokens: found 0", "above 0"]),
+    ('"100/0/0"]', '"100/0/0"]\nfile = "continue"', ["recipes.100/0/0: 'from' is missing"]),
     ("steps = 4\n", "flops = 1e30\n", ["recipe 'next sentence': ", " steps", "1,000,000,000"]),
     ('preset = "tiny"', 'preset = "auto"', ["recipes.next sentence: model.preset is 'auto'"]),
     ("max_length = 16", "max_length = 40", ["recipe 'next sentence': ", "found 40", " 32. "]),
@@ -100,12 +102,20 @@ def test_what_cannot_be_compared(settings, before, after, parts):
 def test_the_line_and_the_files(settings):
     comparison = read_comparison(replace(settings, minutes=2.5, seeds=5))
     assert (str(comparison.budget), comparison.num_seeds) == ("2.5 minutes", 5)
-    with refuses(ConfigError, "command line: found minutes = 1 and tokens = 10"):
+    with refuses(ConfigError, "found --minutes 1 and --tokens 10"):
         read_comparison(replace(settings, minutes=1, tokens=10))
+    for unit in ("minutes", "tokens", "flops", "steps"):
+        for amount in (0, -1.5):
+            with refuses(SettingError, f"--{unit}: found {amount}; ", "above 0"):
+                read_comparison(replace(settings, **{unit: amount}))
     path = settings.data / "mine.toml"
     path.write_text('[model]\npreset = "tiny"\n')
     with refuses(ConfigError, f"{path}: found 1 recipe", "[recipes]"):
         read_comparison(replace(settings, files=(path,), steps=3, seeds=1))
+    with refuses(ConfigError, "continue: 'from' is missing", "[recipes.NAME]"):
+        read_comparison(replace(settings, files=(path, Path("continue")), steps=3, seeds=1))
+    with refuses(ConfigError, "found no budget", "--minutes, --tokens, --flops, --steps"):
+        read_comparison(replace(settings, files=(path, Path("hour")), seeds=1))
 
 
 @pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)

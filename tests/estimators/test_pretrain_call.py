@@ -18,7 +18,7 @@ from tiny_tokenizers import tiny_wordpiece
 import bertsmith
 from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.documents import iter_documents
-from bertsmith.errors import BertsmithError, ConfigError, InputError
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, CorpusError, InputError
 from bertsmith.estimators.pretrain import as_texts
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.run_folder import RunFolder
@@ -72,6 +72,8 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({}, ["texts, corpus: "]), ({"texts": "none.txt"}, ["'none.txt': ", "[text, ...]"]),
     ({"texts": "@", "minuts": 3}, ["pretrain: ", "'minuts'", "'minutes'"]),
     ({"texts": "@", "steps": "3"}, ["steps: found '3'"]),
+    ({"texts": "@", "recipe": "continue"}, ["recipe='continue': ", "Give from_=DIR"]),
+    ({"texts": "@", "tokenizer": "none"}, ["none: "]),
     ({"texts": "@", "text_column": 3}, ["text_column: found 3"]),
     ({"texts": "A text. " * 99}, ["A text. A text. ", "[text, ...]"]),
     ({"texts": ["a.txt", "b.txt"]}, ["texts[0]: found 'a.txt'", "[pathlib.Path(name), ...]"]),
@@ -88,7 +90,7 @@ def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given
     given = {name: str(text) if str(value) == "@" else value for name, value in given.items()}
     with refuses(BertsmithError, *parts, worded=not is_pydantics) as refused:
         bertsmith.pretrain(**given, show_progress=False)
-    assert isinstance(refused.value, ConfigError | InputError)
+    assert isinstance(refused.value, CheckpointError | ConfigError | InputError)
     assert "--" not in str(refused.value)
     assert not list(tmp_path.glob("runs/*"))
 
@@ -175,3 +177,17 @@ def test_what_another_call_built_is_not_used(text, tmp_path, monkeypatch):
         bertsmith.pretrain(str(text), **call, device="cuda:99")
     with refuses(BertsmithError, "text-tokenizer", "overwrite=True"):
         bertsmith.pretrain(str(text), **{**call, "vocab_size": 151})
+
+
+def test_a_corpus_of_an_earlier_tokenizer_is_not_used(text, tmp_path, monkeypatch):
+    """The folder of the tokenizer has changed since the first call."""
+    monkeypatch.chdir(tmp_path)
+    call = {**SMALL, "steps": 1, "tokenizer": "tokens", "out": "runs/text-bert"}
+    tiny_wordpiece().save("tokens")
+    with refuses(ConfigError, "device: ", worded=False):  # after the corpus is built
+        bertsmith.pretrain(str(text), **call, device="cuda:99")
+    tiny_wordpiece(lowercase=False).save("tokens")
+    with refuses(CorpusError, "text-corpus", "overwrite=True"):
+        bertsmith.pretrain(str(text), **call)
+    tiny_wordpiece().save("tokens")
+    assert bertsmith.pretrain(str(text), **call).steps == 1
