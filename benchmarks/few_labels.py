@@ -83,6 +83,8 @@ HEADS = {
 }
 CORPUS = "linear head and a corpus"
 """The linear head that learns from the texts of `--corpus`, too, which have no labels."""
+AVERAGE_WITH_CORPUS = "mean of three fine-tuned, and of a linear head and a corpus"
+"""As `finetune classify --seeds 3 --average --corpus`: the linear head has half of the weight."""
 SETFIT = f"{PUBLISHED}, SetFit 1.2"
 MODEL2VEC = f"{PUBLISHED} as model2vec, logistic regression"
 PEERS = {"setfit": "few_labels_setfit.py", "model2vec": "few_labels_model2vec.py"}
@@ -217,15 +219,14 @@ def measure(
     if model is None:
         classifiers.append(build_word_counts(sample[0]).fit(*sample))
     else:
-        head, num_seeds = ("fine-tuned", NUM_SEEDS) if way == "average" else (way, 1)
-        for each in range(seed, seed + num_seeds):
-            options: Any = {"head": head, "seed": each, "verbose": 0}
-            if way == CORPUS:
-                options |= {"head": "linear", "corpus": corpus}
-            classifiers.append(bertsmith.TextClassifier(model, **options))
+        for options in options_of(way, seed, corpus):
+            classifiers.append(bertsmith.TextClassifier(model, **options, verbose=0))
             classifiers[-1].fit(*sample, eval=None, callbacks=[clock])
     seconds, used = time.perf_counter() - began, core_seconds() - began_core
-    likely = np.mean([each.predict_proba(test[0]) for each in classifiers], axis=0)
+    probabilities = [each.predict_proba(test[0]) for each in classifiers]
+    likely = np.mean(probabilities, axis=0)
+    if way == AVERAGE_WITH_CORPUS:
+        likely = (np.mean(probabilities[:-1], axis=0) + probabilities[-1]) / 2
     answers = np.asarray(classifiers[0].classes_)[likely.argmax(1)]
     right = (answers == np.array(test[1])).astype(np.float64)
     calibration = Calibration()
@@ -242,6 +243,17 @@ def measure(
     elif way == "auto":
         figures["chosen"] = classifiers[0].result_.choice.chosen
     return figures
+
+
+def options_of(way: str, seed: int, corpus: Path | None) -> list[dict[str, Any]]:
+    """Return the options of each classifier that a way trains."""
+    of_linear = {"head": "linear", "corpus": corpus, "seed": seed}
+    of_seeds = [{"head": "fine-tuned", "seed": seed + each} for each in range(NUM_SEEDS)]
+    if way == AVERAGE_WITH_CORPUS:
+        return [*of_seeds, of_linear]
+    if way == CORPUS:
+        return [of_linear]
+    return of_seeds if way == "average" else [{"head": way, "seed": seed}]
 
 
 def build_word_counts(texts: Sequence[str]) -> Any:
@@ -300,7 +312,8 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
         for head in args.heads
     ]
     if args.corpus is not None:
-        ways += [(f"{name}, {CORPUS}", CORPUS, path) for name, path in models.items()]
+        of_corpus = [CORPUS, AVERAGE_WITH_CORPUS] if args.average else [CORPUS]
+        ways += [(f"{name}, {way}", way, path) for name, path in models.items() for way in of_corpus]
     if args.setfit is not None:
         ways.append((setfit_name(args.iterations), "setfit", None))
     if args.model2vec is not None:
@@ -350,6 +363,7 @@ def describe_call(args: argparse.Namespace) -> str:
     if args.model:
         words += ["--model", *(f"{each.partition('=')[0]}=DIR" for each in args.model)]
     words += [] if args.corpus is None else ["--corpus DIR"]
+    words += ["--average"] if args.average else []
     words += [f"--{peer} PYTHON" for peer in PEERS if getattr(args, peer) is not None]
     words += ["--no-words"] if args.no_words else []
     words += ["--sets", *args.sets, "--labels", *map(str, args.labels)]
@@ -540,6 +554,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=["SST-2"])
     parser.add_argument("--heads", nargs="*", default=list(HEADS), choices=list(HEADS))
     parser.add_argument("--corpus", type=Path, help="corpus that a linear head learns from, too")
+    parser.add_argument("--average", action="store_true",
+                        help="with --corpus: the mean with fine-tuned models, too")  # fmt: skip
     parser.add_argument("--setfit", type=Path, help="Python of an environment with SetFit")
     parser.add_argument("--model2vec", type=Path, help="Python of an environment with model2vec")
     parser.add_argument("--iterations", type=int, help="pairs that SetFit draws for each text")
