@@ -313,7 +313,9 @@ def run(args: argparse.Namespace, models: Mapping[str, Path], target: Path) -> N
     ]
     if args.corpus is not None:
         of_corpus = [CORPUS, AVERAGE_WITH_CORPUS] if args.average else [CORPUS]
-        ways += [(f"{name}, {way}", way, path) for name, path in models.items() for way in of_corpus]
+        ways += [
+            (f"{name}, {way}", way, path) for name, path in models.items() for way in of_corpus
+        ]
     if args.setfit is not None:
         ways.append((setfit_name(args.iterations), "setfit", None))
     if args.model2vec is not None:
@@ -391,7 +393,8 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         "of CoLA, six articles and ChnSentiCorp were a reason to look at both, but chose no value. "
         "counted-vectors (`bertsmith vectors`), reviews-bert (BERT-tiny, 4,000 steps of the recipe "
         "quarter-hour) and reviews-mini (BERT-mini, as many steps, which take some 15 minutes on "
-        "two idle cores of this processor; reviews-mini-1: another seed, 15 minutes) are folders "
+        "two idle cores of this processor; reviews-mini-1: another seed, 15 minutes; "
+        "reviews-mini-2: a third seed, 4,000 steps) are folders "
         "that learned from the reviews of IMDB, "
         "counted-vectors-zh is one that learned from 4 MB of the Chinese Wikipedia. TF-IDF counts "
         "words and pairs of words, in Chinese characters and their pairs. The corpus beside our "
