@@ -15,8 +15,8 @@ NOTED_RATE = 0.02
 LOUD_RATE = 0.2
 """Share of unknown tokens above which a warning is due."""
 LOUD_RATE_IN_SHORT_TEXT = 0.5
-"""The same limit for a text of fewer than `MANY_TOKENS` tokens, in which a few names or emoji may
-make up a fifth."""
+"""Share of unknown tokens above which a warning is due for a text of fewer than `MANY_TOKENS`
+tokens, in which a few names or emoji may make up a fifth."""
 MANY_TOKENS = 100
 
 

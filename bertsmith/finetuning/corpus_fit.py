@@ -30,6 +30,7 @@ from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
 from bertsmith.tasks.logistic_regression import fit
 from bertsmith.tasks.text_vectors import mean_vectors
 from bertsmith.tasks.token_means import mean_of_tokens
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 VECTOR_SIZE = 128
 """Size of the counted vectors."""
@@ -73,14 +74,16 @@ def open_unlabelled(path: Path, model: ModelFolder) -> Corpus:
     return corpus
 
 
-def read_sentences(corpus: Corpus, loaded: LoadedModel) -> CorpusSentences:
+def read_sentences(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> CorpusSentences:
     """Read the sentences of at most `MAX_DOCUMENTS` documents.
+
+    Args:
+        max_length: largest number of tokens of a row, with special tokens.
 
     Raises:
         ConfigError: no sentence has `MIN_SENTENCE_TOKENS` tokens.
     """
-    tokenizer = loaded.tokenizer
-    max_tokens = min(MAX_SENTENCE_TOKENS, loaded.max_length - tokenizer.num_special_tokens(1))
+    max_tokens = min(MAX_SENTENCE_TOKENS, max_length - tokenizer.num_special_tokens(1))
     num_chosen = min(MAX_DOCUMENTS, corpus.num_documents)
     chosen = np.arange(num_chosen) * corpus.num_documents // max(num_chosen, 1)  # evenly spaced
     rows: list[tuple[NDArray[np.int32], NDArray[np.int32], int]] = []
@@ -122,7 +125,7 @@ def fit_with_corpus(
     rng = np.random.default_rng(seed)
     with drawing_from(seed):
         counted = count_vectors(corpus, VECTOR_SIZE)[0].numpy()
-    sentences = read_sentences(corpus, loaded)
+    sentences = read_sentences(corpus, loaded.tokenizer, loaded.max_length)
     tokenizer = loaded.tokenizer
 
     def join_vectors(

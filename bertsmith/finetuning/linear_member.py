@@ -6,12 +6,12 @@ either. The head reads the vectors of the model before fine-tuning, and learns f
 
 from typing import Any, TypeGuard
 
+from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.finetuning.corpus_fit import read_sentences
 from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
 from bertsmith.model.head_names import LINEAR_MEMBER, MEMBERS_FOLDER
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.paths import check_outside
-from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task
@@ -39,10 +39,8 @@ def check_linear_member(task_type: type[Task[Any, Any]], settings: ClassifySetti
     folder.check_encoder()
     corpus = open_corpus_of_head(settings, folder, task_type.read(settings))
     assert corpus is not None
-    loaded = load_for_inference(
-        folder, device="cpu", precision="fp32", max_length=settings.max_length
-    )
-    read_sentences(corpus, loaded)  # refuses a corpus of short sentences
+    limit = max_text_length(folder.tokenizer, folder.config.max_length, settings.max_length)
+    read_sentences(corpus, folder.tokenizer, limit)  # refuses a corpus of short sentences
 
 
 def fit_linear_member(task_type: type[Any], settings: ClassifySettings) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class LookPage:
     decided: TextDecisions
     """The text, its attention and vectors in each layer, and what the model decides about it."""
     without: TextDecisions | None
-    """What the model decides without the heads `without_heads`; None if there are none."""
+    """The decisions of the model without the heads `without_heads`; None if there are none."""
     without_heads: Sequence[AttentionHead]
     attributions: Sequence[Attribution | None]
     """The attribution of each decision, None where none was computed."""
@@ -60,7 +60,7 @@ class LookPage:
     corpus: CorpusView | None
     """The texts of a file, with the map of their vectors."""
     steps: Sequence[RunStep]
-    """The same text, read by checkpoints of the run."""
+    """The text as checkpoints of the run read it, one entry for each checkpoint."""
     num_steps: int
     """Number of checkpoints of the run, of which `steps` may be only some."""
     are_words_shown: bool

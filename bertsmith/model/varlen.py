@@ -26,7 +26,7 @@ MAX_ERROR = 1e-2
 3.3e-3 on a CPU; a wrong computation has about 1."""
 
 MIN_GAIN = 1.1
-"""How many times faster than blocks the kernel must be, so that noise does not decide."""
+"""Least speed of the kernel, relative to blocks, at which it is chosen. Noise does not decide."""
 
 TRIAL_LENGTHS = (512, 256, 128, 32)
 VARLEN_TRIAL_ROWS = 8

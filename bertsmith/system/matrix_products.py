@@ -27,7 +27,7 @@ from bertsmith.system.measurements import (
 Precision = Literal["fp32", "bf16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 Float32Route = Literal["highest", "medium"]
-"""How torch multiplies fp32 matrices, by the names of `torch.set_float32_matmul_precision`."""
+"""Way in which torch multiplies fp32 matrices, named as in `torch.set_float32_matmul_precision`."""
 
 # A product is "true fp32" when its relative error stays within a few rounding units (6e-8 each,
 # growing with the square root of the 512 terms summed); with rounding to bf16 it is about 3e-3.

@@ -34,7 +34,7 @@ ALTERNATIVES = {
     "is_split_into_words": "tokenizer.encode_word_ids(words) gives the ids of words and how many "
     "each has; tokenizer.build_row([ids]) puts special tokens around them.",
 }
-"""What to call instead, for each argument of transformers that is not supported."""
+"""Advice by each argument of transformers that is not supported: the call to make instead."""
 
 
 class BatchEncoding(dict[str, Any]):

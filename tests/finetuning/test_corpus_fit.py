@@ -31,7 +31,6 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
@@ -238,8 +237,8 @@ def test_documents_of_short_sentences_are_not_counted(base, tmp_path):
     """They have no answers, and would count as documents of which both labels are as likely."""
     documents = ["a film", "a good film is good .", "a", "a bad film is bad .\nthe story was bad ."]
     corpus = Corpus.open(small_corpus(tmp_path / "corpus", tiny_tokenizer(), documents), "train")
-    loaded = load_for_inference(read_folder(base.model), device="cpu", precision="fp32")
-    numbers = read_sentences(corpus, loaded).documents.tolist()
+    folder = read_folder(base.model)
+    numbers = read_sentences(corpus, folder.tokenizer, NUM_POSITIONS).documents.tolist()
     assert sorted(set(numbers)) == [0, 1] and len(numbers) == 3
 
 

@@ -163,7 +163,7 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('head', 'auto')} or {option('average', True)}, by which a text gets one "
                 "label. Choose one of them, or leave it out."
             )
-        if self.begins_at_random:
+        if is_averaged and self.begins_at_random:
             cause = option("from_scratch", True) if self.from_scratch else option("cell")
             raise ConfigError(
                 f"{option('corpus')}: a linear head reads the vectors of a pre-trained model, and "
