@@ -431,27 +431,46 @@ class Estimator(ABC):
                 folder = predictor.save(Path(directory) / "model")
                 files = [path for path in folder.rglob("*") if path.is_file()]
                 state["_files"] = {str(p.relative_to(folder)): p.read_bytes() for p in files}
+            state["_loading"] = self._loading_of(predictor)
         return state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
+        loading = vars(self).pop("_loading", {})
         if (files := vars(self).pop("_files", None)) is not None:
             folder = TemporaryFolder()
             for name, content in files.items():
                 path = folder.path / "model" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            self._load_fitted(folder, self._settings({}, out=folder.path / "model"))
+            settings = self._settings({}, out=folder.path / "model")
+            self._load_fitted(folder, settings, **loading)
             self._set_fitted_attributes()
 
-    def _load_fitted(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
-        """Load the model in `settings.out`, and keep a temporary `folder` as long as the model."""
-        self.predictor_ = self._open(settings.out, settings)
+    def _load_fitted(
+        self, folder: "TemporaryFolder | None", settings: FinetuneSettings, **loading: Any
+    ) -> None:
+        """Load the model in `settings.out`, and keep a temporary `folder` as long as the model.
+
+        `loading` is as in `_open`.
+        """
+        self.predictor_ = self._open(settings.out, settings, **loading)
         # A finalizer keeps its arguments alive until it runs: here the temporary folder.
         weakref.finalize(self.predictor_.loaded.folder, lambda temporary: None, folder)
 
-    def _open(self, folder: Path, settings: FinetuneSettings) -> Predictor[Any]:
-        return load_predictor(folder, device=settings.device, precision=settings.precision)
+    def _open(self, folder: Path, settings: FinetuneSettings, **loading: Any) -> Predictor[Any]:
+        """Load a model's folder by the settings; arguments in `loading` replace them."""
+        options = {"device": settings.device, "precision": settings.precision}
+        return load_predictor(folder, **{**options, **loading})
+
+    def _loading_of(self, predictor: Predictor[Any]) -> dict[str, Any]:
+        """Return the arguments of `_open`, but for the device, by which a predictor was loaded.
+
+        They may differ from the parameters: `load` takes the precision int8, with which `fit`
+        cannot train, and `set_params` changes no model that is already fitted.
+        """
+        loaded = predictor.loaded
+        return {"precision": loaded.requested_precision, "max_length": loaded.requested_length}
 
     def _settings(self, columns: Mapping[str, Any], **replaced: Any) -> Any:
         """Build the task's settings from the parameters and the reading options `columns`.

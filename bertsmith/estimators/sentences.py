@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from bertsmith.data.encoded_texts import Text, check_no_pair, is_table, name_type
 from bertsmith.data.table_rows import Row, TableRows
-from bertsmith.errors import InputError, warn_once
+from bertsmith.errors import CheckpointError, InputError, warn_once
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
 from bertsmith.estimators.outputs import as_output, default_output
 from bertsmith.estimators.rows import as_values, plain_column
 from bertsmith.system.bounds import check_choice
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed
-from bertsmith.tasks.sentence_folder import Pooling
+from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
 from bertsmith.tasks.settings.vector_losses import is_own_loss
 from bertsmith.tasks.text_vectors import TextVectors
 
@@ -136,21 +137,32 @@ class SentenceEncoder(Estimator):
         )
         return {"loss": cls._defaults()["loss"]}
 
+    def save(self, out: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the fitted encoder's folder, also its pooling if the copied folder names another.
+
+        Raises:
+            ConfigError: `out` holds files that are not a model's, or holds a model and `overwrite`
+                is not set.
+        """
+        folder = super().save(out, overwrite=overwrite)
+        predictor = self._fitted
+        # The modules of a model in a folder inside have other paths, which stay as they are.
+        is_flat = predictor.loaded.folder.files.outer is None
+        if is_flat and not _names_pooling(folder, predictor.definition.pooling):
+            predictor.definition.write_files(folder)
+        return folder
+
     def _load_encoder(self) -> Predictor[Any]:
         settings = self._settings({})
         return self._open(settings.model, settings, pooling=settings.pooling)
 
-    def _open(
-        self, folder: Path, settings: Any, *, pooling: Pooling | None = None
-    ) -> Predictor[Any]:
-        return Predictor.load(
-            folder,
-            Embed,
-            device=settings.device,
-            precision=settings.precision,
-            max_length=settings.max_length,
-            pooling=pooling,
-        )
+    def _open(self, folder: Path, settings: Any, **loading: Any) -> Predictor[Any]:
+        names = ("device", "precision", "max_length")
+        options = {name: getattr(settings, name) for name in names}
+        return Predictor.load(folder, Embed, **{**options, **loading})
+
+    def _loading_of(self, predictor: Predictor[Any]) -> dict[str, Any]:
+        return {**super()._loading_of(predictor), "pooling": predictor.definition.pooling}
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -169,11 +181,15 @@ class SentenceEncoder(Estimator):
         Raises:
             InputError: an item is not a text or pair of texts; names its position.
         """
+        return self._encoder.encode(texts, batch_size=batch_size, show_progress=show_progress)
+
+    @property
+    def _encoder(self) -> Predictor[Any]:
+        """The fitted encoder, with the pooling of the parameter `pooling` if that is set."""
         predictor = self._fitted
-        if (pooling := self.get_params()["pooling"]) is not None:
-            vectors = TextVectors.restore(predictor.loaded, pooling=pooling)
-            predictor = predictor.with_definition(vectors)
-        return predictor.encode(texts, batch_size=batch_size, show_progress=show_progress)
+        if (pooling := self.get_params()["pooling"]) is None:
+            return predictor
+        return predictor.with_definition(TextVectors.restore(predictor.loaded, pooling=pooling))
 
     def transform(self, X: Any) -> Any:  # noqa: N803
         """Compute the vectors of texts, fp32 `[texts, hidden]`, as a step of a pipeline.
@@ -239,7 +255,7 @@ class SentenceEncoder(Estimator):
         Raises:
             InputError: an item is not a text, pair of texts, or array of vectors.
         """
-        return self._fitted.similarity(a, b)
+        return self._encoder.similarity(a, b)
 
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
@@ -254,6 +270,14 @@ class SentenceEncoder(Estimator):
 
     def _convert_predictions(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
         return np.fromiter((prediction.cosine for prediction in predictions), np.float64)
+
+
+def _names_pooling(folder: Path, pooling: Pooling) -> bool:
+    """Return whether the files of a folder name this pooling."""
+    try:
+        return SentenceFolder.read(SmallFiles(folder)).pooling == pooling
+    except CheckpointError:  # they name an unsupported one
+        return False
 
 
 def _are_single_texts(data: Any) -> bool:

@@ -24,7 +24,9 @@ class StoredMajority:
         rows = [row for row in baselines if isinstance(row, Mapping)]
         answers = [row.get("answer") for row in rows if row.get("key") == "majority"]
         self.task = task
-        self.answer = next((answer for answer in answers if isinstance(answer, str)), None)
+        is_key = task.baselines.is_gold_key
+        of_task = (answer for answer in answers if isinstance(answer, str) and is_key(answer))
+        self.answer = next(of_task, None)
         self._gold: Counter[str] = Counter()
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:

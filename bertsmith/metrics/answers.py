@@ -225,8 +225,12 @@ class QuestionScores:
             lowest: the threshold to return if it is best to keep no answer; the official script
                 returns 0, which is right for probabilities.
         """
-        # The sum of scores if no answer is kept: each question without an answer scores 1.
-        current: float = self.is_answerable.count(0)
+        # The sum of scores if no answer is kept: each question without an answer scores 1, unless
+        # its prediction is missing.
+        current: float = sum(
+            not is_answerable and reply != ord("m")
+            for is_answerable, reply in zip(self.is_answerable, self.replies, strict=True)
+        )
         best = current
         threshold = lowest
         indices = range(len(self)) if order is None else order

@@ -57,6 +57,10 @@ class Baselines:
         """
         return []
 
+    def is_gold_key(self, text: str) -> bool:
+        """Return whether a text has the form of the strings of `gold_keys`."""
+        return True
+
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
         """Score the method that always gives `answer`.
 

@@ -14,6 +14,9 @@ class ChoiceBaselines(Baselines):
     def gold_keys(self, task: Any, examples: Sequence[ChoiceExample]) -> list[str]:
         return [str(example.label) for example in examples]
 
+    def is_gold_key(self, text: str) -> bool:
+        return text.isascii() and text.isdecimal()
+
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
         method = f"always choice number {int(answer) + 1}"
         return replace(super().score_constant(task, answer, gold), method=method)

@@ -28,6 +28,13 @@ class MultiLabelBaselines(Baselines):
             for row in _label_flags(task, examples)
         ]
 
+    def is_gold_key(self, text: str) -> bool:
+        try:
+            names = json.loads(text)
+        except ValueError:
+            return False
+        return isinstance(names, list) and all(isinstance(name, str) for name in names)
+
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
         names = json.loads(answer)
         flags_of_keys = np.array([np.isin(task.labels, json.loads(key)) for key in gold])

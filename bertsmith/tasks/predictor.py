@@ -437,7 +437,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     def _text_vectors(self) -> TextVectors:
         if isinstance(self.definition, TextVectors):
             return self.definition
-        return TextVectors.restore(self.loaded)
+        # A task that compares vectors may have another pooling than the folder names.
+        pooling = getattr(self.definition, "pooling", None)
+        return TextVectors.restore(self.loaded, pooling=pooling)
 
     def encode_examples(self, examples: Sequence[Any]) -> EncodedExamples:
         """Encode examples, cut or windowed to the model's maximum length."""

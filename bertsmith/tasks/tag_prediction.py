@@ -80,7 +80,7 @@ class TagPrediction:
 
     def _repr_html_(self) -> str:
         if self.scheme == "plain":
-            words = zip(self.words, self.labels, self.label_probabilities, strict=True)
+            words = zip(self.words, self.label_names, self.label_probabilities, strict=True)
             rows = [(word, label, f"{probability:.4f}") for word, label, probability in words]
             return html_table(rows, ("word", "label", "probability"))
         rows = [

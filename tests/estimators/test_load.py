@@ -1,5 +1,6 @@
 """An estimator can be loaded from a folder, and goes on as the one that was fitted."""
 
+import pickle
 import shutil
 
 import numpy as np
@@ -64,6 +65,18 @@ def test_folders_of_the_command_keep_the_names_of_columns(model, tmp_path):
     twin = bertsmith.TextClassifier.load(fitted.save(tmp_path / "d"), **HOW)
     assert twin.score(file) == fitted.score(file)
     assert twin.predictor_.evaluate(file, **named).to_json() == fitted.evaluate(file).to_json()
+
+
+@pytest.mark.parametrize("changes", [{"max_length": 8}, {"precision": "int8"}])
+def test_a_pickle_predicts_as_the_loaded_estimator(model, tmp_path, changes):
+    X, y = ESTIMATORS["TextClassifier"]
+    fitted = bertsmith.TextClassifier(model, verbose=0, **QUICK).fit(X, y)
+    loaded = bertsmith.TextClassifier.load(fitted.save(tmp_path / "d"), **{**HOW, **changes})
+    texts = [f"{text} {text} {text}" for text in X]
+    assert not np.array_equal(loaded.predict_proba(texts), fitted.predict_proba(texts))
+    loaded.set_params(max_length=None, precision="auto")  # for the next fit, not for this model
+    twin = pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(twin.predict_proba(texts), loaded.predict_proba(texts))
 
 
 def test_another_task_is_refused(model, tmp_path):

@@ -67,6 +67,25 @@ def test_a_published_encoder_is_scored_without_fit(encoder):
     assert np.abs(first.predict(pairs) - cosines).max() > 1e-3
 
 
+def test_a_chosen_pooling_is_that_of_all_vectors_and_copies(encoder, tmp_path):
+    pair = [(TEXTS[0], TEXTS[1])]
+    (by_mean,) = encoder.predict(pair)
+    encoder.set_params(pooling="first_token").fit(TEXTS)
+    (cosine,) = encoder.predict(pair)
+    assert abs(cosine - by_mean) > 1e-3
+    assert encoder.similarity(*pair[0]) == pytest.approx(cosine, abs=1e-6)
+    assert encoder.predictor_.similarity(*pair[0]) == pytest.approx(cosine, abs=1e-6)
+    twin = pickle.loads(pickle.dumps(encoder))
+    assert twin.predict(pair) == pytest.approx(cosine, abs=1e-6)
+    folder = encoder.save(tmp_path / "m")
+    for copy in (
+        bertsmith.SentenceEncoder(folder, device="cpu", precision="fp32"),
+        bertsmith.SentenceEncoder.load(folder, device="cpu", precision="fp32"),
+    ):
+        assert copy.predict(pair) == pytest.approx(cosine, abs=1e-6)
+        np.testing.assert_array_equal(copy.encode(TEXTS), encoder.encode(TEXTS))
+
+
 @pytest.mark.parametrize("form", [
     list, tuple, np.array, pandas.Series, polars.Series, iter,
     lambda texts: pandas.DataFrame({"a": texts}), lambda texts: np.array(texts)[:, None],

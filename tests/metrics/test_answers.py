@@ -106,6 +106,9 @@ def test_no_answer_at_all_may_be_best_and_missing_ones_score_nothing():
     missing = scored({"a": ["x"], "b": ["y"], "c": []}, {"a": "x", "z": "q"})
     assert (missing.num_missing, missing.has_unanswerable) == (2, True)
     assert list(missing.pairs("2.0")) == [(1, 1.0), (0, 0), (0, 0)]
+    # No threshold makes a missing prediction right.
+    best = missing.find_best_threshold([1, 0, 0], [0.0, 0.0, 0.0])
+    assert best.score == pytest.approx(100 / 3)
 
 
 @settings(max_examples=50)

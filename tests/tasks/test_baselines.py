@@ -186,3 +186,12 @@ def test_an_evaluation_knows_the_usual_answer_of_training(task, train, held_out)
         unknown = StoredMajority(task, other)
         unknown.add(held_out, [])
         assert unknown.baselines() == []
+
+
+@pytest.mark.parametrize("task, answer", [
+    (SEVERAL, "b"), (SEVERAL, '"b"'), (SEVERAL, '["a", 1]'), (SEVERAL, '{"a": 1}'),
+    (Choose(), "the first"), (Choose(), "-1"),
+])  # fmt: skip
+def test_a_stored_answer_of_another_form_is_left_out(task, answer):
+    baselines = [{"key": "majority", "answer": answer}]
+    assert StoredMajority(task, {"result": {"baselines": baselines}}).answer is None

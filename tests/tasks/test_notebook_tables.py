@@ -82,6 +82,15 @@ def test_words_with_plain_labels(tmp_path):
     assert [row[1] for row in rows] == list(prediction.labels)
 
 
+def test_words_with_labels_that_are_numbers(tmp_path):
+    folder = save_tiny(tmp_path / "m", "tag", labels=("0", "1"))
+    tagger = bertsmith.load(folder, device="cpu", precision="fp32")
+    prediction = tagger.with_options(label_kind="int")("a <film>")
+    assert {type(label) for label in prediction.labels} == {int}
+    _, rows = rows_of(prediction)
+    assert [row[1] for row in rows] == list(map(str, prediction.labels))
+
+
 def test_the_decision_is_the_first_of_the_answers(load):  # noqa: F811
     answerer = load("answer")
     prediction = answerer("the film ?", MARKUP)
