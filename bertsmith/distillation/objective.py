@@ -51,6 +51,8 @@ class DistillationWeights:
 class Distillation(Objective[BertModel, Batch]):
     """The objective of a task with a teacher (Hinton et al. 2015, section 2).
 
+    It is an `ExampleObjective`, as `FineTuning` is, so a run of fine-tuning trains with either.
+
     Args:
         labelled: the task over its labelled examples, with the eval examples.
         teacher: the source of the teacher's outputs.
@@ -188,10 +190,10 @@ class Distillation(Objective[BertModel, Batch]):
         return "; ".join(dataset.describe(step) for dataset in self._datasets)
 
     def identity(self) -> dict[str, Any]:
-        unlabelled_sha256 = self.unlabelled and self.unlabelled.identity()["train_sha256"]
+        unlabelled = None if self.unlabelled is None else self.unlabelled.identity()
         return {
             **self.labelled.identity(),
-            "unlabelled_sha256": unlabelled_sha256,
+            "unlabelled_sha256": None if unlabelled is None else unlabelled["train_sha256"],
             "teaching": {**asdict(self.weights), **self.facts},
         }
 

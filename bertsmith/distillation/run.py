@@ -270,6 +270,7 @@ def _load_student(
     objectives = _build_objectives(
         settings, distill_settings, dataset, tokenizer, unlabelled, machine
     )
+    # Vectors from a cache are in fp16, so a run is not continued with a cache that began without.
     facts = {"teacher": teacher.fingerprint, "is_cached": distill_settings.cache is not None}
     live = _to_live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)
     source: Teacher = live

@@ -90,6 +90,8 @@ def measured_paths() -> dict[str, str]:
 def _check_paths(**paths: str) -> dict[str, str]:
     """Return stored paths, if this version of bertsmith could have stored them.
 
+    `remember` passes the entries of the stored dict as keyword arguments.
+
     Raises:
         ValueError: they are for other cases than `measure_paths` times, or a path is not known.
     """

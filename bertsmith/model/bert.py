@@ -83,7 +83,8 @@ class BertModel(TrainableModel):
         """Settings that a task keeps in the model's folder, as plain JSON values."""
         self.computes_all_tokens = len(self.layers) == 0
         """Whether `encode` computes the last layer for all tokens even if `queries` names only
-        some. A model without layers has no last layer that could be computed for some."""
+        some. Set it to read that layer's vectors or weights for all tokens, as distillation does.
+        A model without layers has no last layer that could be computed for some."""
         self.is_batch_invariant = False
         """Whether each sequence is computed in shapes that depend on itself alone, so that its
         outputs have the same bytes in any batch: in fp32 on a CPU, by one thread or two."""
@@ -168,6 +169,7 @@ class BertModel(TrainableModel):
             by_length=self.is_batch_invariant,
         )
         record_weights = None if recorder.attentions is None else recorder.record_weights
+        # `fill_up` adds padding rows after the last token; they are cut off at the end.
         hidden = recorder.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
@@ -349,6 +351,8 @@ class BertModel(TrainableModel):
             InputError: shapes, types or values that the model cannot read; the message says where.
         """
         config = self.config
+        # `number_tokens` computes positions from ids, since RoBERTa counts only those that are not
+        # its padding id. Vectors in place of ids have no padding id, so their columns are counted.
         number_tokens = self.embeddings.number_columns
         if inputs_embeds is not None:
             input_ids = placeholder_ids(input_ids, inputs_embeds, config.embedding_size)
@@ -361,6 +365,7 @@ class BertModel(TrainableModel):
             if len(position_ids) == 1:  # as in transformers, one row for all
                 position_ids = position_ids.expand(len(input_ids), -1)
             check_tensor("position_ids", position_ids, input_ids.shape)
+            # A batch counts from 0, callers from the position of a first token, 2 in RoBERTa.
             positions = position_ids.long() - config.first_position
 
             def return_positions(input_ids: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """Neighbouring sequences of a packed row as a padded array of cells, and back.
 
-Index tables gather the heads of tokens into cells, and put them back, so every number and every
-gradient is moved only once in each direction.
+A packed row has queries, keys, values and contexts as [tokens, heads, size]. Attention by dense
+products takes them as [rows, heads, length, size], with one row of cells for each sequence. Index
+tables gather the heads of tokens straight into that order, and back, so every number and every
+gradient is moved only once in each direction, and not once to pad and once to transpose.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -169,10 +171,11 @@ def to_bias(is_seen: np.ndarray, device: torch.device) -> Tensor:
 
 
 def gather(rows: Sequence[Tensor], cells: Sequence[Cells]) -> tuple[Tensor, ...]:
-    """Gather each [tokens, heads, size] of `rows` to [rows, heads, length, size] of its cells.
+    """Gather arrays of a packed row, such as its queries, keys and values, to their cells.
 
-    The dtype stays. Each of `rows` may be a part of a larger array. In the backward pass cells
-    without a token give no gradient.
+    `rows` are these arrays, each [tokens, heads, size] and perhaps a part of a larger array.
+    `cells` has the cells of each, and each result is [rows, heads, length, size] of these cells.
+    The dtype stays. In the backward pass cells without a token give no gradient.
     """
     return next(iter(gather_blocks(rows, [cells])))
 
@@ -180,11 +183,13 @@ def gather(rows: Sequence[Tensor], cells: Sequence[Cells]) -> tuple[Tensor, ...]
 def gather_blocks(
     rows: Sequence[Tensor], blocks: Sequence[Sequence[Cells]]
 ) -> Iterable[tuple[Tensor, ...]]:
-    """Gather each [tokens, heads, size] of `rows` to its cells in each of `blocks`, as `gather`.
+    """Gather arrays of a packed row to their cells, as `gather` does, block by block.
 
-    Blocks follow one another in each row, which may end in padding rows. Without gradients a block
-    is gathered when it is asked for, so that only one needs to be in memory. With gradients all are
-    kept for the backward pass anyway, and gathering them in one call takes less time.
+    A block holds neighbouring sequences: `blocks[i][j]` are the cells of block `i` that take tokens
+    of `rows[j]`. Each block begins at the token where the one before it ends; a row may have
+    padding after the last block. Without gradients a block is gathered when it is asked for, so
+    that only one needs to be in memory. With gradients all are kept for the backward pass anyway,
+    and gathering them in one call takes less time.
     """
     if not torch.is_grad_enabled():
         return _gather_blocks(rows, blocks)
@@ -257,17 +262,19 @@ class _ToRow(torch.autograd.Function):
 def _gather_blocks(
     rows: Sequence[Tensor], blocks: Sequence[Sequence[Cells]]
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Yield the gathered rows of each block."""
+    """Yield the gathered arrays of each block, one for each of `rows`; see `gather_blocks`."""
     rows = [_with_adjacent_heads(row) for row in rows]
     groups = _group_by_array(rows, blocks)
-    firsts = [0] * len(rows)
+    first_tokens = [0] * len(rows)  # of the block, in each row
     for block in blocks:
         yield tuple(
-            part
-            for first, end in groups
-            for part in _gather(rows[first:end], firsts[first], block[first])
+            gathered
+            for begin, end in groups
+            for gathered in _gather(rows[begin:end], first_tokens[begin], block[begin])
         )
-        firsts = [first + cells.num_tokens for first, cells in zip(firsts, block, strict=True)]
+        first_tokens = [
+            first + cells.num_tokens for first, cells in zip(first_tokens, block, strict=True)
+        ]
 
 
 def _with_adjacent_heads(heads: Tensor) -> Tensor:
@@ -283,10 +290,10 @@ def _with_adjacent_heads(heads: Tensor) -> Tensor:
 def _group_by_array(
     rows: Sequence[Tensor], blocks: Sequence[Sequence[Cells]]
 ) -> list[tuple[int, int]]:
-    """Divide rows into ranges `(first, end)` that one call gathers, since each call takes time.
+    """Divide rows into ranges `(begin, end)` that one call gathers, since each call takes time.
 
-    The rows of a range are parts of one array, such as queries, keys and values, in the array's
-    order, and go to the same cells.
+    The rows of a range lie in one array, as the queries, keys and values that one product computes,
+    follow one another there, and go to the same cells.
     """
     ends = [
         end
@@ -310,17 +317,19 @@ def _are_parts(first: Tensor, second: Tensor) -> bool:
 
 
 def _gather(rows: Sequence[Tensor], first: int, cells: Cells) -> tuple[Tensor, ...]:
-    """Gather the tokens of `rows`, parts of one array, from `first` on to their cells.
+    """Gather the tokens of `rows`, parts of one array, from the token `first` on to their cells.
 
     Each row is [tokens, heads, size], each result [rows, heads, length, size].
     """
     heads = rows[0]
     _, num_heads, size = heads.shape
+    # Positions in the array, counted in vectors of `size` numbers as `HeadTables.in_row` takes them
     step = heads.stride(0) // size
     begin = heads.storage_offset()
     starts = tuple((row.storage_offset() - begin) // size for row in rows)
-    # All vectors of `size` numbers in memory, from the first head of the block's first token to the
-    # last head of its last token.
+    # A view of the array as a list of these vectors, from the first head of the block's first token
+    # in the first row to the last head of its last token in the last row. So one call gathers from
+    # all of `rows`, which as separate tensors would take a call each.
     vectors = heads.as_strided(
         ((cells.num_tokens - 1) * step + starts[-1] + num_heads, size),
         (size, 1),

@@ -110,12 +110,12 @@ def model_kind(settings: Mapping[str, Any]) -> ModelKind:
         ConfigError: we have no such family.
     """
     name = settings.get("model_type") or BERT.name
-    if name in SYSTEM_KINDS:
+    if name in SYSTEM_KINDS:  # a GPT, LSTM, ELMo, Transformer or T5
         is_classifier = name in CLASSIFIER_MODULES and _is_classifier(settings)
         return (CLASSIFIER_KINDS if is_classifier else SYSTEM_KINDS)[name]
     if task_head(settings) is not None:
         return FINE_TUNED
-    if name in WITHOUT_LAYERS:
+    if name in WITHOUT_LAYERS:  # static vectors
         return VECTOR_TABLE
     stored = settings.get("architectures") or ()
     architectures = family_of(settings).architectures
@@ -149,7 +149,9 @@ def no_model_error(directory: Path) -> CheckpointError:
 def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, Any]:
     """Read the config.json of a folder.
 
-    A system beside BERT is read if it is a classifier, or with `to_classify` if it can become one.
+    Besides encoders, these may be systems beside BERT (`SYSTEM_KINDS`: a GPT, LSTM, ELMo,
+    Transformer or T5). One is read if it is a classifier, or with `to_classify` if it can become
+    one, as those of `CLASSIFIER_MODULES` can.
 
     Raises:
         CheckpointError: it is missing, not JSON, or describes a model of no family of ours; a

@@ -40,10 +40,12 @@ class _Sequences:
         self.lengths = lengths
         self.streams = streams
         self.ones = (1,) * len(lengths)
-        # Rows may end in padding; see `fill_up`.
+        # How many rows a tensor has with one row for each token, or for each sequence. On a CPU
+        # padding rows may follow (`fill_up`).
         self.token_counts = {sum(lengths), rounded_up(sum(lengths))}
         self.sequence_counts = {len(lengths), rounded_up(len(lengths))}
         self.has_one_each = False
+        """Whether tensors now have one row for each sequence, as `one_row_per_sequence` says."""
 
     def counts(self, num_rows: int) -> Sequence[int] | None:
         """Return how many rows of a tensor with `num_rows` each sequence has.

@@ -70,8 +70,9 @@ def build(
         CheckpointError: the folder is incomplete, altered, or holds another kind of model.
         ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
-    # Stored heads are initialized at random, then filled from the folder. Their random numbers come
-    # from a generator of their own, so that the caller's random state stays as it was.
+    # All heads are initialized at random, and stored ones are then filled from the folder. If the
+    # caller named no heads, all are stored: they draw from a generator of their own, so that the
+    # caller's random state stays as it was. New heads draw from the caller's, as in torch.
     drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
     heads = folder.heads if heads is None else heads
     task_head = folder.task_head
@@ -79,7 +80,7 @@ def build(
     if num_labels is None and task_head in heads:
         num_labels = folder.num_outputs
     own_folder = folder.family.own_folder
-    if own_folder is not None:
+    if own_folder is not None:  # the family reads other files, such as a T5 classifier
         own_heads = build_heads(folder.config, heads, num_labels)
         model: BertModel = own_folder.load(folder.path, folder.config, own_heads)
     else:
@@ -101,6 +102,8 @@ def _build_encoder(
     """Build the model of a folder whose weights `Family.names` lists."""
     tensors = _usable_tensors(folder, heads, keep_task_head=keep_task_head)
     _check_sizes(folder.config, tensors, folder.path)
+    # Heads get real, random weights, as the folder may lack them. Those of the encoder all come
+    # from the folder, so until then it needs no memory.
     new_heads = build_heads(folder.config, heads, num_labels)
     pooler = None if new_heads else folder.has_pooler
     with on_meta_device():
@@ -157,7 +160,9 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     needed = []  # missing names without which the model cannot be used
     filled_layers: set[str] = set()  # layers of the pooler and of heads that have a stored weight
     absent_by_layer: dict[str, list[str]] = {}  # weights of such layers that are not stored
-    first_names: dict[int, str] = {}  # by the id of a parameter, which layers may share
+    # Layers may share a parameter. It is filled under the first of its names here, which this keeps
+    # by the parameter's `id`; what the folder has under the other names must then be the same.
+    first_names: dict[int, str] = {}
     for name, parameter in model.state_dict(keep_vars=True).items():
         stored_names = hugging_face_names(name, model.config)
         absent = [stored for stored in stored_names if stored not in tensors]

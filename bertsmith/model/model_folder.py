@@ -71,6 +71,8 @@ class ModelFolder:
         self.path = files.outer or files.directory
         self.settings: Mapping[str, Any] = read_config(files, to_classify=to_classify)
         """The content of config.json."""
+        self.stored_names: tuple[str, ...] = ()
+        """Names of all stored tensors, canonical or not; empty until the weights are read."""
         self._tensors: dict[str, Tensor] | None = None
 
     @property

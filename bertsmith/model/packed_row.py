@@ -18,9 +18,10 @@ from bertsmith.model.varlen import Bounds
 class PackedRow:
     """The sequences of a packed row: one after another, without padding.
 
-    `columns`, int64 [tokens], are those of the batch. On a CPU the array of cells that neighbouring
-    sequences get has one of a few numbers of rows, and with `pads` also one of a few lengths, so
-    that few shapes occur (`model/shape_buckets.py`).
+    `columns`, int64 [tokens], are the tokens' columns in the caller's padded batch; None if those
+    of each sequence are 0, 1, 2 and so on. `cells` arranges neighbouring sequences as a padded
+    array. On a CPU its number of rows is rounded up, and with `pads` its length, too, so that few
+    shapes occur (`model/shape_buckets.py`).
     """
 
     lengths: tuple[int, ...]
@@ -68,13 +69,17 @@ class PickedTokens:
 
     @classmethod
     def first(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
-        """Pick the first token of each sequence; `pads` is that of their row."""
+        """Pick the first token of each sequence.
+
+        In the row of picked tokens each sequence has one token. With `pads` its cells are padded to
+        the 16 of `padded_length`, and attention on a CPU computes 16 queries in place of one.
+        """
         columns = None if row.columns is None else row.columns[row.starts[:-1]]
         return cls._pick(row, row.starts[:-1], columns, pads)
 
     @classmethod
     def last(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
-        """Pick the last token of each sequence; `pads` is that of their row."""
+        """Pick the last token of each sequence; `pads` as in `first`."""
         indices = row.starts[1:] - 1
         columns = np.array(row.lengths) - 1 if row.columns is None else row.columns[indices]
         return cls._pick(row, indices, columns, pads)

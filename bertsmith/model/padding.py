@@ -22,6 +22,7 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 class PaddedBatch:
     """A packed batch, and the indices that lead back to the padded shape it came from.
 
+    The packed batch has the longest sequences first, so its order is not that of the padded rows.
     `cells`, int64 [tokens], is each token's index in the flattened [batch, length].
     `sequence_of_row`, int64 [batch], is the index in the packed batch of each padded row.
     """

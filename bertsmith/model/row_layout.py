@@ -75,7 +75,7 @@ class RowLayout:
     def pick_first_tokens(self) -> PickedTokens:
         """Pick the first token of each sequence."""
         # For a single query the fused kernel rounds differently in each thread. So where bytes must
-        # not depend on the batch, more queries are computed.
+        # not depend on the batch, padding makes it 16 queries.
         return PickedTokens.first(self.row, pads=self.by_length)
 
     def pick_last_tokens(self) -> PickedTokens:

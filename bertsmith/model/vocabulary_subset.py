@@ -78,8 +78,9 @@ class VocabularySubset:
             model.embeddings.word = small
 
     def _embedding(self, model: BertModel, weight: Tensor) -> nn.Embedding:
+        """Make the word embedding of `weight`, the rows of this subset or of all tokens."""
         pad: int | None = model.config.pad_token_id
-        has_new_ids = len(weight) == len(self.ids)
+        has_new_ids = len(weight) == len(self.ids)  # so these are the subset's rows
         if pad is not None and has_new_ids:
             pad = int(torch.searchsorted(self.ids, pad))
         is_frozen = not model.embeddings.word.weight.requires_grad

@@ -33,8 +33,9 @@ MAX_DENSE = 2**14
 """Largest vocabulary with a dense matrix, which then takes 1 GiB. At 8,000 tokens products with a
 dense matrix take a third of the time that they take with a sparse one."""
 MAX_COUNTED_PAIRS = 2**24
-"""Largest number of different pairs; if there are more, the rarest are left out. With a vocabulary
-of 250,000 tokens, 2.3 GB are held at most (benchmarks/results/quality-screening.md)."""
+"""Largest number of different pairs; if there are more, the rarest are left out once all are
+counted. With a vocabulary of 250,000 tokens and 9.3 million pairs, a process took up to 2.3 GB
+(benchmarks/results/quality-screening.md)."""
 BYTES_PER_PAIR = 110
 """Largest memory per pair: ids of both tokens, a count and a sorting order, and sorted copies."""
 KEYS_AT_ONCE = 2**23

@@ -59,6 +59,7 @@ class AdaptationReport:
     """Reason to reset the attention of [CLS] in the folder, empty if none; see cls_attention.py."""
 
     def __str__(self) -> str:
+        # `describe_start` aligns its lines in columns; in one line their spaces are not wanted.
         return "; ".join(" ".join(line.split()) for line in describe_start(asdict(self)))
 
 

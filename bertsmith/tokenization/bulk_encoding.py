@@ -131,12 +131,12 @@ class BulkEncoder:
     def _cut(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the start and length in bytes of each chunk of `data`."""
         kinds = np.frombuffer(data.translate(self._kinds), np.uint8)
-        before, after = kinds[:-1], kinds[1:]
+        before, after = kinds[:-1], kinds[1:]  # entry i: the kinds of bytes i and i + 1
         # A chunk begins where the kind rises, and at each punctuation mark; it ends where the kind
         # falls, and after each punctuation mark. Kinds rise from space to punctuation to part.
         starts = np.flatnonzero((after > before) | (after == _PUNCTUATION))
         ends = np.flatnonzero((before > after) | (before == _PUNCTUATION))
-        return starts + 1, ends - starts
+        return starts + 1, ends - starts  # both cuts are before byte i + 1
 
     def _find(
         self, data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]

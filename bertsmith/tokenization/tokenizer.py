@@ -3,6 +3,11 @@
 Each kind of tokenizer has a file of its own (`wordpiece`, `byte_bpe`, `unigram`), which cuts
 ordinary text into pieces. This file has the parts that all kinds share: ids and names, added
 tokens, and how a row is put together and cut to a length.
+
+Added tokens, such as [MASK], are found in a text first. The text between them is divided into
+units, such as words, whose pieces depend on the unit alone. So the pieces of each distinct unit are
+computed once and cached: `_unit_ids` has only ids, `_unit_pieces` also the offsets that `encode`
+returns.
 """
 
 import hashlib
@@ -269,8 +274,8 @@ class Tokenizer(CallableTokenizer):
         """Return the ids of a word as `words` gives it."""
 
     def encode_ids(self, text: str) -> list[int]:
-        """Encode a text to ids without special tokens."""
-        if self._normalized_tokens:
+        """Encode a text to ids without special tokens, faster than `encode`, without offsets."""
+        if self._normalized_tokens:  # they are found in text normalized as a whole, not in units
             return self._encode_text(text).ids
         ids_of = self._unit_ids.__getitem__
         return self._ids_of(text, lambda part: chain.from_iterable(map(ids_of, self._units(part))))

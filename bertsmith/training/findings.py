@@ -94,6 +94,7 @@ def _find_in_loss(
     # The first loss of an eval is the total loss, if the eval has it.
     eval_name = next((name for name in last if name.endswith("_loss")), "")
     train_name = eval_name.removeprefix("held_out_")
+    # Of equal losses the last step is kept.
     step_of_loss = {entry[eval_name]: entry["step"] for entry in evals if eval_name in entry}
     if len(step_of_loss) < 3 or train_name not in steps[-1]:
         return

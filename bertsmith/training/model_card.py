@@ -107,9 +107,10 @@ def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
 def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     """Return the YAML that the hub reads."""
     scores = _evaluation(run) if "result" in run else {}
-    is_encoder = pipeline == "sentence-similarity"
+    is_sentence_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
-    library = "sentence-transformers" if is_encoder else "transformers"
+    library = "sentence-transformers" if is_sentence_encoder else "transformers"
+    # Only configs of networks of LSTM or GRU cells have these entries.
     is_recurrent = not {"cell", "cell_size"}.isdisjoint(run["config"].get("model", {}))
     if _has_linear_head(run) or is_recurrent or run["config"].get("system") in OURS_ALONE:
         library = "bertsmith"
@@ -145,6 +146,7 @@ def _base(run: Mapping[str, Any]) -> str:
     """Return the model that a run began with, as the user named it; empty if there is none."""
     settings = run.get("settings", {})
     records = run.get("compression") or [{}]
+    # `cell` asks for a new LSTM or GRU; `model` then gives only the tokenizer.
     begins_at_random = settings.get("from_scratch") or settings.get("cell")
     named = records[-1].get("source") or settings.get("from") or settings.get("model")
     return named if isinstance(named, str) and not begins_at_random else ""

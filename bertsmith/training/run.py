@@ -70,7 +70,9 @@ class Run(ABC, Generic[Resolved, Result]):
     """
 
     is_locked_while_resolved = True
-    """Whether the folder is locked before the run is resolved, or only when the run can begin."""
+    """Whether the folder is locked before the run is resolved, or only when the run can begin.
+    Locking makes the folder, so a kind of run may wait until its settings and inputs are checked.
+    """
     measure: Measure | None = None
     """Computes further metrics of evaluations."""
 

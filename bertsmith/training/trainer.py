@@ -214,12 +214,17 @@ class Trainer:
             last_step = self.state.step if self.state.step > 0 else -1
             entries = cut_journal(self.folder.journal_path, last_step)
             if self.state.step and not entries:
+                consequence = (
+                    "The model is not affected."
+                    if self.best is None
+                    else "The best weights are now chosen only from evaluations after them."
+                )
                 warn_once(
                     f"{self.folder.journal_path}: the entries of the steps up to "
                     f"{self.state.step:,} are missing, so the journal and the curves begin after "
-                    "them. The model is not affected."
+                    f"them. {consequence}"
                 )
-            for entry in entries:
+            for entry in entries:  # `best` has its weights from the checkpoint, its score from here
                 self._remember(entry)
 
     def recall(self) -> Summary:

@@ -175,7 +175,8 @@ class PairTable:
     def change(self, piece: int, side: int, others: TokenIds, weights: Ints) -> None:
         """Add `weights`, int64 `[pairs]`, to the pairs of `piece` with `others`, ids `[pairs]`.
 
-        An id in `others` may occur several times; its weights add up.
+        `piece` stands at `side` of these pairs, the others at their other side. An id in `others`
+        may occur several times; its weights add up.
         """
         others, weights = _sum_by_key(others, weights)
         slots = self._find(piece, side, others)

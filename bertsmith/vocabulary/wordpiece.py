@@ -163,6 +163,10 @@ class PieceLearner:
     `texts` are the tokens so far, by id, beginning with `pieces`. `cut` divides each word into
     tokens of `pieces`.
 
+    Counts of pairs are in a `PairTable`. Each pair has a slot there, an index of the arrays `count`
+    and `ends`: `ends[LEFT]` and `ends[RIGHT]` are its two tokens. A token's `side` is the one of
+    these two at which it stands.
+
     The best pair is found exactly, although not all scores are computed for each merge. Each token
     has a ceiling, which no score of a pair that begins with the token exceeds. It is raised
     whenever such a score may have risen, and lowered only when the pairs are scored again.
@@ -216,11 +220,15 @@ class PieceLearner:
         merged = self._id_of(self.texts[left] + self.texts[right][len(self.continuation) :])
         change = self._segmentation.merge(left, right, merged)
         pairs = self._pairs
+        # The pair itself is gone where it occurred, and so are (before, left) and (right, after).
         pairs.change(left, LEFT, np.array([right]), -change.pair_weights.sum(keepdims=True))
         pairs.change(left, RIGHT, change.before, -change.before_weights)
         pairs.change(right, LEFT, change.after_old, -change.after_weights)
+        # In their place there are now (before, merged) and (merged, after).
         pairs.change(merged, RIGHT, change.before, change.before_weights)
         pairs.change(merged, LEFT, change.after_new, change.after_weights)
+        # All other pairs have the counts that they had, and there are fewer tokens in all, so no
+        # score of theirs has risen (see `Rule`).
         for piece in {left, right, merged}:
             self._raise_ceilings(piece)
 

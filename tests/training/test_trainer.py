@@ -27,6 +27,7 @@ from bertsmith.errors import (
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
+from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.callback import Callback
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
@@ -60,7 +61,7 @@ def trainer(corpus_dir, out, settings=SETTINGS, model=None, task=None, precision
         options.pop("evaluations", EvaluationPlan(5, 10, is_limited=False)),
         settings.steps, settings.seed, settings.minutes, precision,
         eval_every=settings.eval_every, keep=settings.keep,
-        checkpoint_every=settings.checkpoint_every,
+        checkpoint_every=settings.checkpoint_every, best=options.pop("best", None),
     )  # fmt: skip
     save = partial(save_model, model, tokenizer=task.train.corpus.tokenizer())
     command = "bertsmith pretrain --resume"
@@ -139,20 +140,25 @@ def test_resumed_is_uninterrupted_bit_for_bit(whole, corpus_dir, tmp_path, is_ki
         assert torch.equal(value, whole.model.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("content", [None, ""])
-def test_a_run_resumed_without_its_journal_says_so(corpus_dir, tmp_path, content):
+@pytest.mark.parametrize(("content", "chooses"), [(None, False), ("", False), ("", True)])
+def test_a_run_resumed_without_its_journal_says_so(corpus_dir, tmp_path, content, chooses):
+    best = BestSettings("held_out_mlm_accuracy") if chooses else None
     with refuses(BertsmithError, "step 7,", worded=False):
-        trained(corpus_dir, tmp_path, callbacks=[StopAt(7)])
+        trained(corpus_dir, tmp_path, callbacks=[StopAt(7)], best=best)
     newest = list_checkpoints(tmp_path / "checkpoints")[-1]
     journal = tmp_path / "journal.jsonl"
     journal.unlink() if content is None else journal.write_text(content)
-    resumed = trainer(corpus_dir, tmp_path, model=load_model(newest))
+    resumed = trainer(corpus_dir, tmp_path, model=load_model(newest), best=best)
     issued_warnings.clear()
     with pytest.warns(BertsmithWarning) as caught:
         resumed.resume(load_checkpoint(newest))
     message = str(caught[0].message)
     assert f"{journal}: " in message and "up to 7 " in message
+    assert ("model is not affected" in message) == (not chooses)
     resumed.run()
+    if chooses:  # what the message says: the evaluation at step 5 no longer counts
+        assert "best weights are now chosen only from evaluations after them" in message
+        assert resumed.best.step > 7
     assert min(entry["step"] for entry in read_journal(journal)) > 7
 
 

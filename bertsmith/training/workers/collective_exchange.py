@@ -18,7 +18,16 @@ all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 
 
 class CollectiveExchange:
-    """An exchange by the collectives of torch.distributed."""
+    """An exchange by the collectives of torch.distributed.
+
+    A rule such as Muon's updates a matrix as a whole, so one rank does, although the matrix may
+    cross the bounds of ranges. These parameters are exchanged besides the ranges.
+
+    Args:
+        group: all ranks.
+        plan: says which rank this is, and how a step is divided.
+        layout: the order of the parameters in the flat arrays.
+    """
 
     def __init__(self, group: dist.ProcessGroup, plan: Plan, layout: Layout) -> None:
         self._group = group
@@ -27,7 +36,9 @@ class CollectiveExchange:
         self._own = slice(first, end)
         parts = parts_of_parameters(layout, plan.all_shares, plan.optim)
         self._whole_parameters = [
-            (slice(slot.first, slot.end), part // plan.num_shares) for slot, part in parts.items()
+            # Parts are numbered rank by rank, one for each share.
+            (slice(slot.first, slot.end), part // plan.num_shares)
+            for slot, part in parts.items()
         ]
         """Ranges of the parameters that one rank updates as a whole, each with the number of that
         rank."""
@@ -36,9 +47,9 @@ class CollectiveExchange:
         total = gradients[0]
         if self._plan.is_exact:
             self._sum_in_order(gradients)
-        else:
+        else:  # `Share.sum_shares` has summed the shares of this rank into `total`
             reduce_scatter(total[self._own], total, group=self._group)
-        if self._whole_parameters:  # they may cross the bounds of ranges
+        if self._whole_parameters:  # their ranks need all of their gradients
             self._gather_ranges(total)
 
     def _sum_in_order(self, gradients: Tensor) -> None:
@@ -62,7 +73,9 @@ class CollectiveExchange:
             self._gather_ranges(array)
             return
         # Each rank sends the parameters that it has updated, and zeros for the others. They are
-        # added as integers, so that every bit of the numbers is kept.
+        # added as integers, so that every bit of the numbers is kept. They are copied out of the
+        # array before ranges are gathered, which overwrites them with old numbers, and put back
+        # after it.
         bits = torch.cat([array[span].view(torch.int32) for span, _ in self._whole_parameters])
         sizes = [span.stop - span.start for span, _ in self._whole_parameters]
         parameters = torch.split(bits, sizes)

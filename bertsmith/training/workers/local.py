@@ -106,6 +106,8 @@ class LocalWorkers:
         views = self.layout.views(self.arrays.weights)
         for name, parameter in model.named_parameters():
             views[name].copy_(parameter.data)
+        # `use_arrays` makes the parameters views of `compute_weights`. This model gets the fp32
+        # weights themselves; in bf16 another one computes, with their copy in bf16.
         use_arrays(model, self.layout, replace(self.arrays, compute_weights=self.arrays.weights))
         if dtype != torch.float32:
             self.arrays.compute_weights.copy_(self.arrays.weights)
@@ -191,11 +193,14 @@ class LocalWorkers:
             For each share, the sums of squares of the chunks of its range; on a GPU their total.
         """
         if self.exchange is not None:
+            # Each share has a row of gradients. They are summed into the first row, which then gets
+            # the sum over all ranks. Exact sums need all shares in one order, so `reduce` adds
+            # them one by one.
             if not self.plan.is_exact:
                 self._call_all("sum_shares")
             with self._exchanging():
                 self.exchange.reduce(self.arrays.gradients)
-            self._call_all("keep_sum")
+            self._call_all("keep_sum")  # the other rows are in it, and must not be added again
         self._send("sum_gradients")
         squares = [_to_numbers(share.sum_gradients()) for share in self._own_shares]
         return [*squares, *self._receive()]

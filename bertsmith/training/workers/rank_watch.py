@@ -88,6 +88,7 @@ class Watch:
 
     def _work(self) -> None:
         """Report every second, and end this process if a watched rank does not report."""
+        # Each count of seconds begins again where the number beside it has changed.
         num_begun, waiting_seconds = 0, 0.0
         beats = dict.fromkeys(self._watched, 0)
         silent_seconds = dict.fromkeys(self._watched, 0.0)
