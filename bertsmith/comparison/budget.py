@@ -124,6 +124,8 @@ def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudge
     ((unit, amount),) = budgets.items()
     if not 0 < amount < np.inf:
         raise SettingError(unit, amount, "a finite number above 0", source=source)
+    if unit == "steps" and not float(amount).is_integer():
+        raise SettingError(unit, amount, "a whole number above 0", source=source)
     return ComparisonBudget(amount, unit)
 
 

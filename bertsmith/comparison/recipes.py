@@ -48,8 +48,14 @@ SET_FOR_ALL_TASKS = (
     "precision",
     "threads",
     "from_scratch",
+    "head",
+    "average",
+    "corpus",
+    "cell",
+    "preset",
 )
-"""Keys that the table of a task may not have, because the comparison sets them."""
+"""Keys that the table of a task may not have, because the comparison sets them: each run fine-tunes
+the whole model of its recipe."""
 
 AnyRecipe = Recipe[Any]
 SHARED_WITH_SYSTEMS = ("training", "optim")

@@ -104,8 +104,8 @@ def pretrain(
         recipe: the name of one of bertsmith's recipes, or the path of a .toml file; by default
             "quarter-hour", or with `from_` "continue", which sets no size of the model.
         corpus: folder of an existing corpus.
-        tokenizer: folder of an existing tokenizer; by default that of `from_` if it is given,
-            otherwise a vocabulary is learned from the texts.
+        tokenizer: folder of an existing tokenizer for the texts; by default that of `from_` if it
+            is given, otherwise a vocabulary is learned from the texts.
         vocab_size: size of the vocabulary to learn, in tokens.
         show_progress: show each part of the work, the run and its scores; by default yes, unless
             the environment variable BERTSMITH_VERBOSE is 0.
@@ -133,6 +133,12 @@ def pretrain(
         if (texts is None) == (corpus is None):
             advice = "give one of the two" if corpus is None else "give only one of the two"
             raise ConfigError(f"texts, corpus: {advice}.")
+        unused = [*(["tokenizer"] if tokenizer is not None else []), *corpus_options]
+        if corpus is not None and unused:
+            raise ConfigError(
+                f"{', '.join(unused)}: used only to build a corpus, and {corpus} is built already. "
+                "Leave this out, or give texts instead of the corpus."
+            )
         source_texts = () if texts is None else as_texts(texts, reading.text_column)
         if isinstance(source_texts, TextsInMemory):
             files: tuple[str, ...] = (str(IN_MEMORY),)

@@ -67,7 +67,11 @@ def _digest(texts: TextsInMemory) -> str:
     """Compute the SHA-256 of texts, in hexadecimal."""
     digest = hashlib.sha256()
     for text in texts.iter_texts():
-        digest.update(str(text).encode("utf-8", "surrogatepass") + b"\0")
+        content = str(text).encode("utf-8", "surrogatepass")
+        digest.update(
+            f"{len(content)} ".encode()
+        )  # where a text ends, which may hold any character
+        digest.update(content)
     return digest.hexdigest()
 
 

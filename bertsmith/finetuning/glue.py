@@ -7,7 +7,7 @@ secret.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
 from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale
+from bertsmith.system.compute import Compute
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
@@ -57,10 +58,7 @@ SHARED_SETTINGS = (
     "batch_size",
     "learning_rate",
     "cls_attention",
-    "device",
-    "precision",
-    "threads",
-    "report_to",
+    *(field.name for field in fields(Compute)),
 )
 """Settings of the benchmark that each run takes over."""
 

@@ -76,7 +76,7 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
                 f"to {MAX_WRITTEN_NUMBERS} of them. Write the numbers in another unit, or choose "
                 "an encoder, such as a BERT."
             )
-        numbers = np.arange(first, last + 1) / NUMBERS_PER_UNIT
+        numbers = np.arange(first, last + 1) / NUMBERS_PER_UNIT + 0.0  # not -0.0
         written = tuple(f"{number:.1f}" for number in numbers.tolist())
         # The numbers are in the labels' unit, so there is nothing to standardize.
         return replace(self, numbers=written, mean=0.0, deviation=1.0)

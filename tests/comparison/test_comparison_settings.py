@@ -90,6 +90,9 @@ def change(settings, before, after):
     ('train = "train.csv"', 'train = "trein.csv"', ["tasks.words: train: ", "trein.csv", "--data"]),
     ("batch_size = 5", "seed = 5", ["tasks.words: 'seed'"]),
     ('"no pairs"]', '"no pairs"]\ncorpus = "other"', ["recipes.no pairs: corpus: found 'other'"]),
+    ("steps = 4\n", "steps = 0.4\n", ["steps: found 0.4", "whole number"]),
+    ("batch_size = 5", 'head = "linear"', ["tasks.words: 'head'"]),
+    ("batch_size = 5", 'cell = "lstm"', ["tasks.words: 'cell'"]),
 ])  # fmt: skip
 def test_what_cannot_be_compared(settings, before, after, parts):
     change(settings, before, after)

@@ -17,9 +17,11 @@ from tiny_tokenizers import tiny_wordpiece
 
 import bertsmith
 from bertsmith.data.corpus_build import build_corpus
-from bertsmith.data.documents import iter_documents
+from bertsmith.data.documents import TextsInMemory, iter_documents
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, CorpusError, InputError
 from bertsmith.estimators.pretrain import as_texts
+from bertsmith.estimators.pretrain_inputs import describe_inputs
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.run_folder import RunFolder
 
@@ -83,6 +85,7 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({"texts": pandas.DataFrame({"a": ["A text."]})}, ["texts: ", "'text'", "'a'", "text_column"]),
     ({"texts": [{"a": "A text."}]}, ["texts[0]: ", "'text'", "'a'", "text_column"]),
     ({"texts": {"train": pandas.DataFrame()}}, ["('train')", "data['train']"]),
+    ({"corpus": "c", "tokenizer": "t", "text_column": "a"}, ["tokenizer, text_column: ", "c is "]),
 ])  # fmt: skip
 def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given, parts):
     monkeypatch.chdir(tmp_path)
@@ -191,3 +194,12 @@ def test_a_corpus_of_an_earlier_tokenizer_is_not_used(text, tmp_path, monkeypatc
         bertsmith.pretrain(str(text), **call)
     tiny_wordpiece().save("tokens")
     assert bertsmith.pretrain(str(text), **call).steps == 1
+
+
+def test_texts_that_are_divided_otherwise_are_other_inputs():
+    def describe(*texts):
+        return describe_inputs(TextsInMemory(lambda: iter(texts)), None, 100, CorpusSettings())
+
+    assert describe("a", "b") == describe(*np.array(["a", "b"]))
+    assert describe("a", "b") != describe("a\0b")
+    assert describe("a", "b") != describe("ab")

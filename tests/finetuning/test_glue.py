@@ -69,6 +69,13 @@ class Switch:
             raise Stopped
 
 
+def test_each_run_computes_as_the_benchmark_is_told(settings):
+    run_glue(replace(settings, tasks=("RTE",), seeds=1, exact=True))
+    stored = json.loads((settings.out / "RTE" / "seed-0" / "run.json").read_text())["settings"]
+    assert (stored["exact"], stored["threads"]) == (True, 1)
+    assert (stored["device"], stored["precision"]) == ("cpu", "fp32")
+
+
 def test_every_task_with_its_own_scores_and_no_run_twice(settings):
     with pytest.raises(Stopped):
         run_glue(settings, [Switch(4)])

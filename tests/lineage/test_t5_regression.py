@@ -20,6 +20,7 @@ from bertsmith.serving.served_model import ServedModel
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.settings.regress import RegressSettings
+from bertsmith.tasks.text_to_text_regression import TextToTextRegress
 
 
 def write_ratings(path, count, seed=0):
@@ -102,6 +103,12 @@ def test_a_number_becomes_the_nearest_multiple_of_a_fifth(trained):
     examples = [Example("a", "b", label, row) for row, label in enumerate(labels)]
     written = [task.numbers[index] for index in task.targets(examples)]
     assert written == ["2.6", "1.0", "1.0", "4.4", "4.4"]
+
+
+def test_zero_is_written_without_a_sign(tmp_path):
+    examples = [Example("a", "b", label) for label in ("-0.04", "0.4")]
+    task = TextToTextRegress().with_numbers(examples, tmp_path)
+    assert task.numbers == ("0.0", "0.2", "0.4")
 
 
 def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(settings, tmp_path):
