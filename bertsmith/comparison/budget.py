@@ -67,6 +67,8 @@ def bert_training_length(budget: ComparisonBudget, job: PretrainJob) -> dict[str
     Raises:
         BertsmithError: the job cannot be run.
     """
+    # Both are built for every budget, even if the objective is not needed: so a job that cannot be
+    # run is an error before the first run.
     config = resolve_unmeasured(job)
     objective = build_objective(config)
     length = budget.known_length()

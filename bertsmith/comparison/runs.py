@@ -4,9 +4,13 @@
     └── TASK/                    a run folder of `bertsmith finetune`
 
 The weights of a fine-tuned model are removed once it is scored. Complete runs are not
-repeated, and stopped runs continue from their checkpoint. All models are evaluated on the same
-held-out rows, the common rows (comparison/common_eval.py). A failed run is recorded with its error;
+repeated, and stopped runs continue from their checkpoint. A failed run is recorded with its error;
 the other runs go on, and the next call tries the failed run again.
+
+All BERTs are evaluated by masked LM on the same held-out rows, the common rows
+(comparison/common_eval.py). If a recipe trains another system, such as a GPT, which has no masked
+LM, all models are also evaluated by gaps: each predicts one missing token in windows of held-out
+text (comparison/gap_evaluation.py).
 """
 
 import contextlib
@@ -235,7 +239,8 @@ def _train_and_measure(
 ) -> dict[str, Any]:
     """Finish a run's training if needed and return the metrics and the cost of the run.
 
-    The saved model is evaluated in fp32 on the common rows of one segment and on those of two.
+    The saved model is evaluated in fp32. The rows of a BERT are of one segment, as without next
+    sentence prediction, and of two segments, as with it.
     """
     if not folder.is_pretrained:
         recipe.train(folder, context.callbacks, context.command, context.curve_measure())

@@ -83,7 +83,8 @@ class SystemRecipe(Recipe[SystemJob]):
             config = run.resolve_config(data, machine)
             model = run.build_model(config, data).to(machine.device)
             objective = run.build_objective(config, data)
-            # The seconds of an evaluation of a row, without gradients.
+            # The seconds of an evaluation of a row, without gradients. Training on a row takes as
+            # long as `STEP_COST` evaluations of it.
             row_seconds = seconds_per_row(objective, model, machine, TRIAL_SECONDS)
         num_rows = training.steps * training.batch_size
         training_seconds = num_rows * STEP_COST * row_seconds

@@ -219,6 +219,7 @@ def _assign_splits(
                 is_held_out = choice.are_held_out(part.text_hashes)
                 yield from _divide_by_split(documents, is_kept, is_held_out)
                 continue
+            # At first, one document may wait until it is known whether eval needs it.
             for index in np.flatnonzero(is_kept).tolist():
                 document = documents.slice(index, index + 1)
                 yield from choice.assign(document, int(part.text_hashes[index]))

@@ -97,9 +97,9 @@ class RecordReader(Reader[ExampleT]):
         find_specs: returns the columns to read, given the names of all columns in lower case;
             earlier specs choose their columns first.
         parse: builds an example from a row's number and texts. Empty texts at the end of a list
-            are dropped; if the list may be empty, all empty texts are.
-        lines_lack: names, for messages, what lines of text lack; empty if a line is the text of the
-            first spec.
+            are dropped; where a row may lack all texts of a list, empty texts anywhere in it are.
+        lines_lack: what a file of plain lines (`.txt`) lacks, for messages, such as "labels"; empty
+            if such a file can be read: then each line is the text of the first spec.
         can_skip: whether the user can choose to skip rows, so that messages name the flag.
         trained: the columns that the model was trained on.
 
@@ -196,12 +196,16 @@ class RecordReader(Reader[ExampleT]):
 
     @property
     def has_header(self) -> bool:
-        """Whether the first row of a csv, tsv or xlsx file names the columns."""
+        """Whether the first row of a csv, tsv or xlsx file names the columns.
+
+        With `header` "auto" it does, unless the user chose all necessary columns by number.
+        """
         if self.options.header != "auto":
             return self.options.header == "yes"
         if self.is_numbered_as_trained:
             return False
-        # The first spec is the text, which a table may lack only if just labels are compared.
+        # The first spec, the text, counts as necessary. It is optional only where files of labels
+        # are compared, and if its column is not chosen there, the header is needed to find it.
         choices = [
             spec.chosen
             for index, spec in enumerate(self._read_specs)
@@ -359,7 +363,7 @@ class RecordReader(Reader[ExampleT]):
         return record
 
     def _check_texts(self, row: int, record: Record) -> Record:
-        """Refuse a row with an empty text; drop empty texts where any number of them may be."""
+        """Refuse a row with an empty text; from lists that may be empty, drop the empty texts."""
         for spec in self._read_specs:
             texts = record.get(spec.name, ())
             if spec.is_many and spec.may_be_empty:
@@ -406,6 +410,8 @@ class RecordReader(Reader[ExampleT]):
         by_new_specs = assign_columns(new_specs, column_names, by_number=False)
         for spec in self._read_specs:
             before = self.names.get(spec.name, ())
+            # The usual names that a spec looks for may depend on all columns. A spec that has found
+            # its column keeps the names of the first row; one that has none takes the new names.
             indices = (by_old_specs if before else by_new_specs)[spec.name] or ()
             names = tuple(column_names[i] for i in indices)
             if before and names and names != before and not spec.is_many:
@@ -455,7 +461,8 @@ class RecordReader(Reader[ExampleT]):
                 f"found: {list_names(column_names)}. Give the number of the right one, counted "
                 f"from 1, with {option(spec.option)}, or rename the others."
             )
-        # Labels that a program gives beside a table are in a column that it does not know.
+        # If a program gives labels beside its table, as `fit(X, y)` does, `source.added` is the
+        # name of the column that holds them; the program did not choose that name.
         added = getattr(self.source, "added", None)
         columns = f"Columns found: {list_names(name for name in column_names if name != added)}"
         advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."

@@ -152,8 +152,11 @@ def pretrain(
         job = _build_job(corpus_folder, recipe, settings)
         run = RunFolder(model_folder)
         run.check(resume=resume, overwrite=overwrite)
+        # A call that is stopped before the run has begun leaves a hidden file, which says from
+        # which inputs its tokenizer and corpus were built. The same call then uses them.
         inputs_file = PretrainInputs(model_folder.with_name(f".{model_folder.name}.inputs.json"))
         inputs = None
+        # A run that is resumed reads its corpus alone, and no inputs.
         is_built = resume and corpus_folder.exists()
         if texts is not None and not isinstance(texts, Iterator) and not is_built:
             inputs = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)

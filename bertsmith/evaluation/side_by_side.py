@@ -52,7 +52,7 @@ Measure = Callable[[BertModel], dict[str, float]]
 
 @dataclass(frozen=True)
 class ComparisonInput(InferenceCompute):
-    """Input of a comparison: labelled `data`, or `texts` to encode.
+    """Input of a comparison: labelled `data`, or `texts` to encode; also device and precision.
 
     Without `data` and `texts`, the models are timed on texts of random tokens.
     """

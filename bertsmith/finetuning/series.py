@@ -140,6 +140,8 @@ class SeriesResult:
 
 def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
     """List notes on all runs together; counts are sums over the runs."""
+    # `NOTES` has the sentence for each count of a result, such as `num_train_skipped`. `notes_on`
+    # reads the counts and two other fields of a result, as if the totals were those of one run.
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
     totals["start_note"] = results[0].get(START_NOTE, "")
     totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
@@ -296,6 +298,8 @@ def _plan_runs(
 ) -> Iterator[SeriesRun]:
     held_out = settings.train if kind == "fold" else settings.eval
     one_run = replace(settings.for_one_run(), eval=held_out)
+    # The names, such as seed-0 or fold-1, follow from the number of seeds or folds. `run_names`
+    # reads it from the settings in the form that run.json stores.
     names = run_names(same_fields(settings), kind)
     runs = [replace(one_run, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":

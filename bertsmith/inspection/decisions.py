@@ -157,7 +157,8 @@ def decide_at_layers(
     vectors here. The list is empty for heads that decide about each token.
 
     Args:
-        lens: the logits at each layer, fp32 [positions, outputs].
+        lens: the logits that the head gives for the vectors of each layer ("logit lens"), fp32
+            [positions, outputs].
     """
     shown, head = decided.shown, head_name(loaded)
     if decided.kind == "choices":

@@ -116,6 +116,8 @@ class HeadReader:
         copies = len(words)
         batch, words = pack_copies(self.model, self.ids, self.type_ids, copies), words.flatten(0, 1)
         positions = sorted({position for each in targets for position, _ in each.cells})
+        # A head that reads one vector of the text, such as that of [CLS], needs the last layer's
+        # vectors of these tokens only (`queries`); then `positions` is [0].
         queries = queries_of(self.model, self.head)
         if queries != "all":
             token_vectors = self.model.encode(batch, words=words, queries=queries)

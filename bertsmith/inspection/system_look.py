@@ -64,9 +64,10 @@ NUM_NEXT = 5
 class SystemInput:
     """A system and the texts that it is given, split into tokens.
 
-    `pieces` are the tokens of each sequence. `num_all` is the number of all tokens before the
-    sequences were cut. `next_id` is the token after the shown target: the end token if the target
-    is whole; None if it is unknown, or if there is no target.
+    `reader` holds the model and the token ids of the sequences that it reads: those of a text, or
+    of a source and a target. `pieces` are the tokens of each sequence, for people. `num_all` is the
+    number of all tokens before the sequences were cut. `next_id` is the token after the shown
+    target: the end token if the target is whole; None if it is unknown, or if there is no target.
     """
 
     reader: ShownSystem
@@ -334,6 +335,8 @@ INPUT_BUILDERS: dict[str, BuildInput] = {
 
 def _limit_length(max_length: int | None, longest: int, num_heads: int) -> int:
     """Return how many tokens of a sequence are shown.
+
+    By default they are fewer for a model with many heads, since the page holds the weights of each.
 
     Raises:
         ConfigError: the user asks for a number of tokens that the model cannot read.

@@ -96,7 +96,7 @@ def own_routes(service: Service) -> list[Route]:
     async def health(request: Request) -> Response:
         name = request.path_params.get("model")
         if service.is_ready and name is not None and name not in service.models:
-            return await info(request)
+            return await info(request)  # answers with status 404
         if service.is_ready:
             return Response(status_code=200)
         problem = unhealthy(service.why_not_ready)

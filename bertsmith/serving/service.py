@@ -104,6 +104,7 @@ class Service:
         )
         self.metrics = Metrics(self.admission)
         self.arriving_bytes = ArrivingBytes(BODIES_AT_A_TIME * self.limits.max_body_bytes)
+        """Counter of the bytes of bodies that are still arriving; it refuses too many."""
         self.max_batch_tokens = 0
         """Number of tokens that the engine computes together."""
         self.is_ready = False
@@ -267,9 +268,8 @@ class Service:
         num_tokens = estimate_tokens(num_characters, self.max_batch_tokens)
         self.admission.waiting_time.add(request_id, num_tokens)
         try:
-            option_items = tuple(
-                (options or {}).items()
-            )  # hashable: part of the engine's queue keys
+            # A tuple can be hashed: the engine computes requests with equal options together.
+            option_items = tuple((options or {}).items())
             self._engine.send(
                 ComputeRequest(request_id, model.name, kind, records, option_items, may_cut)
             )

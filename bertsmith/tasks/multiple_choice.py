@@ -157,6 +157,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
             ]
         )
         choices = np.concatenate([np.arange(count) for count in counts])
+        # So far each choice is an example, whose rows are its windows. From here on, an example is
+        # a prompt, with the rows of all its choices.
         return replace(
             encoded,
             starts=encoded.starts[np.cumsum([0, *counts])],

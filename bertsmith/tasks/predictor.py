@@ -61,7 +61,10 @@ Vectors = NDArray[np.float32]
 
 
 class LoadedDefinition(Generic[DefinitionT_co]):
-    """A loaded model and its inference task, the `definition`."""
+    """The state of a predictor: a loaded model, and its inference task as `definition`.
+
+    `Predictor` adds the methods.
+    """
 
     def __init__(self, loaded: LoadedModel, definition: DefinitionT_co) -> None:
         self.loaded = loaded
@@ -81,6 +84,8 @@ class LoadedDefinition(Generic[DefinitionT_co]):
     def labels(self) -> tuple[Any, ...]:
         """The labels, in the order of `probabilities`; empty where there are none."""
         definition = self.definition
+        # A model's folder has labels as texts, `labels`; `label_values` are of the type that they
+        # had in training, such as int.
         return getattr(definition, "label_values", getattr(definition, "labels", ()))
 
     @property
@@ -256,7 +261,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             self.ranks,
             ChunkPredictor.of(self.loaded, self.definition),
             send_chunks(),
-            "bf16" if self.loaded.precision == "bf16" else "fp32",  # int8 layers output fp32
+            # The other ranks compute as this process does, in its number format; int8 layers
+            # output fp32.
+            precision="bf16" if self.loaded.precision == "bf16" else "fp32",
         )
         for predictions, unknown_tokens in results:
             self._merge_unknown(unknown_tokens)
@@ -570,8 +577,8 @@ def in_chunks(
 ) -> Iterator[list[Item]]:
     """Yield lists of `size` examples (by default `CHUNK_EXAMPLES`), shorter if examples are long.
 
-    `is_waiting` returns whether the next example has not arrived yet. The examples before it are
-    then yielded at once.
+    The texts of an example are its `content`. `is_waiting` returns whether the next example has not
+    arrived yet. The examples before it are then yielded at once.
     """
     chunk: list[Item] = []
     num_chars = 0

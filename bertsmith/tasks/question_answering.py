@@ -91,8 +91,8 @@ class AnswerAccumulator(PredictionCounts):
     Args:
         language: language whose rules compare texts.
         may_abstain: whether the model may give no answer.
-        threshold: as in `AnswerPrediction`; if None and the model may abstain, the best threshold
-            for these questions is used.
+        threshold: no-answer score above which an answer counts as "no answer"; if None and the
+            model may abstain, the best threshold for these questions is used.
         long_texts: treatment of passages that were too long.
         max_answer_length: largest number of tokens of a predicted answer.
     """
@@ -112,9 +112,11 @@ class AnswerAccumulator(PredictionCounts):
         self.max_answer_length = max_answer_length
         self.no_answer_scores = array("d")
         self.losses = array("d")
-        # Counts for the fields of `AnswerReport` with the same names.
+        # Right answers that were found elsewhere than the file says, and those found nowhere.
         self.num_moved = 0
         self.num_lost = 0
+        # Questions that are blank or have a blank passage; questions all of whose right answers
+        # have too many tokens to be predicted, or begin or end inside a token.
         self.num_empty = 0
         self.num_too_long = 0
         self.num_inside_token = 0
@@ -177,7 +179,9 @@ class Answer(Task[Question, AnswerPrediction]):
     may_abstain: bool = False
     """Whether some training questions had no answer."""
     threshold: float | None = None
-    """Threshold of `AnswerPrediction`; training sets it to the best one for the eval questions."""
+    """Largest no-answer score at which an answer is given. The score is the sum of the two logits
+    of [CLS] minus that of the best span. Training sets the threshold to the best one for the eval
+    questions; None counts as 0."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     max_answer_length: int = MAX_ANSWER_LENGTH
     """Largest number of tokens of a predicted answer."""
@@ -354,7 +358,9 @@ class Answer(Task[Question, AnswerPrediction]):
         `[tokens, 2]`. `correct` counts the windows in which start and end are both right.
         """
         logits = padded_logits(outputs, batch)
-        windows = batch.targets["example"]  # in training each window is an example of its own
+        # The sequences of a batch are sorted by length, its targets are not: `example` has for each
+        # sequence the index of its targets. In training, each window is an example of its own.
+        windows = batch.targets["example"]
         starts = batch.targets["start_positions"][windows]
         ends = batch.targets["end_positions"][windows]
         start_loss = F.cross_entropy(logits[..., 0], starts, reduction="sum")

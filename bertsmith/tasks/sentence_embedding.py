@@ -1,10 +1,13 @@
 """Training and evaluation of sentence embeddings.
 
 An example has two texts or more: the anchor, its positive (a text that belongs to it) and perhaps
-negatives (texts that do not). Losses are in `vector_losses.py`. A loss that compares the examples
-of a step with one another gets groups with a fixed number of examples, so that it does not depend
-on the number of processes. A text is one row of tokens, cut at its end if it is too long, since
-folders of sentence-transformers cannot express windows.
+negatives (texts that do not). All examples of a file are of one `Kind`: "pairs", which are scored
+by retrieval, or "scored", whose two texts have a number for their similarity instead of negatives.
+
+Losses are in `vector_losses.py`. A loss that compares the examples of a step with one another gets
+groups with a fixed number of examples, so that it does not depend on the number of processes. A
+text is one row of tokens, cut at its end if it is too long, since folders of sentence-transformers
+cannot express windows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +79,8 @@ METRICS_OF_KIND: dict[Kind, tuple[str, ...]] = {
     "pairs": ("mrr", *(f"recall_at_{cutoff}" for cutoff in RECALL_CUTOFFS)),
     "scored": ("spearman", "pearson"),
 }
-"""Metrics by which weights may be chosen; the first of each kind is `score`."""
+"""Metrics by which weights may be chosen, by the kind of examples; the first of each kind is also
+called `score`."""
 
 CLOSE_COSINE = 0.1
 """Largest error of a cosine that counts as correct."""
@@ -135,7 +139,10 @@ def as_cosines(scores: ScoresT, limits: ScoreRange) -> ScoresT:
 
 
 def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
-    """Return the `score_range` of a file's scores; 0 to 1 if all scores are equal."""
+    """Return the scores of a file that stand for the cosines 0 and 1 (`score_range`).
+
+    If all scores are equal, they are taken for cosines: 0 and 1.
+    """
     low, high = float(min(scores)), float(max(scores))
     return (0.0, 1.0) if low == high else score_range([low, high])
 
@@ -279,6 +286,7 @@ class Embed(Task[RelatedTexts, Vectors]):
             train_source,
             columns,
             kind_of_loss(settings.loss),
+            # Of ours, no loss reads the negatives of scored pairs; one of the user's may.
             keeps_negatives=is_own_loss(settings.loss),
         )
         examples = reader.read(settings.limit)
@@ -350,7 +358,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         check_stored_settings(loaded, ALLOWED_IN_EMBED)
         text_vectors = TextVectors.restore(loaded, pooling=pooling)
         length = loaded.requested_length or read_length(loaded.folder.files)
-        # The contrastive loss does not learn from scores, so that it has no range of them.
+        # The contrastive loss does not learn from scores. Its model has no range of them, even if a
+        # folder names one: the scores of each evaluated file decide.
         learns_from_scores = settings.get("loss", cls.loss) != "contrastive"
         score_range = settings.get("score_range") if learns_from_scores else None
         names = {each.name for each in fields(cls)} - {"folder", "score_range", "trained"}
@@ -395,7 +404,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         config = read_folder(directory).config
         if config.num_layers:
             self.folder.write(directory, config.hidden_size)
-        else:
+        else:  # static vectors: sentence-transformers has a module of its own for them
             write_static_modules(directory)
 
     def encode(
