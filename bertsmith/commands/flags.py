@@ -35,6 +35,7 @@ from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
 RULES = ConstructorRegistry()
+"""Our rules for tyro, which reads the words of a command line; `_settings_rule` is the only one."""
 NEEDED_OPTIONS = {"finetune": " (with --teacher and --unlabelled)"}
 """Options that recipes of a kind need in addition; the help of --recipe names them."""
 
@@ -50,6 +51,8 @@ def parse_settings(
     """Parse a command line as `cls`, whose docstring is its help.
 
     Args:
+        default: an instance whose values replace the defaults of the fields, as of a recipe; by
+            default tyro's mark that there is none.
         more_options: options that help shows before those of the fields.
 
     Raises:

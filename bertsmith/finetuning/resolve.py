@@ -81,6 +81,9 @@ class FinetuneConfig:
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
 
+    # Parts of a `RunConfig` for which a fine-tuning has no settings: the numbers of eval rows and
+    # evaluations (here all eval examples are scored, every `eval_every` steps), the interval of
+    # checkpoints and how many are kept, and notes for the user.
     evaluations: ClassVar = EvaluationPlan(0, MAX_TIMES)
     checkpoint_every: ClassVar = None
     keep: ClassVar = 1
@@ -118,6 +121,7 @@ def resolve_finetuning(
     best = BestSettings(
         f"held_out_{task.name}_{settings.score_key}",
         settings.patience,
+        # Without a new head, the weights before the first step may already be the best.
         from_start=task.head is None,
     )
     has_held_out = len(objective.held_out.examples) > 0

@@ -54,6 +54,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
     """
 
     objective_type: ClassVar[type[FineTuning]] = FineTuning
+    """The class that makes batches and losses of the examples; a subclass of the run may have
+    another."""
 
     def __init__(
         self,
@@ -109,6 +111,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         settings = self.settings
         cls_attention: ClsAttention = "keep"
         if isinstance(settings, ClassifySettings) and settings.cell is not None:
+            # A new LSTM or GRU, which takes nothing of `settings.model` but its vocabulary.
             path, tokenizer = settings.model, load_vocabulary(settings.model)
             model = build_new(settings, dataset.task, tokenizer)
         else:
@@ -118,12 +121,15 @@ class FinetuningRun(Run[PreparedRun, Any]):
             can_write = dataset.task.head in TEXT_TO_TEXT and folder.family.config.writes_labels
             if not (is_classification or can_write):
                 folder.check_encoder()
-            set_pooling(folder, settings)
+            set_pooling(folder, settings)  # only LSTMs and GRUs have this option
+            # A T5 writes labels as texts, which is a form of the task of its own.
             task = in_form_of_model(dataset.task, folder, settings, dataset.train)
             task = task.with_model(folder, settings, dataset.train)
             dataset = replace(dataset, task=task)
             model = build_for_task(folder, settings, dataset)
             path, tokenizer = folder.path, folder.tokenizer
+            # Zeroed queries let [CLS] begin as the mean over all tokens, if that is asked for or
+            # if the option leaves it open and pre-training gave [CLS] nothing to do.
             cls_attention = reset_cls_queries(model, folder, settings, dataset.task.head)
         max_length = max_text_length(tokenizer, model.config.max_length, settings.max_length)
         # Saved with the tokenizer, so that the model later reads as many tokens as in training.

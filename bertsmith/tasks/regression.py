@@ -61,7 +61,7 @@ HEAD_LAYER = "heads.regress.dense"
 class NumberAccumulator(PredictionCounts):
     """Accumulator of true and predicted numbers, 16 bytes per example."""
 
-    metrics = ("pearson", "spearman", "rmse")
+    metrics = ("pearson", "spearman", "rmse")  # by which the best weights may be chosen
 
     def __init__(self, path: Path, deviation: float = 1.0) -> None:
         """Build an empty accumulator; the loss is that of numbers divided by `deviation`."""
