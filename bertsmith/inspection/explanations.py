@@ -87,6 +87,7 @@ def count_explained(num_weights: int, num_tokens: int, limit: int) -> int:
     Args:
         num_weights: number of weights with which each token is multiplied.
     """
+    # Twice: once forward, and once backward, where only the tokens' vectors get gradients.
     per_decision = 2 * num_weights * num_tokens * MIN_INTEGRATION_POINTS
     return int(max(1, min(limit, MAX_MULTIPLICATIONS // per_decision)))
 
