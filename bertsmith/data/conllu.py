@@ -62,10 +62,13 @@ class ConlluParser:
         )
 
     def _make_template(self, block: LineBlock) -> str:
-        """Return the lines of a block, with a NUL in place of the label of each word."""
+        """Return the lines of a block, with a NUL in place of the label of each word.
+
+        A NUL of the file itself becomes a space.
+        """
         lines = []
         for _, line in block.rows:
-            cells = line.split("\t")
+            cells = line.replace("\0", " ").split("\t")
             if cells[0].isdecimal():
                 cells[self._label_index] = "\0"
             lines.append("\t".join(cells) + "\n")

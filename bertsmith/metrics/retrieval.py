@@ -99,6 +99,8 @@ def iter_ranks(
     size = max(1, BLOCK_SCORES // len(documents))
     for first in range(0, len(queries), size):
         block = unit_length(queries[first : first + size]) @ documents.T
+        # NaN, of a diverged model, compares as neither higher nor lower, and would rank first.
+        block[np.isnan(block)] = -np.inf
         for query, scores in enumerate(block, start=first):
             documents_of_query = relevant[query]
             if own and own[query] not in (-1, *documents_of_query):

@@ -11,6 +11,8 @@ from refusals import refuses
 
 from bertsmith.data import conll
 from bertsmith.data.columns import TagColumns
+from bertsmith.data.conll import LineBlock
+from bertsmith.data.conllu import ConlluParser
 from bertsmith.data.label_schemes import detect_scheme
 from bertsmith.data.tagged_files import FORMAT_NAMES, TaggedReader, find_format
 from bertsmith.errors import InputError, as_flags
@@ -245,6 +247,17 @@ def test_conllu_keeps_its_lines_around_predicted_labels(tmp_path):
     assert conllu_block(sentence, right) == tree(*TREE)
     changed = conllu_block(sentence, ["UH", *right[1:]])
     assert changed == tree(*TREE).replace("AUX\tVB", "AUX\tUH")
+
+
+def test_a_nul_in_conllu_takes_no_predicted_label():
+    """The start of a file must not have one; this is how a sentence after it is read."""
+    lines = [*enumerate(["# text = a\0b", *tree(*TREE).rstrip("\n").split("\n")], start=1)]
+    lines[-1] = (lines[-1][0], lines[-1][1] + "\0")
+    sentence = ConlluParser("a.conllu", TagColumns(), False).parse(LineBlock(lines, []))
+    block = conllu_block(sentence, ["X"] * len(sentence.words))
+    assert block.startswith("# text = a b\n") and "\0" not in block
+    labels = [line.split("\t")[3] for line in block.split("\n") if re.match(r"\d+\t", line)]
+    assert labels == ["X"] * len(sentence.words)
 
 
 OBJECTS = [

@@ -171,6 +171,19 @@ def test_of_equal_documents_the_earlier_ranks_higher(count):
     assert ranks_of(scores, places).tolist() == [1 + order.index(place) for place in places]
 
 
+def test_vectors_of_nan_find_nothing():
+    vectors = np.eye(7, dtype=np.float32)
+    broken = vectors.copy()
+    broken[2] = np.nan
+    relevant = [[index] for index in range(7)]
+    for queries, documents in ((broken, vectors), (vectors, broken)):
+        scores = retrieval_scores(queries, documents, relevant, ks=(1,))
+        assert scores.recall[1] == pytest.approx(6 / 7)
+        assert scores.mrr < 1
+    scores = retrieval_scores(vectors * np.nan, vectors * np.nan, relevant, ks=(1,))
+    assert scores.recall[1] == pytest.approx(1 / 7)  # as by guessing
+
+
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 11, 12, 101])
 def test_student_equals_scipy(freedom):
     for t in (0.0, 0.1, 0.7, 1.3, 2.9, 7.1, 41.0):
