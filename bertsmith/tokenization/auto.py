@@ -157,7 +157,7 @@ def _unlisted_tokens(
     configured = {
         id_: entry
         for id_, entry in member(config, "added_tokens_decoder", dict, path, {}).items()
-        if not isinstance(entry, dict) or entry.get("content") not in tokens
+        if not _is_listed(entry, tokens)
     }
     tokens_by_id = [*vocab, *(content for content in tokens if content not in pieces)]
     unlisted = list(listed_tokens(configured, tokens_by_id, path))
@@ -167,12 +167,21 @@ def _unlisted_tokens(
     defaults = {} if is_plain else {**tokenizer_class.default_tokens, **settings}
     for name in SPECIAL_NAMES:
         value = config.get(name) or defaults.get(name)
+        if value is None:
+            continue
+        value = member({name: value}, name, (str, dict), path)
         fields = value if isinstance(value, dict) else {"content": value}
-        if fields.get("content") in pieces - tokens.keys():
-            token = replace(read_token(fields, path), special=True)
+        token = replace(read_token(fields, path), special=True)
+        if token.content in pieces - tokens.keys():
             tokens[token.content] = token
             unlisted.append(token)
     return unlisted
+
+
+def _is_listed(entry: object, tokens: Mapping[str, AddedToken]) -> bool:
+    """Return whether an entry of a file is one of these tokens, which are given by content."""
+    content = entry.get("content") if isinstance(entry, dict) else None
+    return isinstance(content, str) and content in tokens
 
 
 def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:

@@ -67,6 +67,19 @@ def test_lengths_and_numbers_that_are_none(tmp_path):
         load_tokenizer(tmp_path)
 
 
+@pytest.mark.parametrize(("fields", "parts"), [
+    ({"cls_token": ["a"]}, ["'cls_token'", '["a"]', "text or an object"]),
+    ({"cls_token": {"content": ["a"]}}, ["'content'", '["a"]', "text"]),
+    ({"added_tokens_decoder": {"0": {"content": {}}}}, ["'content'", "{}", "text"]),
+])  # fmt: skip
+def test_tokens_that_are_no_text(fields, parts, tmp_path):
+    TINY["wordpiece"]().save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    with refuses(CheckpointError, f"{path}:", *parts):
+        load_tokenizer(tmp_path)
+
+
 def test_a_tokenizer_json_that_is_cut_off(tmp_path):
     TINY["wordpiece"]().save(tmp_path)
     path = tmp_path / "tokenizer.json"
