@@ -483,6 +483,13 @@ class Estimator(ABC):
                 "sample_weight: examples have no weights of their own. Leave it out; "
                 "TextClassifier(…, class_weights=…) gives weights to labels."
             )
+        names_of_options = {field.name for field in dataclasses.fields(self.task.columns)}
+        if misplaced := sorted((columns.keys() - names_of_options) & self._defaults().keys()):
+            name = misplaced[0]
+            raise ConfigError(
+                f"{name}: found among the options for reading, and is a parameter. Give it to "
+                f"{type(self).__name__}(…, {name}=…), or to set_params before fit."
+            )
         parameters = {name: _as_in_recipe(value) for name, value in self.get_params().items()}
         if not isinstance(parameters.pop("verbose"), int | np.integer | None):
             raise ConfigError(
@@ -565,6 +572,8 @@ class Estimator(ABC):
         `options` are `batch_size` and `show_progress`.
         """
         predictor = self._fitted
+        if columns:
+            self._settings(columns)  # refuses options that do not exist, also where none is read
         if isinstance(data, str):
             check_names_file(data)
             data = Path(data)

@@ -36,6 +36,9 @@ USED_WITHOUT_TRAINING = (
 """Parameters that have an effect without training. If the user sets others, training was probably
 intended."""
 
+FIT_ARGUMENTS = {"eval", "limit", "show_progress", "callbacks"}
+"""Arguments of `fit` by name that are no options for reading."""
+
 
 class SentenceEncoder(Estimator):
     """Turns texts into vectors that are close to each other for texts that belong together.
@@ -87,7 +90,8 @@ class SentenceEncoder(Estimator):
             X = list(X)  # noqa: N806 - it is read more than once
         if not _are_single_texts(X):
             return super().fit(X, y, **options)
-        self._settings({})  # raises an error if a parameter is not allowed
+        # Raises an error if a parameter, or an option of reading, is not allowed.
+        self._settings({name: options[name] for name in options.keys() - FIT_ARGUMENTS})
         self._warn_of_unused_parameters()
         self.predictor_ = self._load_encoder()
         self._columns = {}

@@ -79,6 +79,15 @@ def test_a_pickle_predicts_as_the_loaded_estimator(model, tmp_path, changes):
     np.testing.assert_array_equal(twin.predict_proba(texts), loaded.predict_proba(texts))
 
 
+def test_an_option_that_prediction_does_not_have_is_refused(model):
+    X, y = ESTIMATORS["TextClassifier"]
+    classifier = bertsmith.TextClassifier(model, verbose=0, **QUICK).fit(X, y)
+    with refuses(ConfigError, "threshold: ", "TextClassifier(…, threshold=…)"):
+        classifier.predict(X, threshold=0.9)
+    with refuses(ConfigError, "threshold: ", "TextClassifier(…, threshold=…)"):
+        classifier.predict_proba(X, threshold=0.9)
+
+
 def test_another_task_is_refused(model, tmp_path):
     X, y = ESTIMATORS["TextRegressor"]
     folder = bertsmith.TextRegressor(model, verbose=0, **QUICK).fit(X, y).save(tmp_path / "d")

@@ -140,6 +140,12 @@ def test_features_have_names_and_tables(encoder):
         encoder.set_output(transform="numpy")
 
 
+def test_an_option_that_fit_does_not_have_is_refused(encoder):
+    encoder.fit(TEXTS, eval=None, show_progress=False)
+    with refuses(ConfigError, "epochs: ", "SentenceEncoder(…, epochs=…)"):
+        encoder.fit(TEXTS, epochs=3)
+
+
 def test_what_is_neither_texts_nor_pairs_is_refused(encoder):
     for given in ([1, 2], [["a"]], ("a", "b")):
         with refuses(InputError, "X: "):
