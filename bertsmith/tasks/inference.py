@@ -8,6 +8,7 @@ outputs may differ by rounding.
 """
 
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -105,8 +106,11 @@ class LoadedModel:
             CheckpointError: the folder no longer exists, or was changed.
             ConfigError: this machine has no such device or precision.
         """
+        folder = read_folder(self.folder.path)
+        # An estimator's temporary folder is deleted with the object that it was first loaded as.
+        weakref.finalize(folder, lambda first: None, self.folder)
         return load_for_inference(
-            read_folder(self.folder.path),
+            folder,
             heads=heads,
             device=device,
             precision=precision,

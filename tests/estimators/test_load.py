@@ -1,5 +1,6 @@
 """An estimator can be loaded from a folder, and goes on as the one that was fitted."""
 
+import gc
 import pickle
 import shutil
 
@@ -86,6 +87,16 @@ def test_an_option_that_prediction_does_not_have_is_refused(model):
         classifier.predict(X, threshold=0.9)
     with refuses(ConfigError, "threshold: ", "TextClassifier(…, threshold=…)"):
         classifier.predict_proba(X, threshold=0.9)
+
+
+def test_a_model_without_a_folder_of_its_own_outlives_a_move_to_a_device(model, tmp_path):
+    X, y = ESTIMATORS["TextClassifier"]
+    classifier = bertsmith.TextClassifier(model, verbose=0, **QUICK).fit(X, y)
+    expected = classifier.predict_proba(X)
+    classifier.predictor_.to("cpu").to("cpu")
+    gc.collect()
+    twin = bertsmith.TextClassifier.load(classifier.save(tmp_path / "d"), **HOW)
+    np.testing.assert_array_equal(twin.predict_proba(X), expected)
 
 
 def test_another_task_is_refused(model, tmp_path):
