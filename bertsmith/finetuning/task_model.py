@@ -32,6 +32,7 @@ def build_for_task(
         if model.id2label not in ({}, labels):  # the stored head is for other labels
             model.heads.apply(model.initialize)
         assert model.load_report is not None
+        # Of the missing weights, those outside of the encoder are the head's: it is new.
         encoder_prefix = family_named(model.config.model_type).prefix
         lacks_head = any(not name.startswith(encoder_prefix) for name in model.load_report.missing)
         if lacks_head or model.id2label != labels or settings.from_scratch:

@@ -771,6 +771,9 @@ const SHAPES = [
 ];
 const COLORS = [0, 1, 3, 4, 5, 6, 7];
 
+// The shape and the color of a label's marks. Each further seven labels pair them in another way.
+const markOf = (label) => ({ d: SHAPES[(label + Math.floor(label / COLORS.length)) % SHAPES.length], class: `c${COLORS[label % COLORS.length]}` });
+
 function showMap() {
   if (!data.map) return;
   const { points, explained, texts, names, labels } = data.map;
@@ -783,9 +786,8 @@ function showMap() {
   });
   const readout = make("p", { className: "readout", ariaLive: "polite" }, translate("Point at a mark, or use the arrow keys, to read its text."));
   const titleOf = (index) => (labels.length ? `${names[labels[index]]}: ${texts[index]}` : texts[index]);
-  const kind = (index) => (labels.length ? labels[index] : 0);
   const marks = points.map((_, index) => {
-    const shape = makeSvg("path", { d: SHAPES[kind(index) % SHAPES.length], class: `c${COLORS[kind(index) % COLORS.length]}`, transform: `translate(${scaled[0][index].toFixed(1)} ${(height - scaled[1][index]).toFixed(1)})` });
+    const shape = makeSvg("path", { ...markOf(labels.length ? labels[index] : 0), transform: `translate(${scaled[0][index].toFixed(1)} ${(height - scaled[1][index]).toFixed(1)})` });
     shape.addEventListener("pointerenter", () => point(index));
     shape.addEventListener("pointerdown", () => point(index));
     return shape;
@@ -807,7 +809,7 @@ function showMap() {
     const [order, move] = step[1] ? [orders[0], step[1]] : [orders[1], -step[0]];
     point(pointed < 0 ? orders[0][0] : order[clampIndex(order.indexOf(pointed) + move, order.length)]);
   });
-  const legend = make("ul", { className: "legend" }, ...names.map((name, index) => make("li", {}, makeSvg("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, makeSvg("path", { d: SHAPES[index % SHAPES.length], class: `c${COLORS[index % COLORS.length]}` })), ` ${name}`)));
+  const legend = make("ul", { className: "legend" }, ...names.map((name, index) => make("li", {}, makeSvg("svg", { viewBox: "-8 -8 16 16", "aria-hidden": "true" }, makeSvg("path", markOf(index))), ` ${name}`)));
   const [first, second] = explained.map(percent);
   section(
     translate("Map of the texts"),

@@ -110,8 +110,8 @@ class TextEncoding:
 
     def _encode_together(self, examples: Sequence[Any]) -> EncodedExamples:
         assert self.definition is not None
-        loaded = self.model.loaded
-        return self.definition.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
+        tokenizer, max_length = self.model.loaded.tokenizer, self.model.info.max_length
+        return self.definition.encode(tokenizer, examples, max_length, labelled=False)
 
     def _check_lengths(self, start: int, encoded: EncodedExamples) -> None:
         """Refuse texts that are too long, and requests whose answer would be too large."""

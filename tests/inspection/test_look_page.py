@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from browser import find_faults
-from tiny_models import save_tiny
+from tiny_models import save_tiny, write_csv
 
+from bertsmith.data.columns import Columns
 from bertsmith.inspection.look import look
 
 SCRIPT = "<script>alert('film')</script>"
@@ -198,6 +199,15 @@ def test_the_keyboard_reaches_squares_and_marks(open_page, tmp_path):
     assert seen[:3] == [text for _, text in sorted(zip(xs, texts, strict=True))]
     page.keyboard.press("ArrowUp")
     assert page.locator(".map .pointed").count() == 1
+
+
+def test_each_label_of_the_map_has_a_mark_of_its_own(open_page, tmp_path):
+    labels = [f"kind {number}" for number in range(21)]
+    rows = [["a good film", label] for label in labels]
+    path = write_csv(tmp_path / "texts.csv", ["text", "kind"], *rows)
+    page = open_page("", "a good film", data=path, columns=Columns(label_column="kind"))
+    marks = page.locator("#map .legend path").evaluate_all("all => all.map(each => each.outerHTML)")
+    assert len(marks) == len(set(marks)) == len(labels)
 
 
 def test_each_picture_has_a_table(open_page):

@@ -1,5 +1,6 @@
 """The engine sends ids and probabilities of the tokens for masks, as few as are asked for."""
 
+import json
 import pickle
 
 import pytest
@@ -7,7 +8,7 @@ from test_engine import answers_of, served
 from tiny_models import save_tiny
 
 from bertsmith import load
-from bertsmith.serving.messages import ComputeRequest
+from bertsmith.serving.messages import ComputeRequest, Refusal
 
 TEXT = "the [MASK] was [MASK]"
 
@@ -52,3 +53,12 @@ def test_words_are_not_sent_beside_the_ids(folder):
     answers = outputs_of(folder, ("top", 15))
     assert answers.predictions == [None]
     assert len(pickle.dumps(answers)) < 1500
+
+
+def test_a_mask_beyond_the_length_of_the_folder_is_refused(tmp_path):
+    folder = save_tiny(tmp_path, "masked_lm")
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 11}))
+    text = f"[MASK] {'film ' * 11} [MASK]"
+    work = ComputeRequest(1, "m", "predict", [{"text": text}], (("top", 3),), may_cut=True)
+    refusal = answers_of(served(m=folder), work)[1]
+    assert isinstance(refusal, Refusal) and "found 1 of its 2 [MASK]" in refusal.message
