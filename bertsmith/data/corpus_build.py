@@ -128,7 +128,7 @@ def write_corpus(
         InputError, CorpusError: no document, or none of its words is in the vocabulary.
     """
     source_names = ", ".join(paths[:9]) or IN_MEMORY
-    blocks = _make_blocks(_assign_splits(encoded, settings, report), tokenizer.unk_id, report)
+    blocks = _make_blocks(_assign_splits(encoded, settings, report), tokenizer.unk_id)
     splits = _write_splits(folder, blocks, tokenizer, settings, report, action)
     if not any(split.documents for split in splits.values()):
         raise InputError(
@@ -204,17 +204,23 @@ def check_corpus_out(
 def _assign_splits(
     parts: Iterable[EncodedPart], settings: CorpusSettings, report: SourceReport
 ) -> Iterator[tuple[EncodedDocuments, Split]]:
-    """Divide documents into ranges of one split, in order; leave out duplicates if asked."""
+    """Divide documents into ranges of one split, in order.
+
+    Documents without tokens are left out, and duplicates if asked. This comes before the choice of
+    a split: a document that is not written must be neither the one that training is sure to have,
+    nor the only one for eval.
+    """
     choice = HeldOutChoice[EncodedDocuments](settings.held_out)
     with SeenHashes() as seen:
         for part in parts:
             report.add(part.report)
             documents = part.documents()
-            is_kept = np.ones(len(documents), bool)
+            is_kept = has_tokens = part.document_lengths > 0
+            skipped = Counter(documents_without_tokens=int((~has_tokens).sum()))
             if settings.deduplicate:
-                is_kept = seen.add(part.text_hashes)
-                # += leaves out a count of 0.
-                report.skipped += Counter(duplicate_documents=int((~is_kept).sum()))
+                is_kept = has_tokens & seen.add(part.text_hashes)
+                skipped["duplicate_documents"] = int((has_tokens & ~is_kept).sum())
+            report.skipped += skipped  # += leaves out a count of 0
             if choice.needs_no_waiting:
                 is_held_out = choice.are_held_out(part.text_hashes)
                 yield from _divide_by_split(documents, is_kept, is_held_out)
@@ -238,7 +244,7 @@ def _divide_by_split(
 
 
 def _make_blocks(
-    assigned: Iterable[tuple[EncodedDocuments, Split]], unk_id: int, report: SourceReport
+    assigned: Iterable[tuple[EncodedDocuments, Split]], unk_id: int
 ) -> Iterator[tuple[Split, DocumentBlock]]:
     """Gather documents of one split to blocks of `BLOCK_CHARS` characters or a little more."""
     gathered: dict[Split, list[EncodedDocuments]] = {split: [] for split in SPLITS}
@@ -255,29 +261,26 @@ def _make_blocks(
             if end > len(documents):
                 num_gathered[split] = int(ends[-1]) - block_start
                 break
-            yield split, _make_block(gathered.pop(split), unk_id, report)
+            yield split, _make_block(gathered.pop(split), unk_id)
             gathered[split] = []
             num_gathered[split] = 0
             start = end
     for split, ranges_left in gathered.items():
-        yield split, _make_block(ranges_left, unk_id, report)
+        yield split, _make_block(ranges_left, unk_id)
 
 
-def _make_block(ranges: list[EncodedDocuments], unk_id: int, report: SourceReport) -> DocumentBlock:
-    """Join ranges of documents to a block; leave out documents without tokens, and count them."""
-    lengths = _join((documents.document_lengths for documents in ranges), np.dtype(np.int32))
-    has_tokens = lengths > 0
-    if not has_tokens.all():
-        report.skipped["documents_without_tokens"] += int((~has_tokens).sum())
+def _make_block(ranges: list[EncodedDocuments], unk_id: int) -> DocumentBlock:
+    """Join ranges of documents to a block."""
     characters = _join((documents.characters for documents in ranges), np.dtype(np.int64))
     ids = _join((documents.ids for documents in ranges), np.dtype(np.uint16))
     sentence_lengths = (documents.sentence_lengths for documents in ranges)
+    document_lengths = (documents.document_lengths for documents in ranges)
     return DocumentBlock(
         ids=ids,
         sentence_lengths=_join(sentence_lengths, np.dtype(np.int32)),
-        document_lengths=lengths[has_tokens],
+        document_lengths=_join(document_lengths, np.dtype(np.int32)),
         unknown_tokens=int(np.count_nonzero(ids == unk_id)),
-        characters=int(characters[has_tokens].sum()),
+        characters=int(characters.sum()),
     )
 
 

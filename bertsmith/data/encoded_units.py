@@ -5,6 +5,7 @@ plan, the counts and the checksums. It is written under a temporary name and ren
 whole, so it is complete or absent, whatever ends the process.
 """
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -53,6 +54,8 @@ class UnitRecord:
     report: dict[str, Any]
     files: dict[str, tuple[int, str]]
     """Size in bytes and SHA-256 by name."""
+    texts: str
+    """Digest of the sizes and times of the texts; see `_digest_texts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class UnitEncoder:
     errors: Errors
 
     def __call__(self, unit: WorkUnit) -> UnitRecord:
-        """Encode a unit, unless its folder is complete.
+        """Encode a unit, unless its folder is complete and its texts are as they were.
 
         Raises:
             InputError: the texts cannot be read or the folder cannot be written, for example
@@ -81,16 +84,17 @@ class UnitEncoder:
         for partition in unit.partitions:
             check_is_seen(partition.source.path)
         directory = unit_folder(self.folder, unit.index)
+        texts = _digest_texts(unit)
         record = read_record(directory, self.plan)
-        if record is None:
+        if record is None or record.texts != texts:
             try:
-                record = self._write(unit, directory)
+                record = self._write(unit, directory, texts)
             except Exception as error:
                 error.add_note(f"While encoding {unit}")
                 raise
         return record
 
-    def _write(self, unit: WorkUnit, directory: Path) -> UnitRecord:
+    def _write(self, unit: WorkUnit, directory: Path, texts: str) -> UnitRecord:
         encoder = _encoder_of(self.folder, self.plan)
         reader = DocumentReader(self.text_column, self.errors)
         report = SourceReport()
@@ -120,6 +124,7 @@ class UnitEncoder:
                 tokens=files["ids"].shape[0],
                 report=report.to_json(),
                 files={path.name: (path.stat().st_size, sha256_file(path)) for path in paths},
+                texts=texts,
             )
             write_json(folder / MARKER_NAME, asdict(record))
         return record
@@ -136,6 +141,19 @@ def _encoder_of(folder: Path, plan: str) -> Encoder:
         _local.encoder = Encoder(tokenizer, DocumentReader())
         _local.key = folder, plan
     return _local.encoder
+
+
+def _digest_texts(unit: WorkUnit) -> str:
+    """Compute the SHA-256 of the sizes and modification times of a unit's texts.
+
+    The plan has their sizes alone, since copies on several machines may differ in time. A text that
+    was edited in place, such as with `sed -i`, often keeps its size.
+    """
+    states = []
+    for partition in unit.partitions:
+        status = partition.source.path.stat()
+        states.append((status.st_size, status.st_mtime_ns))
+    return hashlib.sha256(repr(states).encode()).hexdigest()
 
 
 def unit_folder(folder: Path, index: int) -> Path:

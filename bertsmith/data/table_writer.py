@@ -25,7 +25,9 @@ _FIRST_EXCEL_YEAR = 1900
 """Excel shows no dates before this year; they are written as texts."""
 _MAX_EXCEL_CHARACTERS = (1 << 15) - 1
 """Largest number of characters in a cell of Excel."""
-_LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+_NOT_IN_TSV = re.compile("[\0\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+_CARRIAGE_RETURN = re.compile("\r\n?")
+"""A line break that readers of XML turn into a line feed."""
 _NOT_IN_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
@@ -97,7 +99,12 @@ def table_writer(
 
 
 class CsvTable(TableWriter):
-    """Rows as `csv_line` formats them, in UTF-8 without a byte order mark."""
+    """Rows as `csv_line` formats them, in UTF-8 without a byte order mark.
+
+    A file with a NUL is binary to most programs, also to bertsmith.
+    """
+
+    change = "a text file has no NUL characters, so they became spaces"
 
     def __init__(self, file: IO[bytes], columns: Sequence[str], delimiter: str) -> None:
         self._file = file
@@ -105,7 +112,12 @@ class CsvTable(TableWriter):
         self.write(columns)
 
     def write(self, values: Sequence[Any]) -> None:
-        self._file.write(csv_line(map(as_cell, values), self._delimiter).encode())
+        self._file.write(csv_line(map(self._cell, values), self._delimiter).encode())
+
+    def _cell(self, value: Any) -> str:
+        text = as_cell(value)
+        self.num_changed += "\0" in text
+        return text.replace("\0", " ")
 
 
 class TsvTable(TableWriter):
@@ -118,7 +130,7 @@ class TsvTable(TableWriter):
         self._replacement = "_" if delimiter == " " else " "
         replacements = "underscores" if delimiter == " " else "spaces"
         self.change = (
-            f"a .tsv file has no room for tabs and line breaks in a cell{other}, so they became "
+            f"a .tsv file has no room for tabs, line breaks and NUL in a cell{other}, so they became "
             f"{replacements}"
         )
         self.write(columns)
@@ -129,7 +141,7 @@ class TsvTable(TableWriter):
 
     def _cell(self, value: Any) -> str:
         text = as_cell(value)
-        changed = _LINE_BREAKING.sub(self._replacement, text)
+        changed = _NOT_IN_TSV.sub(self._replacement, text)
         changed = changed.replace(self._delimiter, self._replacement)
         self.num_changed += changed != text
         return changed
@@ -180,8 +192,9 @@ class ExcelTable(TableWriter):
     """Rows of one sheet; texts are never formulas."""
 
     change = (
-        f"Excel has no control characters and at most {_MAX_EXCEL_CHARACTERS:,} characters in a "
-        "cell, so those became spaces and longer texts were cut"
+        "Excel has no control characters, line feeds as the only line breaks, and at most "
+        f"{_MAX_EXCEL_CHARACTERS:,} characters in a cell, so control characters became spaces, "
+        "carriage returns line feeds, and longer texts were cut"
     )
 
     def __init__(self, path: Path, file: IO[bytes], columns: Sequence[str]) -> None:
@@ -212,7 +225,8 @@ class ExcelTable(TableWriter):
         if value is None or _is_excel_value(value):
             return value
         text = as_cell(value)
-        changed = _NOT_IN_XML.sub(" ", text)[:_MAX_EXCEL_CHARACTERS]
+        changed = _CARRIAGE_RETURN.sub("\n", text)
+        changed = _NOT_IN_XML.sub(" ", changed)[:_MAX_EXCEL_CHARACTERS]
         self.num_changed += changed != text
         cell = self._make_cell(self._sheet, changed)
         cell.data_type = "s"  # also if it begins with =

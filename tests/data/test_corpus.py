@@ -20,6 +20,7 @@ from bertsmith.data import corpus_build as corpus_module
 from bertsmith.data import encoding
 from bertsmith.data.corpus import Corpus
 from bertsmith.data.corpus_build import build_corpus
+from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import CorpusError, InputError
@@ -183,6 +184,7 @@ import sys
 import time
 from pathlib import Path
 from bertsmith.data.corpus_build import build_corpus
+from bertsmith.data.documents import TextsInMemory
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
 class Telling(LocalProcesses):
@@ -224,3 +226,17 @@ def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer, sent)
             os.killpg(process.pid, 0)
             time.sleep(0.05)
         pytest.fail("a process is still there")
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5])
+@pytest.mark.parametrize("first", [True, False])
+def test_documents_without_tokens_take_no_place_in_a_split(tmp_path, tokenizer, share, first):
+    """A lone accent is visible, but BERT's normalization drops it."""
+    texts = [f"document {number}" for number in range(2)]
+    empty = ["\u0301", "\u0301\u0316"]
+    texts = [*empty, *texts] if first else [texts[0], *empty, texts[1]]
+    settings = CorpusSettings(held_out=share)
+    manifest = build_corpus(TextsInMemory(lambda: texts), tokenizer, tmp_path / "out", settings)
+    documents = {split: counts.documents for split, counts in manifest.splits.items()}
+    assert documents == {"train": 1, "held_out": 1}
+    assert manifest.sources.skipped == {"documents_without_tokens": 2}

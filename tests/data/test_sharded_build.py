@@ -95,6 +95,18 @@ def test_what_is_complete_is_kept(build, out, monkeypatch):
     ]
 
 
+def test_a_text_that_was_edited_and_kept_its_size_is_encoded_again(build, texts, out, tmp_path):
+    build("1/1")
+    path = sorted(texts.glob("*.txt"))[0]
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"river", b"ocean"))
+    assert content != path.read_bytes() and len(content) == path.stat().st_size
+    build("1/1")
+    merge_corpus(out)
+    build_corpus([texts], tiny_wordpiece(), tmp_path / "alone", SETTINGS)
+    assert contents(out) == contents(tmp_path / "alone")
+
+
 @pytest.mark.parametrize("damage", [
     {"files": []}, {"files": None}, {"files": {"ids.npy": 3}}, {"report": {"files": "many"}},
     {"report": {}}, {"report": None}, {"documents": {}}, {"tokens": None},

@@ -375,3 +375,18 @@ def test_a_note_names_the_delimiter_that_a_tsv_file_cannot_hold(
         writer.write([text])
     assert ("';'" in (writer.note() or "")) == is_named
     assert (tmp_path / "a.tsv").read_text() == f"text\n{text.translate({9: 32, 59: 32})}\n"
+
+
+@pytest.mark.parametrize("name, text, kept", [
+    ("a.csv", "a\0b", "a b"),
+    ("a.tsv", "a\0b", "a b"),
+    ("a.xlsx", "a\r\nb\rc", "a\nb\nc"),
+    ("a.csv", "a\r\nb\rc", "a\r\nb\rc"),
+])  # fmt: skip
+def test_what_is_written_is_read_again_and_changes_are_counted(tmp_path, name, text, kept):
+    path = tmp_path / name
+    with table_writer(path, {"text": str, "label": str}) as writer:
+        writer.write([text, "x"])
+        writer.write(["plain", "y"])
+    assert [example.text for example in ExampleReader(path).read()] == [kept, "plain"]
+    assert writer.num_changed == (text != kept)
