@@ -130,8 +130,8 @@ class TsvTable(TableWriter):
         self._replacement = "_" if delimiter == " " else " "
         replacements = "underscores" if delimiter == " " else "spaces"
         self.change = (
-            f"a .tsv file has no room for tabs, line breaks and NUL in a cell{other}, so they became "
-            f"{replacements}"
+            f"a .tsv file has no room for tabs, line breaks and NUL in a cell{other}, so they "
+            f"became {replacements}"
         )
         self.write(columns)
 
