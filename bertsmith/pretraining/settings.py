@@ -348,14 +348,16 @@ class PretrainingSettings:
     def with_steps_of(self, steps: int) -> "PretrainingSettings":
         """Return the settings with shares of the run converted to numbers of its `steps`.
 
-        At least one step has rows of full length.
+        At least one step has rows of full length, and a masking schedule has at least one step,
+        after which masking is that of its end.
         """
         start_steps = self.start_steps
         if start_steps is None:
             start_steps = max(0, min(round((self.start_share or 0.0) * steps), steps - 1))
         schedule_steps = self.masking_schedule_steps
         if schedule_steps is None:
-            schedule_steps = round((self.masking_schedule_share or 0.0) * steps)
+            share = self.masking_schedule_share or 0.0
+            schedule_steps = max(1, round(share * steps)) if share else 0
         return replace(self, start_steps=start_steps, masking_schedule_steps=schedule_steps)
 
     def at_start(self) -> "PretrainingSettings":

@@ -9,6 +9,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.resolve import resolve_unmeasured
+from bertsmith.pretraining.settings import PretrainingSettings
 
 
 def resolve(corpus_dir, line: str) -> PretrainConfig:
@@ -70,3 +71,12 @@ def test_larger_models_learn_by_smaller_steps(corpus_dir, family, rates):
 def test_settings_that_exclude_each_other_are_refused(corpus_dir, line, parts):
     with refuses(ConfigError, *parts):
         resolve(corpus_dir, line)
+
+
+@pytest.mark.parametrize("share, steps, expected", [(0.1, 3, 1), (0.1, 0, 1), (0.5, 6, 3)])
+def test_a_masking_schedule_has_a_step_even_if_its_share_is_less(share, steps, expected):
+    given = PretrainingSettings(masking_schedule_share=share, final_masking_rate=0.3)
+    settings = given.with_steps_of(steps)
+    assert settings.masking_schedule_steps == expected
+    assert settings.masking_rule(1).rate == 0.15
+    assert settings.masking_rule(expected + 1).rate == pytest.approx(0.3)
