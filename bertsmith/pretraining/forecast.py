@@ -107,10 +107,15 @@ class Forecast:
         if self.config.steps is not None:
             return float(self.config.steps)
         assert self.config.minutes is not None
-        evaluations = (1 + self.config.evaluations.times) * self.trial.evaluation_seconds
-        seconds_left = max(0.0, 60 * self.config.minutes - evaluations)
+        evaluation = self.trial.evaluation_seconds
+        every = self.config.eval_every
+        # Evaluations at an interval of steps are more, the more steps fit.
+        evaluation_per_step = evaluation / every if every else 0.0
+        num_fixed = 1 if every else 1 + self.config.evaluations.times
+        seconds_left = max(0.0, 60 * self.config.minutes - num_fixed * evaluation)
         steps = 0.0
-        for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
+        for phase, step_seconds in zip(self.phases, self.step_seconds, strict=True):
+            seconds = step_seconds + evaluation_per_step
             phase_steps = math.inf if phase.last is None else phase.last - phase.first + 1
             steps_done = min(phase_steps, seconds_left / seconds)
             steps += steps_done

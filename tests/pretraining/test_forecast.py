@@ -116,6 +116,12 @@ def test_minutes_hold_as_many_steps_as_fit(timed):
     assert few.num_steps == pytest.approx((36 - 33) / first)
 
 
+@pytest.mark.parametrize("every", [1, 4, 999])
+def test_evaluations_at_an_interval_take_their_time_from_the_minutes(timed, every):
+    run = with_training(timed, steps=None, minutes=10.0, eval_every=every)
+    assert run.seconds == pytest.approx(600, abs=3.0)  # an evaluation, since steps are whole
+
+
 def test_a_trial_is_done_by_all_processes(measured):
     assert measured.trial.step_seconds > 0 and measured.trial.num_steps >= 3
     facts = measured.to_json()
