@@ -351,10 +351,14 @@ def ways_for_names(ways: Sequence[Way]) -> list[Way]:
 
 
 def head_by_rule(head: str, model: Path | None, sample: Rows) -> str | None:
-    """Return the head that `auto` takes by its rule; None for other heads, and if it compares."""
+    """Return the head that `auto` takes by its rule; None for other heads, and if it compares.
+
+    It is None for a contrastive head, too, which `auto` calibrates.
+    """
     if head != "auto" or model is None or len(sample[0]) >= MANY_TO_COMPARE:
         return None
-    return head_for_few(read_folder(model))[0]
+    chosen = head_for_few(read_folder(model))[0]
+    return None if chosen == "contrastive" else chosen
 
 
 def describe_call(args: argparse.Namespace) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from bertsmith.finetuning.label_calibration import LabelCalibration
 from bertsmith.finetuning.linear_run import FittedHead, evaluate_saved, fit_task
 from bertsmith.finetuning.prepared_run import PreparedRun
 from bertsmith.finetuning.resolve import resolve_contrastive
@@ -35,12 +36,14 @@ def finetune_contrastive(
     *,
     dataset: TaskDataset[Any] | None = None,
     has_costly_baselines: bool = False,
+    calibration: LabelCalibration | None = None,
 ) -> FittedHead:
     """Train the encoder on pairs of texts, fit a head, and score the saved model.
 
     Args:
         dataset: the examples; by default those of the settings' files.
         has_costly_baselines: whether to score also the baselines that take some seconds.
+        calibration: what a cross-validation has found for this head and these examples.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -56,6 +59,7 @@ def finetune_contrastive(
         callbacks,
         resume_command,
         has_costly_baselines=has_costly_baselines,
+        calibration=calibration,
     ).run()
 
 
@@ -77,7 +81,9 @@ class ContrastiveRun(FinetuningRun):
         resume_command: str,
         *,
         has_costly_baselines: bool,
+        calibration: LabelCalibration | None,
     ) -> None:
+        self.calibration = calibration
         self.data = data
         """All examples, with the task of their labels; `self.dataset` has the task of pairs."""
         resolved = resolve_contrastive(settings, len(data.train))
@@ -103,11 +109,15 @@ class ContrastiveRun(FinetuningRun):
             read_folder(settings.out), device=settings.device, precision=settings.precision
         )
         task, fitted = fit_task(loaded, self.data, settings)
+        if self.calibration is not None:
+            assert task.linear is not None
+            task = replace(task, linear=self.calibration.apply(task.linear))
         task.write_files(settings.out)
         write_task_settings(settings.out, named_settings(task))
         return replace(
             fitted,
             training=trained.summary,
+            calibration=self.calibration,
             num_train_truncated=resolved.objective.train.num_truncated,
             evaluation=evaluate_saved(settings, self.data),
             baselines=score_baselines(settings, self.data, {}, costly=self.has_costly_baselines),

@@ -21,7 +21,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.linear_features import FeatureSettings, LabelledTexts
-from bertsmith.finetuning.linear_fit import CrossValidation, fit_weights
+from bertsmith.finetuning.linear_fit import CrossValidation, fit_weights, score_held_out
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pretraining.counted_start import check_memory, count_vectors
 from bertsmith.system.torch_modes import drawing_from
@@ -141,10 +141,15 @@ def fit_with_corpus(
     part_sizes = (texts.vectors.shape[1], counted.shape[1])
     texts = replace(texts, vectors=join_vectors(texts.vectors, texts.examples))
     settings = FeatureSettings.of(texts, tokenizer, part_sizes)
-    extractor, weights, scores = fit_weights(texts, folds, settings, is_multi_label=False)
-    first = extractor.head_of(weights)
+    fitted = fit_weights(texts, folds, settings, is_multi_label=False)
+    first = fitted.extractor.head_of(fitted.weights)
+    scores = None
+    if fitted.held_out is not None:
+        held_out = texts.select(np.concatenate(list(folds)))
+        scores = score_held_out(fitted.held_out, held_out, len(folds), is_multi_label=False)
 
-    sentence_logits = weights.logits(extractor.extract(sentence_vectors, sentences.examples))
+    sentence_features = fitted.extractor.extract(sentence_vectors, sentences.examples)
+    sentence_logits = fitted.weights.logits(sentence_features)
     targets = label_documents(sentence_logits, sentences.documents, texts.targets.mean(0))
     texts_and_sentences = LabelledTexts(
         EncodedExamples.concat([texts.examples, sentences.examples.select(chosen.tolist())]),

@@ -11,11 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.folds import folds_of, split
 from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
+from bertsmith.finetuning.label_calibration import (
+    HeldOutAnswers,
+    LabelCalibration,
+    fit_calibration,
+    join_answers,
+)
 from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.run_files import check_run_out
@@ -24,7 +32,8 @@ from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.system.paths import check_outside
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.predictor import accumulate_examples
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.classify import UNUSED_OPTIONS, ClassifySettings, Head
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import TaskDataset
@@ -39,6 +48,10 @@ MANY_TO_COMPARE = 100
 and a score on fewer says too little."""
 COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
 """The heads that `auto` compares; each takes more time to train than those before it."""
+
+MIN_PROBABILITY = 1e-4
+"""Smallest probability of a held-out answer that a calibration counts. A single answer that is sure
+and wrong would otherwise decide the scale."""
 
 RESUMABLE: tuple[Head, ...] = ("contrastive", "fine-tuned")
 """The heads whose training writes checkpoints."""
@@ -73,6 +86,7 @@ def finetune_best_head(
     With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses. The eval examples have no
     part in the choice. The result is that of the best head, a `FineTuned` or a `FittedHead`, with
     the scores as its `choice`. A resumed run keeps the head that it began with, without scores.
+    A contrastive head is calibrated by its answers to the held-out folds (label_calibration.py).
     The comparison leaves out the corpus of the settings; if the linear head is chosen, it then
     learns from the corpus, too.
 
@@ -95,8 +109,10 @@ def finetune_best_head(
             f"a {option('head')}, or give more examples."
         )
     folder = RunFolder(settings.out)
+    folds = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
     scores: list[HeadScore] = []
     reason = ""
+    answers: HeldOutAnswers | None = None
     if settings.resume:
         run = folder.read_run()
         best: str | None = run["settings"].get("head")
@@ -115,13 +131,21 @@ def finetune_best_head(
         best, reason = head_for_few(model)
     else:
         without_corpus = dataclasses.replace(settings, corpus=None)
-        folds = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
         with progress_bar("comparing heads", len(COMPARED_HEADS) * num_folds) as advance:
-            scores = [
-                _cross_validate(task_type, without_corpus, head, folds, advance)
-                for head in COMPARED_HEADS
-            ]
+            for head in COMPARED_HEADS:
+                score, answers_of_head = _cross_validate(
+                    task_type, without_corpus, head, folds, advance
+                )
+                scores.append(score)
+                answers = answers_of_head if head == "contrastive" else answers
         best = choose_head(scores).head
+    calibration = None
+    if best == "contrastive" and _can_calibrate(folds):
+        if answers is None:
+            with progress_bar("calibrating", num_folds) as advance:
+                _, answers = _cross_validate(task_type, settings, best, folds, advance)
+        assert answers is not None
+        calibration = fit_calibration(answers)
     unused = settings.changed_options(UNUSED_OPTIONS[best])
     choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason)
     result = _train(
@@ -131,6 +155,7 @@ def finetune_best_head(
         callbacks,
         resume_command,
         has_costly_baselines=has_costly_baselines,
+        calibration=calibration,
     )
     result = dataclasses.replace(result, choice=None if settings.resume else choice)
     folder.write_run({**folder.read_run(), "result": result.to_json()})
@@ -172,8 +197,10 @@ def _train(
     resume_command: str = "the same call",
     *,
     has_costly_baselines: bool = False,
+    calibration: LabelCalibration | None = None,
 ) -> Any:
     """Train a head; without eval examples, fine-tuning keeps the weights of its last step."""
+    options = {} if calibration is None else {"calibration": calibration}
     return training_function_for(settings)(
         task_type,
         settings,
@@ -181,7 +208,19 @@ def _train(
         resume_command,
         dataset=data,
         has_costly_baselines=has_costly_baselines,
+        **options,
     )
+
+
+def _can_calibrate(folds: Sequence[TaskDataset[Any]]) -> bool:
+    """Return whether a head can be calibrated by these folds.
+
+    Each text has one label, and each label occurs outside of each fold.
+    """
+    if isinstance(folds[0].task, MultiLabel):
+        return False
+    labels = set(folds[0].task.labels)
+    return all({example.label for example in fold.train} == labels for fold in folds)
 
 
 def _cross_validate(
@@ -190,9 +229,13 @@ def _cross_validate(
     head: str,
     folds: Sequence[TaskDataset[Any]],
     advance: Callable[[int], object],
-) -> HeadScore:
-    """Train a head with each fold held out, and score it on that fold."""
-    scores, training_seconds, prediction_seconds = [], [], []
+) -> tuple[HeadScore, HeldOutAnswers | None]:
+    """Train a head with each fold held out, and score it on that fold.
+
+    Returns:
+        The scores, and the answers to the folds; None if texts have several labels.
+    """
+    scores, training_seconds, prediction_seconds, answers = [], [], [], []
     for fold in folds:
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
             out = Path(directory) / "model"
@@ -201,6 +244,7 @@ def _cross_validate(
                 out=out,
                 eval=IN_MEMORY,
                 overwrite=False,
+                resume=False,
                 report_to=None,
             )
             began = time.perf_counter()
@@ -213,11 +257,27 @@ def _cross_validate(
             report = accumulate_examples(predictor, fold.held_out, settings.train).result(0)
             prediction_seconds.append(time.perf_counter() - began)
             scores.append(float(getattr(report, settings.score_key)))
+            if not isinstance(fold.task, MultiLabel):
+                answers.append(_answers_of(predictor, fold))
             advance(1)
-    return HeadScore(
+    score = HeadScore(
         head,
         tuple(scores),
         seconds=statistics.fmean(training_seconds),
         texts_per_second=sum(len(fold.held_out) for fold in folds) / sum(prediction_seconds),
         megabytes=num_bytes / 1e6,
+    )
+    return score, join_answers(answers) if answers else None
+
+
+def _answers_of(predictor: Predictor[Any], fold: TaskDataset[Any]) -> HeldOutAnswers:
+    """Predict the held-out examples of a fold."""
+    task: Any = fold.task
+    labels = task.targets(fold.held_out)
+    weights = np.ones(len(task.labels)) if task.loss.weights is None else task.loss.weights
+    return HeldOutAnswers(
+        np.log(np.maximum(predictor.probabilities(fold.held_out), MIN_PROBABILITY)),
+        labels,
+        np.asarray(weights, np.float64)[labels],
+        num_folds=1,
     )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.finetuning.linear_features import FeatureExtractor, FeatureSettings, LabelledTexts
+from bertsmith.finetuning.mean_of_fits import mean_of_weights, share_of_counts, weighted_mean
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.linear_head import LinearHead
 from bertsmith.tasks.logistic_regression import LinearWeights, fit, mean_loss
@@ -26,6 +27,9 @@ FEW_BIAS_VARIANCE = 1.0
 """Variance of the biases, a priori, for few texts with one label each. The shares of labels in so
 few texts are due to chance. Biases without a penalty follow them, and then choosing `c` by the loss
 was no better than the fixed `c` of 10 (`benchmarks/results/few-labels.md`)."""
+FEWEST_TO_WEIGH = 32
+"""Smallest number of texts that a fit to token counts alone has a share in. Of 16 texts the
+held-out answers say nothing about the share (`benchmarks/results/few-labels.md`)."""
 TRAINED_STRENGTH = 30.0
 """Value of `c` for vectors of an encoder that was trained on the same texts."""
 
@@ -41,6 +45,31 @@ class CrossValidation:
     accuracy: float
     """The share of texts whose labels are all correct."""
     num_folds: int
+    share_of_counts: float = 0.0
+    """Weight of the fit to token counts alone, from 0 to 1; see `fit_linear_head`."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The penalty with the lowest loss in a cross-validation, and what it predicts there.
+
+    `logits`, fp32 `[held-out texts, labels]`: those of all folds, fold after fold.
+    """
+
+    c: float
+    logits: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class FittedWeights:
+    """Weights for the features of texts, and the cross-validation that chose their penalty.
+
+    `held_out` is None if there were no folds.
+    """
+
+    extractor: FeatureExtractor
+    weights: LinearWeights
+    held_out: HeldOut | None
 
 
 def fit_linear_head(
@@ -51,26 +80,45 @@ def fit_linear_head(
     is_multi_label: bool,
     threshold: float = 0.5,
 ) -> tuple[LinearHead, CrossValidation | None]:
-    """Fit a head with the penalty that has the lowest loss in cross-validation.
+    """Fit a head whose penalty and whose share of token counts come from a cross-validation.
+
+    The logits are the weighted mean of two fits: one to vectors and token counts, and one to counts
+    alone. In the first, vectors do most of the work. Where few texts tell more by their words, such
+    as by their topic, the second is better, and the mean is better than either
+    (`benchmarks/results/few-labels.md`). `mean_of_fits.share_of_counts` weighs them. Both are
+    linear, so that their mean is one head, and a prediction takes no longer. Of fewer than
+    `FEWEST_TO_WEIGH` texts, there is only the first fit.
 
     For fewer than `FEW_TEXTS` texts with one label each, biases are penalized, too.
 
     Args:
         folds: the indices that each fold holds out; without folds the penalty is
-            `DEFAULT_STRENGTH`.
+            `DEFAULT_STRENGTH`, and there is no second fit.
         threshold: the probability from which on a text has a label, if it may have several.
 
     Returns:
         The head, and the scores of the cross-validation if there was one.
     """
-    extractor, weights, scores = fit_weights(
-        texts,
-        folds,
-        FeatureSettings.of(texts, tokenizer),
-        is_multi_label=is_multi_label,
-        threshold=threshold,
+    settings = FeatureSettings.of(texts, tokenizer)
+    joint = fit_weights(texts, folds, settings, is_multi_label=is_multi_label)
+    if joint.held_out is None:
+        return joint.extractor.head_of(joint.weights), None
+    scored = texts.select(np.concatenate(list(folds)))
+    weights, held_out, share = joint.weights, joint.held_out, 0.0
+    if len(texts) >= FEWEST_TO_WEIGH and texts.vectors.any():
+        without_vectors = replace(texts, vectors=np.zeros_like(texts.vectors))
+        counts = fit_weights(without_vectors, folds, settings, is_multi_label=is_multi_label)
+        assert counts.held_out is not None
+        share = share_of_counts(
+            joint.held_out.logits, counts.held_out.logits, scored, is_multi_label=is_multi_label
+        )
+        weights = mean_of_weights(joint.weights, counts.weights, share)
+        logits = weighted_mean(joint.held_out.logits, counts.held_out.logits, share)
+        held_out = replace(held_out, logits=logits)
+    scores = score_held_out(
+        held_out, scored, len(folds), is_multi_label=is_multi_label, threshold=threshold
     )
-    return extractor.head_of(weights), scores
+    return joint.extractor.head_of(weights), replace(scores, share_of_counts=share)
 
 
 def fit_weights(
@@ -79,32 +127,30 @@ def fit_weights(
     settings: FeatureSettings,
     *,
     is_multi_label: bool,
-    threshold: float = 0.5,
-) -> tuple[FeatureExtractor, LinearWeights, CrossValidation | None]:
-    """Fit weights to the features of texts, with the penalty that `fit_linear_head` describes."""
+) -> FittedWeights:
+    """Fit weights to the features of texts, with the penalty of the lowest held-out loss."""
     are_few = len(texts) < FEW_TEXTS
     bias_variance = FEW_BIAS_VARIANCE if are_few and not is_multi_label else math.inf
-    scores = None
+    held_out = None
     if folds:
-        scores = cross_validate(
+        held_out = cross_validate(
             texts,
             folds,
             settings,
             FEW_STRENGTHS if are_few else STRENGTHS,
             is_multi_label=is_multi_label,
             bias_variance=bias_variance,
-            threshold=threshold,
         )
     extractor = settings.fit(texts)
     weights = fit(
         extractor.extract(texts.vectors, texts.examples),
         texts.targets,
-        DEFAULT_STRENGTH if scores is None else scores.c,
+        DEFAULT_STRENGTH if held_out is None else held_out.c,
         is_multi_label=is_multi_label,
         importance=texts.importance,
         bias_variance=bias_variance,
     )
-    return extractor, weights, scores
+    return FittedWeights(extractor, weights, held_out)
 
 
 def fit_to_trained_vectors(
@@ -134,9 +180,12 @@ def cross_validate(
     *,
     is_multi_label: bool,
     bias_variance: float = math.inf,
-    threshold: float = 0.5,
-) -> CrossValidation:
-    """Score each of `strengths` on folds that are held out, and return the best one's scores."""
+) -> HeldOut:
+    """Fit a head with each of `strengths` while a fold is held out; return the best one's logits.
+
+    Neither the n-grams of a held-out text, nor their document frequencies, nor the mean of its
+    vectors are known to the head that predicts it.
+    """
     all_rows = np.arange(len(texts))
     logits = {c: np.zeros_like(texts.targets) for c in strengths}
     with progress_bar("choosing the penalty", len(folds) * len(strengths)) as advance:
@@ -170,10 +219,27 @@ def cross_validate(
         for c, logits_of_c in logits.items()
     }
     best_c = min(losses, key=lambda c: losses[c])
-    best_logits = logits[best_c][scored_rows]
+    return HeldOut(best_c, logits[best_c][scored_rows])
+
+
+def score_held_out(
+    held_out: HeldOut,
+    scored: LabelledTexts,
+    num_folds: int,
+    *,
+    is_multi_label: bool,
+    threshold: float = 0.5,
+) -> CrossValidation:
+    """Score the logits of the held-out texts `scored`."""
+    loss = mean_loss(
+        held_out.logits,
+        scored.targets,
+        is_multi_label=is_multi_label,
+        importance=scored.importance,
+    )
     if is_multi_label:
         threshold_logit = math.log(threshold / (1 - threshold))
-        is_right = ((best_logits >= threshold_logit) == (scored.targets > 0)).all(1)
+        is_right = ((held_out.logits >= threshold_logit) == (scored.targets > 0)).all(1)
     else:
-        is_right = best_logits.argmax(1) == scored.targets.argmax(1)
-    return CrossValidation(best_c, losses[best_c], float(is_right.mean()), len(folds))
+        is_right = held_out.logits.argmax(1) == scored.targets.argmax(1)
+    return CrossValidation(held_out.c, loss, float(is_right.mean()), num_folds)

@@ -21,6 +21,7 @@ from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.corpus_fit import fit_with_corpus, open_unlabelled
 from bertsmith.finetuning.folds import folds_of
+from bertsmith.finetuning.label_calibration import LabelCalibration
 from bertsmith.finetuning.linear_features import LabelledTexts
 from bertsmith.finetuning.linear_fit import (
     CrossValidation,
@@ -85,6 +86,8 @@ class FittedHead(FineTuningResult):
     """Number of sentences of a corpus that the head learned from; None without a corpus."""
     training: Summary | None = None
     """The training of the encoder; None if it was not trained."""
+    calibration: LabelCalibration | None = None
+    """The calibration of a contrastive head by `--head auto`; None without one."""
 
     def __str__(self) -> str:
         lines = [] if self.choice is None else [str(self.choice)]
@@ -104,7 +107,11 @@ class FittedHead(FineTuningResult):
             if scores.num_folds == 1:
                 method = f"one of {NUM_FOLDS} folds, held out,"
             method += f" chose the penalty (C = {scores.c:g})"
+            if scores.share_of_counts:
+                method += f", and a weight of {scores.share_of_counts:.2f} for token counts alone"
             lines.append(f"{method}: accuracy {scores.accuracy:.4f}, loss {scores.loss:.3f}")
+        if self.calibration is not None:
+            lines.append(str(self.calibration))
         if self.num_sentences is not None:
             lines.append(
                 f"of the corpus, {count_noun(self.num_sentences, 'sentence')} got labels from a "

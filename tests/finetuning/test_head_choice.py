@@ -142,6 +142,8 @@ def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sent
     assert first.startswith(f"{head} was chosen, since fewer than 100 texts are too few")
     assert first.endswith(f"the model is {kind}")
     assert result.choice.unused == (("steps", "learning_rate") if head == "linear" else ())
+    assert (result.calibration is not None) == is_sentence_encoder
+    assert ("calibrated by cross-validation with 5 folds" in str(result)) == is_sentence_encoder
     told = "linear has no use for --steps, --learning-rate" in as_flags(str(result))
     assert told == (head == "linear")
     assert load(settings.out, device="cpu")("a good film").label in ("pos", "neg")
@@ -157,6 +159,7 @@ def test_a_stopped_run_keeps_the_head_that_it_began_with(settings, tmp_path):
     (settings.out / "run.json").write_text(json.dumps(facts))
     resumed = finetune_best_head(Classify, replace(few, resume=True))
     assert resumed.evaluation == whole.evaluation and resumed.choice is None
+    assert resumed.calibration == whole.calibration
     facts["settings"]["head"] = "linear"
     (settings.out / "run.json").write_text(json.dumps(facts))
     with refuses(ConfigError, "not resumed", "--overwrite"):
@@ -184,3 +187,29 @@ def test_too_few_examples_and_options_of_a_series_are_refused(settings, tmp_path
         finetune_best_head(Classify, replace(settings, train=same))
     with refuses(ConfigError, "--head auto", "--seeds"):
         replace(settings, seeds=2)
+
+
+@pytest.mark.parametrize("labels", ["ab", "aab", "aabb", "aaabc", "abcabc"])
+def test_a_sentence_encoder_learns_from_a_handful_of_texts(settings, tmp_path, labels):
+    """If a label occurs once, some fold would have to be learned without it: no calibration."""
+    model = save_tiny(tmp_path / "model")
+    SentenceFolder("mean").write(model, 24)
+    words = [*GOOD, *BAD]
+    rows = [(words[number], label) for number, label in enumerate(labels)]
+    train = write_csv(tmp_path / "handful.csv", ("text", "label"), *rows)
+    handful = replace(settings, model=model, train=train, eval=Path())
+    result = finetune_best_head(Classify, handful)
+    counts = [labels.count(label) for label in set(labels)]
+    assert (result.calibration is not None) == (min(counts) > 1)
+    assert load(settings.out, device="cpu")("good film").label in set(labels)
+
+
+def test_texts_with_several_labels_are_not_calibrated(settings, tmp_path):
+    model = save_tiny(tmp_path / "model")
+    SentenceFolder("mean").write(model, 24)
+    rows = [(f"a {word} film", "good,fine") for word in GOOD]
+    rows += [(f"a {word} film", "bad") for word in BAD]
+    train = write_csv(tmp_path / "several.csv", ("text", "label"), *rows)
+    several = replace(settings, model=model, train=train, eval=Path(), multi_label=True)
+    result = finetune_best_head(Classify, several)
+    assert result.choice.chosen == "contrastive" and result.calibration is None

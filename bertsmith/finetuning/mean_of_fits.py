@@ -1,0 +1,60 @@
+"""The weighted mean of two linear fits: one to vectors and token counts, one to counts alone."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.finetuning.linear_features import LabelledTexts
+from bertsmith.tasks.logistic_regression import LinearWeights, mean_loss
+
+SHARES = np.linspace(0, 1, 21)
+"""Weights of the fit to counts alone that are tried."""
+
+
+def share_of_counts(
+    joint_logits: NDArray[np.float32],
+    counts_logits: NDArray[np.float32],
+    held_out: LabelledTexts,
+    *,
+    is_multi_label: bool,
+) -> float:
+    """Return the weight of the fit to counts alone, by the answers to held-out texts.
+
+    It is the mean of the posterior distribution of the weight. The prior density is proportional to
+    (1 - weight)^2, with the mean 1/4, and the likelihood is that of the held-out labels. A few
+    texts hardly change the prior, and many decide.
+
+    Args:
+        joint_logits: of the fit to vectors and counts, fp32 `[texts, labels]`.
+        counts_logits: of the fit to counts alone, in the same shape.
+        held_out: the texts that the logits belong to, with their labels.
+    """
+    mean_losses = [
+        mean_loss(
+            weighted_mean(joint_logits, counts_logits, share),
+            held_out.targets,
+            is_multi_label=is_multi_label,
+            importance=held_out.importance,
+        )
+        for share in SHARES
+    ]
+    log_likelihoods = -len(held_out) * np.array(mean_losses)
+    # Divided by the largest likelihood, so that no exponential is too small for all shares.
+    weights = (1 - SHARES) ** 2 * np.exp(log_likelihoods - log_likelihoods[:-1].max())
+    return float(weights @ SHARES / weights.sum())
+
+
+def weighted_mean(
+    joint: NDArray[np.float32], counts: NDArray[np.float32], share: float
+) -> NDArray[np.float32]:
+    """Return the mean of two arrays of one shape; `share` is the weight of the second."""
+    mean: NDArray[np.float32] = np.float32(1 - share) * joint + np.float32(share) * counts
+    return mean
+
+
+def mean_of_weights(joint: LinearWeights, counts: LinearWeights, share: float) -> LinearWeights:
+    """Return the weights whose logits are the mean of the logits of both fits."""
+    return LinearWeights(
+        weighted_mean(joint.dense, counts.dense, share),
+        weighted_mean(joint.sparse, counts.sparse, share),
+        weighted_mean(joint.bias, counts.bias, share),
+    )
