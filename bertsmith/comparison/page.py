@@ -132,14 +132,20 @@ def average_curves(
     """Average the curves of a recipe's runs over the range of the horizontal axis that all have.
 
     Values between measurements are interpolated linearly, since runs are measured at different
-    times.
+    times. If there is no such range, as in short runs with one evaluation each, the result is a dot
+    at the mean of the last evaluations.
 
     Args:
         name: the name of the recipe.
         index: its number, which chooses the color.
     """
     curves = [([x_of(each) for each in run], [each.loss for each in run]) for run in runs]
+    color = COLORS[index % len(COLORS)]
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    if first >= last:
+        ends = [(x[-1], loss[-1]) for x, loss in curves]
+        x_mean, loss_mean = np.mean(ends, axis=0).tolist()
+        return Series(name, [(x_mean, loss_mean)], "dots", color)
     grid = np.linspace(first, last, GRID)
     losses = np.stack([np.interp(grid, x, loss) for x, loss in curves])
     mean = losses.mean(axis=0)
@@ -148,4 +154,4 @@ def average_curves(
     if len(runs) > 1:
         deviation = losses.std(axis=0, ddof=1)
         band = np.stack([grid, mean - deviation, mean + deviation], axis=1).tolist()
-    return Series(name, points, "mean", COLORS[index % len(COLORS)], band)
+    return Series(name, points, "mean", color, band)

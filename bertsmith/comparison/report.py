@@ -10,6 +10,7 @@ from bertsmith.comparison.recipes import ComparedTask, Comparison
 from bertsmith.comparison.runs import RunResult
 from bertsmith.config import to_jsonable
 from bertsmith.data.corpus import Corpus
+from bertsmith.errors import as_flags, option
 from bertsmith.metrics.differences import Difference
 from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
@@ -171,10 +172,17 @@ class ComparisonReport:
         return "\n".join(lines)
 
     def verdicts(self) -> list[str]:
-        """List the differences that are larger than noise, after a line that counts them."""
+        """List the differences that are larger than noise, after a line that counts them.
+
+        The line also counts the differences whose noise is unknown.
+        """
         rows = self.difference_rows()[1:]
         clear = [row for row in rows if row[-1] not in (WITHIN, UNKNOWN)]
         head = f"larger than noise: {len(clear)} of {len(rows)} differences from {self.names[0]}"
+        if num_unknown := sum(row[-1] == UNKNOWN for row in rows):
+            head += f"; the noise of {num_unknown} is unknown"
+            if self.comparison.num_seeds == 1:
+                head += f" with one seed: give {as_flags(option('seeds', 2))} or more"
         lines = [f"  {title}: {name} {words}, {verdict}" for title, name, words, verdict in clear]
         return [head, *lines]
 

@@ -1,7 +1,7 @@
 """The HTML page of a run (`training/page.html`), which a browser reloads while the run lasts."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -37,6 +37,21 @@ def format_duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {seconds_left} s" if minutes else f"{seconds_left} s"
+
+
+def mean_speed(entries: Iterable[Mapping[str, Any]]) -> float | None:
+    """Return the tokens per second of all steps together; None if there are none.
+
+    >>> mean_speed([{"real_tokens": 90, "tokens_per_second": 90}, {"held_out_loss": 2.0},
+    ...             {"real_tokens": 90, "tokens_per_second": 45}])
+    60.0
+    """
+    steps = [
+        (entry["real_tokens"], entry["real_tokens"] / entry["tokens_per_second"])
+        for entry in entries
+        if entry.get("tokens_per_second")
+    ]
+    return sum(tokens for tokens, _ in steps) / sum(seconds for _, seconds in steps) if steps else None
 
 
 class RunPage(Callback):
@@ -98,6 +113,7 @@ class RunPage(Callback):
             left=format_duration(seconds_left) if progress else "",
             share=Scale(0, 1),
             last=last,
+            tokens_per_second=mean_speed(self.entries),
             terms=[(term, title) for term, title in TERM_NAMES.items() if f"{term}_loss" in last],
             without_accuracy=WITHOUT_ACCURACY,
             charts=build_charts(self.entries, run),

@@ -109,6 +109,7 @@ def test_what_fails_is_noted_and_the_others_go_on(settings, capsys):
     captured = capsys.readouterr()
     check_message(captured.err.splitlines()[-1], "runs: 1 failed", ": bertsmith compare ")
     assert "failed:\n  broken, seed 0: pre-training failed: after step" in captured.out
+    assert " is unknown with one seed: give --seeds 2 or more\n" in captured.out
     found = figures(settings)
     assert len(found["errors"]) == 1
     loss = found["figures"]["one_segment_loss"]

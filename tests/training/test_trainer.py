@@ -295,6 +295,16 @@ def test_a_page_shows_the_last_eval_long_after_it(whole, tmp_path):
     assert "4.125</dd><dd>eval loss" in text and "step 299" in text
 
 
+def test_a_page_shows_the_speed_of_all_steps(whole, tmp_path):
+    path = tmp_path / "page.html"
+    steps = [entry for entry in read_journal(whole.folder.journal_path) if "learning_rate" in entry]
+    with RunPage(path, whole.folder) as page:
+        for number, speed in ((1, 90.0), (2, 45.0)):
+            measured = {"step": number, "real_tokens": 90, "tokens_per_second": speed}
+            page.write({**steps[-1], **measured}, page.status)
+    assert "<dd>60</dd><dd>tokens per second on average" in path.read_text(encoding="utf-8")
+
+
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_transformers_opens_every_checkpoint(whole):
     out = whole.folder.path
