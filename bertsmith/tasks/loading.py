@@ -7,6 +7,7 @@ from typing import Any
 
 from bertsmith.data.windowing import LongTexts, check_stride
 from bertsmith.errors import CheckpointError, ConfigError, option
+from bertsmith.model.config_file import own_settings
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.inference import MISSING_HEAD
@@ -28,7 +29,8 @@ def load_predictor(
     Long texts are read as in training unless `long_texts` or `stride` is given.
 
     Raises:
-        CheckpointError: the folder is incomplete, or its model was not fine-tuned for a task.
+        CheckpointError: the folder is incomplete, or its model was not fine-tuned for a task that
+            is registered.
         ConfigError: this machine has no such device or precision, or options for long texts are
             given and the task reads no windows.
     """
@@ -36,6 +38,13 @@ def load_predictor(
     task = task_of_folder(folder)
     if task is None:
         folder.check_classifier(None)
+        name = own_settings(folder.settings).get("task")
+        if name is not None:
+            raise CheckpointError(
+                f"{folder.path}: fine-tuned for {name!r}, which is no task of bertsmith. For a "
+                "task of your own, import its module first (on the command line: 'bertsmith "
+                "COMMAND --import MODULE')."
+            )
         raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
     predictor = Predictor.load(
         folder, task, device=device, precision=precision, max_length=max_length

@@ -51,7 +51,9 @@ def mean_speed(entries: Iterable[Mapping[str, Any]]) -> float | None:
         for entry in entries
         if entry.get("tokens_per_second")
     ]
-    return sum(tokens for tokens, _ in steps) / sum(seconds for _, seconds in steps) if steps else None
+    if not steps:
+        return None
+    return sum(tokens for tokens, _ in steps) / sum(seconds for _, seconds in steps)
 
 
 class RunPage(Callback):

@@ -11,10 +11,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch.nn.functional as F
+from refusals import refuses
 from tiny_models import save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example
+from bertsmith.errors import CheckpointError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks import catalog
@@ -63,6 +65,11 @@ class Distance:
 
     def result(self, num_skipped=0):
         return self
+
+    def __str__(self):  # printed by `finetune` and `evaluate`
+        return (
+            f"distance  {self.compute_metrics()['loss']:.2f}  (mean distance to the right number)"
+        )
 
     def to_json(self):
         return self.compute_metrics()
@@ -133,7 +140,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("registered")
 def test_a_task_outside_the_package_is_one_file_and_one_line(
-    tmp_path: Path, bertsmith: Callable[..., str]
+    tmp_path: Path, bertsmith: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert catalog.task_named("count") is CountWords
     held_out, out = write_counts(tmp_path / "b.csv", 9), tmp_path / "out"
@@ -148,7 +155,14 @@ def test_a_task_outside_the_package_is_one_file_and_one_line(
     again = evaluate(predictor, held_out).to_json()
     assert again == pytest.approx(result.evaluation.to_json(), abs=1e-5)
     assert load(out, device="cpu")("film film").answer == pytest.approx(2, abs=0.9)
+    scored = bertsmith(
+        "evaluate", out, "--data", held_out, "--device", "cpu", "--precision", "fp32"
+    )
+    assert scored.startswith("distance  0.")
     assert bertsmith("predict", out, "film", "--device", "cpu").endswith("\tfilm\n")
+    monkeypatch.delitem(catalog.TASKS, "count")
+    with refuses(CheckpointError, "'count'", "--import MODULE"):
+        load_predictor(out, device="cpu", precision="fp32")
 
 
 LONG_TEXTS = [("film " * 2, 2), ("film " * 83, 83), ("film", 1), ("film " * 5, 5), ("film " * 3, 3)]
