@@ -42,9 +42,9 @@ def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
             client.log_batch(run_id, params=params[first : first + MAX_PARAMS])
     except (MlflowException, OSError) as error:
         raise ConfigError(
-            f"{option('report_to', 'mlflow')}: {str(error).partition(chr(10))[0]} Set "
+            f"{option('report_to', 'mlflow')}: {str(error).strip().partition(chr(10))[0]} Set "
             "MLFLOW_TRACKING_URI to a store that works, such as http://localhost:5000 of 'mlflow "
-            "server'."
+            "server', or 'pip install mlflow': mlflow-skinny alone has no store in a file."
         ) from error
     return MlflowTracker(client, run_id)
 
