@@ -572,8 +572,12 @@ class Estimator(ABC):
         `options` are `batch_size` and `show_progress`.
         """
         predictor = self._fitted
-        if columns:
-            self._settings(columns)  # refuses options that do not exist, also where none is read
+        # A skipped row would shift the predictions of all later rows.
+        training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
+        all_columns = {**training_columns, **columns}
+        if all_columns:  # such as `repair` and `split` of a tagger, also for texts in memory
+            reading = self._settings(all_columns).columns
+            predictor = predictor.with_definition(predictor.definition.with_columns(reading))
         if isinstance(data, str):
             check_names_file(data)
             data = Path(data)
@@ -583,9 +587,7 @@ class Estimator(ABC):
             examples: Iterable[Any] = prediction_items(data)
         else:
             check_delimiter(self._settings(columns).columns, source)
-            # A skipped row would shift the predictions of all later rows.
-            training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
-            reading = self._settings({**training_columns, **columns}).columns
+            reading = self._settings(all_columns).columns
             examples = predictor.definition.reader(source, reading, labelled=False)
         return (prediction for _, prediction in predictor.iter_predictions(examples, **options))
 

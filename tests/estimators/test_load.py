@@ -11,6 +11,7 @@ from test_estimators import PASSAGES, QUICK, TAGS, TASKS, TEXTS, WORDS
 from tiny_models import save_tiny
 
 import bertsmith
+from bertsmith.data.label_schemes import convert_labels, count_illegal
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 
 HOW = {"device": "cpu", "precision": "fp32"}
@@ -97,6 +98,18 @@ def test_a_model_without_a_folder_of_its_own_outlives_a_move_to_a_device(model, 
     gc.collect()
     twin = bertsmith.TextClassifier.load(classifier.save(tmp_path / "d"), **HOW)
     np.testing.assert_array_equal(twin.predict_proba(X), expected)
+
+
+def test_repair_and_split_apply_to_predictions(tmp_path):
+    folder = save_tiny(tmp_path / "m", "tag", labels=("B-X", "I-X", "O"))
+    X = [*WORDS, *[text.split()[::-1] for text in TEXTS]]
+    tagger = bertsmith.TokenClassifier.load(folder, **HOW)
+    given, repaired = tagger.predict(X), tagger.predict(X, repair=True)
+    assert any(count_illegal(labels, "IOB2") for labels in given)
+    assert repaired == [convert_labels(labels, "IOB2", "IOB2") for labels in given]
+    table = {"words": X}
+    assert tagger.predict(table, repair=True) == repaired
+    assert len(tagger.predict(["good film"], split="characters")[0]) == len("goodfilm")
 
 
 def test_another_task_is_refused(model, tmp_path):
