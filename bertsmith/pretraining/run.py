@@ -153,7 +153,8 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
         run = self.folder.read_run()
         result = {"out": str(self.folder.path), **flat_summary(trained.summary), **resolved.facts}
         if resolved.config.source:
-            first_evaluation = next((entry for entry in entries if is_held_out(entry)), {})
+            evaluations = (entry for entry in entries if is_held_out(entry))
+            first_evaluation: Mapping[str, Any] = next(evaluations, {})
             before = _held_out_figures(first_evaluation)
             result |= {"source": run["source"], "before": before}
         findings = list(map(asdict, diagnose(entries, run)))

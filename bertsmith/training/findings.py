@@ -105,7 +105,7 @@ def _find_in_loss(
     # Overfitting: since the best eval, the train loss fell further, while the eval loss rose.
     before = [entry[train_name] for entry in steps if entry["step"] <= best_step]
     after = [entry[train_name] for entry in steps if entry["step"] > best_step]
-    if before and fmean(after) < fmean(before[-len(after) :]):
+    if before and after and fmean(after) < fmean(before[-len(after) :]):
         evidence = f"eval loss {lowest:.3f} at step {best_step:,}, {last[eval_name]:.3f} at the end"
         advice = "The train loss still falls: train only up to that step, or on more text."
         yield Finding("overfitting", "warn", best_step, evidence, advice)

@@ -12,13 +12,14 @@ when its run is resumed.
 import json
 import os
 import re
+import sys
 import time
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, read_error
 from bertsmith.system.files import atomic_write
 
 FLUSH_SECONDS = 1.0
@@ -27,6 +28,43 @@ ENTRY_CHECKSUM = "crc32"
 """Key of the checksum in a line."""
 CHECKED_END = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
 """Pattern of the end of a line, from the checksum on."""
+MAX_NUMBER = sys.float_info.max
+"""Largest finite number. JSON may hold larger whole numbers, which no chart or mean can."""
+
+
+class JournalEntry(dict[str, Any]):
+    """A line of a journal; all values are numbers. Reading a missing one raises an error."""
+
+    place = "journal.jsonl"
+    """The file and the number of the line, for errors."""
+
+    @classmethod
+    def of(cls, place: str, values: Mapping[str, Any]) -> Self:
+        entry = cls(values)
+        entry.place = place
+        return entry
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise _damaged_line(self.place, f"'{key}' is missing")
+
+    def check(self) -> None:
+        """Check the types of the values.
+
+        Raises:
+            CheckpointError: `step` is not a whole number from 0 on, or another value is not a
+                finite number; names the line.
+        """
+        step = self.get("step")
+        if type(step) is not int or step < 0:
+            raise _damaged_line(self.place, "not a line of a journal")
+        for name, value in self.items():
+            if type(value) not in (int, float) or not abs(value) <= MAX_NUMBER:  # NaN is not <=
+                shown = json.dumps(value)[:60]
+                raise _damaged_line(self.place, f"'{name}' is {shown}, and must be a finite number")
+
+
+def _damaged_line(place: str, reason: str) -> CheckpointError:
+    return CheckpointError(f"{place}: {reason}. Correct or remove that line.")
 
 
 class Journal:
@@ -62,33 +100,42 @@ def _to_line(entry: Mapping[str, Any]) -> str:
     return json.dumps({**entry, ENTRY_CHECKSUM: checksum}) + "\n"
 
 
-def read_journal(path: Path) -> list[dict[str, Any]]:
+def read_journal(path: Path) -> list[JournalEntry]:
     """Read all complete lines, in order; ignore an incomplete last line.
 
     Raises:
-        CheckpointError: a line is not a JSON object, or was altered; names the line.
+        FileNotFoundError: there is no journal.
+        CheckpointError: a line is not an object of numbers, or was altered; names the line. Or the
+            file cannot be read.
     """
     return [entry for _, entry in _read_lines(path)]
 
 
-def _read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_lines(path: Path) -> Iterator[tuple[str, JournalEntry]]:
     """Yield each complete line, as it is written today with its checksum, and its entry without it.
 
     Raises:
-        CheckpointError: a line is not a JSON object, or was altered; names the line.
+        FileNotFoundError, CheckpointError: as `read_journal`.
     """
-    complete, newline, unfinished = path.read_bytes().rpartition(b"\n")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise read_error(CheckpointError, path, error) from error
+    complete, newline, unfinished = content.rpartition(b"\n")
     lines = (complete + newline).splitlines()
     if CHECKED_END.search(unfinished) and not unfinished.endswith(b"}"):
         lines.append(unfinished)  # a complete line whose end was altered
     has_checksums = any(map(CHECKED_END.search, lines))
     for number, line in enumerate(lines, start=1):
-        entry = _checked_entry(line) if has_checksums else _parse(line)
-        if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-            reason = "not a line of a journal"
-            if has_checksums:
-                reason = "was altered after it was written"
-            raise CheckpointError(f"{path}:{number}: {reason}. Correct or remove that line.")
+        place = f"{path}:{number}"
+        values = _checked_entry(line) if has_checksums else _parse(line)
+        if not isinstance(values, dict):
+            reason = "was altered after it was written"
+            raise _damaged_line(place, reason if has_checksums else "not a line of a journal")
+        entry = JournalEntry.of(place, values)
+        entry.check()
         yield _to_line(entry), entry
 
 
@@ -108,7 +155,7 @@ def _parse(text: bytes) -> Any:
         return None
 
 
-def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
+def cut_journal(path: Path, last_step: int) -> list[JournalEntry]:
     """Remove the lines after `last_step`, and an incomplete last line.
 
     Returns the remaining entries.

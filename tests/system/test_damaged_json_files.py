@@ -42,6 +42,19 @@ def test_a_changed_run_says_so_where_it_is_resumed(almost_done, corpus_dir, tmp_
         assert f"{out}/run.json: " in line and found in line
 
 
+def test_a_changed_journal_says_so_where_its_run_is_resumed(
+    almost_done, corpus_dir, tmp_path, refused
+):
+    out = shutil.copytree(almost_done, tmp_path / "run")
+    lines = (out / "journal.jsonl").read_text().splitlines()
+    entries = [{**json.loads(line), "loss": "2.5"} for line in lines]
+    for entry in entries:
+        del entry["crc32"]
+    (out / "journal.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    line = refused("pretrain", *SIZE, "--corpus", corpus_dir, "--out", out, "--resume")
+    assert f"{out}/journal.jsonl:1: " in line and "'loss' is \"2.5\"" in line
+
+
 def test_a_line_that_is_none_of_a_journal_is_told(tmp_path):
     for line in ("nonsense", '{"loss": 1}'):
         (tmp_path / "journal.jsonl").write_text(f'{{"step": 1}}\n{line}\n{{"step": 3}}\n')

@@ -47,3 +47,9 @@ def test_a_good_run_and_one_that_has_not_begun():
 ])  # fmt: skip
 def test_what_is_found(changes, expected):
     assert expected in codes(journal(**changes))
+
+
+def test_a_journal_without_the_steps_after_its_best_eval_shows_no_overfitting():
+    rising = journal(mlm_loss=lambda step: 2 + abs(step - 100) / 100)
+    kept = [entry for entry in rising if entry["step"] <= 100 or "learning_rate" not in entry]
+    assert "overfitting" not in [code for code, _ in codes(kept)]
