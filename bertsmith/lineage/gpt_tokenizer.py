@@ -11,7 +11,13 @@ from typing import Any
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.added_tokens import AddedToken
-from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.auto import (
+    ADDED_TOKENS_FILE,
+    extra_special_tokens,
+    load_tokenizer,
+    read_added_tokens_file,
+    read_tokenizer_config,
+)
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -37,9 +43,7 @@ def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
             have.
     """
     files = SmallFiles(directory)
-    config: dict[str, Any] = {}
-    if files.has(TOKENIZER_CONFIG_FILE):
-        config = files.read_json(TOKENIZER_CONFIG_FILE)
+    config = read_tokenizer_config(files)
     name = str(add_model_class(files, config).get("tokenizer_class") or "").removesuffix("Fast")
     if name != GPT2_CLASS:
         return load_tokenizer(directory), True
@@ -50,7 +54,7 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
     """Load GPT-2's own tokenizer from a folder.
 
     Args:
-        config: the content of tokenizer_config.json.
+        config: the content of tokenizer_config.json, completed by `read_tokenizer_config`.
 
     Raises:
         CheckpointError: it is missing or damaged.
@@ -88,16 +92,22 @@ def _read_added_tokens(
 ) -> list[AddedToken]:
     """Read the tokens that were added to GPT-2's vocabulary, in the order of their ids.
 
-    The token that ends a text is always among them.
+    The token that ends a text is always among them. As in `load_tokenizer`, only a folder without a
+    newer list is read by added_tokens.json, and special tokens without a role are added, too.
     """
+    config_path = files.path(TOKENIZER_CONFIG_FILE)
+    end = AddedToken(END, normalized=False, special=True)
+    extra = extra_special_tokens(config, config_path)
+    entries_by_id = member(config, "added_tokens_decoder", dict, config_path, {})
+    stored: Sequence[AddedToken]
     if files.has(TOKENIZER_FILE):
         path = files.path(TOKENIZER_FILE)
         entries = member(files.read_json(TOKENIZER_FILE), "added_tokens", list, path, [])
         stored = read_added_tokens(entries, pieces, path)
+    elif entries_by_id or not files.has(ADDED_TOKENS_FILE):
+        stored = listed_tokens(entries_by_id, pieces, config_path)
     else:
-        path = files.path(TOKENIZER_CONFIG_FILE)
-        entries_by_id = member(config, "added_tokens_decoder", dict, path, {})
-        stored = listed_tokens(entries_by_id, pieces, path)
-    end = AddedToken(END, normalized=False, special=True)
+        stored = read_added_tokens_file(files, pieces, [end, *extra])
     tokens = [end if token.content == END else token for token in stored]
-    return tokens if end in tokens else [*tokens, end]
+    contents = {token.content for token in tokens}
+    return [*tokens, *(token for token in (end, *extra) if token.content not in contents)]

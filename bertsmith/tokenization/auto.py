@@ -118,11 +118,11 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
     try:
         *vocabulary, settings = read(source)
         pieces = vocabulary[0]
-        extra = _extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
+        extra = extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
         listed = settings.get("added_tokens")
         if _has_added_tokens_file(source):
             special = listed or special_added_tokens(tokenizer_class, settings)
-            settings["added_tokens"] = _read_added_tokens_file(
+            settings["added_tokens"] = read_added_tokens_file(
                 source.files, pieces, [*special, *extra]
             )
         elif listed is not None:
@@ -184,7 +184,7 @@ def _is_listed(entry: object, tokens: Mapping[str, AddedToken]) -> bool:
     return isinstance(content, str) and content in tokens
 
 
-def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
+def extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
     """Read the special tokens of tokenizer_config.json that have no role, such as [MASK]'s."""
     tokens: dict[str, AddedToken] = {}
     for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
@@ -204,7 +204,7 @@ def _has_added_tokens_file(source: TokenizerSource) -> bool:
     return not is_listed and source.files.has(ADDED_TOKENS_FILE)
 
 
-def _read_added_tokens_file(
+def read_added_tokens_file(
     files: SmallFiles, vocab: Sequence[str], special: Sequence[AddedToken]
 ) -> tuple[AddedToken, ...]:
     """Read added_tokens.json, and add the `special` tokens that it or the vocabulary has."""
@@ -223,7 +223,7 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
         CheckpointError: there is none, or the files or the class in the folder contradict each
             other.
     """
-    config = add_model_class(files, _read_config(files))
+    config = add_model_class(files, read_tokenizer_config(files))
     check_class(files, config)
     for name in (TOKENIZER_FILE, *KIND_FILES):
         if files.has(name):
@@ -244,7 +244,7 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
     )
 
 
-def _read_config(files: SmallFiles) -> Json:
+def read_tokenizer_config(files: SmallFiles) -> Json:
     """Read tokenizer_config.json; names that it lacks come from special_tokens_map.json."""
     config: Json = {}
     for name in ("special_tokens_map.json", TOKENIZER_CONFIG_FILE):

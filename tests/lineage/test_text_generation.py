@@ -162,6 +162,13 @@ def test_a_published_gpt_2_continues_texts_as_in_transformers(tmp_path, has_old_
         assert json.loads(bertsmith(*line))["text"] == expected
 
 
+def write_gpt2_vocabulary(folder, bpe, vocab):
+    """Write the two files of GPT-2's tokenizer, as they were before tokenizer.json."""
+    (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    lines = ["#version: 0.2", *map(" ".join, bpe.merges)]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 @pytest.mark.parametrize("has_old_files", [False, True])
 def test_tokens_added_to_gpt_2_are_found_in_texts_as_in_transformers(tmp_path, has_old_files):
     bpe = tiny_byte_bpe()
@@ -176,12 +183,38 @@ def test_tokens_added_to_gpt_2_are_found_in_texts_as_in_transformers(tmp_path, h
         config["added_tokens_decoder"] = {str(token.pop("id")): token for token in added}
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
         (tmp_path / "tokenizer.json").unlink()
-        (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
-        lines = ["#version: 0.2", *map(" ".join, bpe.merges)]
-        (tmp_path / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_gpt2_vocabulary(tmp_path, bpe, vocab)
     tokenizer, has_start = load_text_tokenizer(tmp_path)
     assert not has_start
     text = "<user> the river runs down<|endoftext|>who?"
+    assert tokenizer.encode_ids(text) == library(text).input_ids
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_tokens_added_to_gpt_2_by_early_transformers_keep_their_ids(tmp_path, is_listed):
+    """Before 4.34 it wrote added_tokens.json, and named the special ones in another file."""
+    bpe = tiny_byte_bpe()
+    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
+    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+    write_gpt2_vocabulary(tmp_path, bpe, vocab)
+    end = len(vocab)
+    extra = {"<bot>": end + 2, "<user>": end + 1, "river runs": end}
+    if not is_listed:  # only named as special, it gets the next id
+        extra = {"<bot>": end}
+    files = {
+        "config.json": {"model_type": "gpt2"},
+        "tokenizer_config.json": {"tokenizer_class": "GPT2Tokenizer"},
+        "special_tokens_map.json": {"additional_special_tokens": ["<bot>"]},
+    }
+    if is_listed:
+        files["added_tokens.json"] = extra
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    tokenizer, has_start = load_text_tokenizer(tmp_path)
+    assert not has_start
+    assert {name: tokenizer.token_to_id(name) for name in extra} == extra
+    library = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "<user> the river runs down<bot><|endoftext|>who?"
     assert tokenizer.encode_ids(text) == library(text).input_ids
 
 
