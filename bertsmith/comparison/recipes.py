@@ -29,7 +29,7 @@ from bertsmith.config import find_needs, from_mapping, read_recipe
 from bertsmith.data.corpus import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
-from bertsmith.system.bounds import check_largest
+from bertsmith.system.bounds import LARGEST
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
@@ -352,15 +352,16 @@ def _read_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings)
     Raises:
         ConfigError: there is none, or it is out of range.
     """
-    seeds = file.seeds if settings.seeds is None else settings.seeds
+    is_of_file = settings.seeds is None
+    seeds = file.seeds if is_of_file else settings.seeds
     if seeds is None:
         raise ConfigError(
             f"{_name_source(path)}: found no seeds. Give {option('seeds', 3)}; with a single seed, "
             "the noise is unknown."
         )
-    check_largest("seeds", seeds)
-    if seeds < 1:
-        raise SettingError("seeds", seeds, "1 or more; use 3 or more to see the spread")
+    if not 1 <= seeds <= LARGEST["seeds"]:
+        allowed = f"1 to {LARGEST['seeds']:,}; use 3 or more to see the spread"
+        raise SettingError("seeds", seeds, allowed, source=str(path) if is_of_file else "")
     return seeds
 
 

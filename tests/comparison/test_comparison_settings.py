@@ -9,7 +9,7 @@ from refusals import refuses
 
 from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.settings import ComparisonSettings
-from bertsmith.errors import BertsmithError, ConfigError, SettingError
+from bertsmith.errors import BertsmithError, ConfigError, SettingError, as_flags
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_unmeasured
 
@@ -93,12 +93,15 @@ def change(settings, before, after):
     ("steps = 4\n", "steps = 0.4\n", ["steps: found 0.4", "whole number"]),
     ("batch_size = 5", 'head = "linear"', ["tasks.words: 'head'"]),
     ("batch_size = 5", 'cell = "lstm"', ["tasks.words: 'cell'"]),
+    ("seeds = 2", "seeds = 0", ["seeds: found 0"]),
+    ("seeds = 2", "seeds = 1_000_000", ["seeds: found 1000000"]),
 ])  # fmt: skip
 def test_what_cannot_be_compared(settings, before, after, parts):
     change(settings, before, after)
     place = [] if parts[0].startswith("recipe '") else ["lab.toml: "]
-    with refuses(BertsmithError, *place, *parts):
+    with refuses(BertsmithError, *place, *parts) as caught:
         read_comparison(settings)
+    assert "--seeds: " not in as_flags(caught.value.message)
     assert not settings.out.exists()
 
 
@@ -107,6 +110,8 @@ def test_the_line_and_the_files(settings):
     assert (str(comparison.budget), comparison.num_seeds) == ("2.5 minutes", 5)
     with refuses(ConfigError, "found --minutes 1 and --tokens 10"):
         read_comparison(replace(settings, minutes=1, tokens=10))
+    with refuses(SettingError, "--seeds: found 0; "):
+        read_comparison(replace(settings, seeds=0))
     for unit in ("minutes", "tokens", "flops", "steps"):
         for amount in (0, -1.5):
             with refuses(SettingError, f"--{unit}: found {amount}; ", "above 0"):
