@@ -94,7 +94,8 @@ class SeriesResult:
 
     def _score(self, result: Mapping[str, Any]) -> float:
         """Return the eval score `metric`; if reports lack it, the score that chose the weights."""
-        return result["evaluation"].get(self.metric, result["best_score"])
+        score = result["evaluation"].get(self.metric)
+        return result["best_score"] if score is None else score
 
     def __str__(self) -> str:
         titles = {name: score_name(name) for name in self.figures}

@@ -312,7 +312,6 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
 def _data(run: Mapping[str, Any]) -> Iterator[str]:
     settings = run.get("settings", {})
     result = run.get("result", {})
-    data = run.get("data", {})
     if result:
         train_name = _name_of(settings.get("train"))
         source = f" of `{train_name}`" if train_name else ""
@@ -328,6 +327,7 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
     if corpus and result:
         yield f"- Texts without labels: the corpus `{corpus}`"
     elif corpus:
+        data = run["data"]
         yield (
             f"- Training: the corpus `{corpus}` of "
             f"{count_noun(data['train_documents'], 'document')} and {data['train_tokens']:,} tokens"
