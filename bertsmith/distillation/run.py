@@ -250,6 +250,7 @@ def _load_student(
             "only from labels. Leave one of them out."
         )
     teacher = _load_teacher(distill_settings.teacher, task_type, dataset.task)
+    # The task takes its labels from the teacher, and then settings from the student's folder.
     dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
     folder = read_folder(settings.model)
     folder.check_encoder()
@@ -263,6 +264,7 @@ def _load_student(
     if settings.from_scratch:
         made_of = f"only the config; all weights start at random ({option('from_scratch', True)})"
     weights = _weights_for(distill_settings, model, teacher, dataset.task)
+    # Both models read the same rows, so the one that reads less decides their length.
     max_positions = min(model.config.max_length, teacher.model.config.max_length)
     limit = max_text_length(tokenizer, max_positions, settings.max_length)
     tokenizer.model_max_length = limit
@@ -272,6 +274,7 @@ def _load_student(
     )
     # Vectors from a cache are in fp16, so a run is not continued with a cache that began without.
     facts = {"teacher": teacher.fingerprint, "is_cached": distill_settings.cache is not None}
+    # The teacher computes its outputs in each step, or once for all rows if there is a cache.
     live = _to_live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)
     source: Teacher = live
     if distill_settings.cache is not None:

@@ -27,6 +27,7 @@ from typing import Any
 from bertsmith.errors import CheckpointError, ConfigError, option, read_error
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, is_own_card
+from bertsmith.system.bounds import LARGEST
 from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import ComputeChoices
@@ -293,7 +294,14 @@ class RunFolder:
 
 
 def run_names(series: Mapping[str, Any], kind: str) -> list[str]:
-    """Return the names of the runs of a series of seeds or folds."""
+    """Return the names of the runs of a series of seeds or folds.
+
+    Raises:
+        ValueError: there is no such series. In an altered run.json, other kinds could name folders
+            outside of the run's own.
+    """
+    if kind not in ("seed", "fold") or not series[f"{kind}s"] <= LARGEST[f"{kind}s"]:
+        raise ValueError(f"no series of runs: {kind}")
     first = series["seed"] if kind == "seed" else 1
     return [f"{kind}-{number}" for number in range(first, first + series[f"{kind}s"])]
 

@@ -30,6 +30,19 @@ def earlier_run(path, *, complete):
     return folder
 
 
+@pytest.mark.parametrize(("kind", "number"), [("../../mine", 1), ("seed", 1_001)])
+def test_an_altered_series_names_no_runs(tmp_path, kind, number):
+    """`begin` moves the runs that run.json names: here it would move a folder outside."""
+    folder = earlier_run(tmp_path / "run", complete=True)
+    (tmp_path / "mine-1").mkdir()
+    (tmp_path / "mine-1" / "notes.txt").write_text("mine")
+    folder.write_run({"kind": kind, "series": {"seed": 0, f"{kind}s": number}, "summary": {}})
+    assert folder.series_runs() == []
+    folder.begin()
+    assert (tmp_path / "mine-1" / "notes.txt").read_text() == "mine"
+    assert not folder.run_path.exists()
+
+
 @contextlib.contextmanager
 def locked_by_another(path):
     """In the block, another thread works in the folder, as another process would."""
