@@ -1,5 +1,6 @@
 """The program and the package as a whole: commands, public names, output of any kind."""
 
+import contextlib
 import io
 import json
 import os
@@ -129,6 +130,26 @@ def test_help_for_a_reader_that_has_left():
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (b"", 0)
+
+
+@pytest.mark.parametrize("stream, word, line", [
+    ("stdout", "--version", f"bertsmith {bertsmith.__version__}"),
+    ("stderr", "nope", "bertsmith: 'nope' is not a command. 'bertsmith --help' lists them."),
+], ids=["stdout", "stderr"])  # fmt: skip
+def test_a_full_stream_that_does_not_block_is_waited_for(stream, word, line):
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x")
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: writer}
+    with subprocess.Popen([sys.executable, "-m", "bertsmith", word], **pipes) as process:
+        os.close(writer)
+        with pytest.raises(subprocess.TimeoutExpired):  # it has not ended without the line
+            process.wait(2)
+        with os.fdopen(reader, "rb") as shown:
+            assert shown.read().lstrip(b"x").decode() == f"{line}\n"
+    assert process.returncode == (2 if stream == "stderr" else 0)
 
 
 def test_streams_of_other_kinds_are_left_alone(monkeypatch):

@@ -3,11 +3,15 @@
 A note that cannot be written must not end hours of work, so standard error is discarded if it
 breaks. If standard output cannot be written, the command fails; but if it is a pipe whose reader
 has ended (`head`, `less`), the command ends without an error.
+
+Another program that shares a stream may have set it to non-blocking. Python then raises an error
+when the stream is full, and loses the text; these streams wait until there is room.
 """
 
 import contextlib
 import io
 import os
+import select
 import sys
 import warnings
 from collections.abc import Iterator
@@ -27,7 +31,16 @@ def restart_in_utf8() -> None:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
-class _Stderr(io.FileIO):
+class _Output(io.FileIO):
+    """A stream that waits while it is full, even if it is non-blocking."""
+
+    def write(self, data: Any, /) -> int:
+        while (count := super().write(data)) is None:  # full, and non-blocking
+            select.select([], [self], [])
+        return count
+
+
+class _Stderr(_Output):
     """Standard error that discards everything once it cannot be written."""
 
     def write(self, data: Any, /) -> int:
@@ -44,20 +57,34 @@ def discard(stream: IO[Any]) -> None:
 
 
 def open_streams() -> None:
-    """Open missing standard streams, and make standard error one that may break."""
+    """Open missing standard streams, let full ones wait, and let standard error break."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             # It is closed, so that the next file to be opened would become this stream.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    if sys.stdout is None:
+    stdout = sys.stdout
+    if stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
     # A Windows console has its own kind of stream, which can write any character.
+    elif sys.__stdout__ is stdout and os.name == "posix":
+        stdout.flush()
+        sys.stdout = _text_stream(_Output(1, "w", closefd=False), like=stdout)
     if sys.stderr is None or (sys.stderr is sys.__stderr__ and os.name == "posix"):
-        text = sys.stderr or sys.stdout
-        buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)
+        stderr = _Stderr(2, "w", closefd=False)
+        sys.stderr = _text_stream(stderr, like=sys.stderr or sys.stdout, line_buffering=True)
+
+
+def _text_stream(file: io.FileIO, like: Any, *, line_buffering: bool = False) -> io.TextIOWrapper:
+    """Open a text stream with the encoding of another one, which is flushed at least as often."""
+    return io.TextIOWrapper(
+        io.BufferedWriter(file),
+        like.encoding,
+        like.errors,
+        # Unbuffered (python -u) means: flushed after each line.
+        line_buffering=line_buffering or like.line_buffering or like.write_through,
+    )
 
 
 @contextlib.contextmanager
