@@ -158,9 +158,13 @@ def first_host(nodes: str) -> str:
 
     >>> first_host("gpu[07-09,12],cpu1"), first_host("node3"), first_host("a1,b[2-4]")
     ('gpu07', 'node3', 'a1')
+    >>> first_host("rack[1-2]node[04,06]-ib,cpu1")
+    'rack1node04-ib'
     """
-    match = re.match(r"([^,\[]+)(?:\[(\w+))?", nodes)
-    return nodes if match is None else match[1] + (match[2] or "")
+    first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes)
+    assert first is not None  # it matches any text
+    # In brackets are the numbers that differ between hosts, such as 07-09,12.
+    return re.sub(r"\[(\w*)[^\]]*\]", r"\1", first[0])
 
 
 def _number(values: Mapping[str, str], name: str) -> int:

@@ -64,6 +64,8 @@ def test_slurm_names_the_first_host_and_torchrun_counts_restarts():
     job = {name: value for name, value in LAUNCHERS["srun"].items() if name not in MASTER}
     launch = read_launch({**job, "SLURM_STEP_NODELIST": "gpu[07-09],cpu1"})
     assert launch == Launch(3, 4, 1, "gpu07", 29500)
+    launch = read_launch({**job, "SLURM_STEP_NODELIST": "rack[1-2]node[04,06]-ib,cpu1"})
+    assert launch is not None and launch.address == "rack1node04-ib"
     again = read_launch({**LAUNCHERS["torchrun"], "TORCHELASTIC_RESTART_COUNT": "2"})
     assert again is not None and again.num_restarts == 2
 
