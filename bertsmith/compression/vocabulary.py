@@ -43,10 +43,13 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> SmallerMod
         )
     tokenizer = source.tokenizer
     report = SourceReport()
-    counts = count_used_tokens(settings, source, report)
+    counts, counts_in_unknown = count_used_tokens(settings, source, report)
     num_tokens = int(counts.sum())
     ids = select_tokens(
-        tokenizer, counts, min_count=settings.min_count, keep_characters=settings.keep_characters
+        tokenizer,
+        counts + counts_in_unknown,
+        min_count=settings.min_count,
+        keep_characters=settings.keep_characters,
     )
     source_name = source.corpus or ", ".join(map(str, settings.vocabulary or ()))
     warn_unknown(int(counts[tokenizer.unk_id]) / num_tokens, source_name)
@@ -76,19 +79,23 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> SmallerMod
 
 def count_used_tokens(
     settings: VocabularySettings, source: SourceModel, report: SourceReport
-) -> Counts:
-    """Count how often the texts or the corpus use each token, int64 `[vocab_size]`.
+) -> tuple[Counts, Counts]:
+    """Count how often the texts or the corpus use each token, as `count_text_tokens` does.
+
+    A corpus does not say which words became [UNK], so nothing is counted in them.
 
     Raises:
         InputError: the texts cannot be read, or have no word.
     """
     if source.corpus is not None:
         counts = open_corpus(source.corpus, source.tokenizer).count_tokens()
+        counts_in_unknown = np.zeros_like(counts)
     else:
-        counts = count_text_tokens(source.tokenizer, read_texts(settings, report))
+        texts = read_texts(settings, report)
+        counts, counts_in_unknown = count_text_tokens(source.tokenizer, texts)
     if not counts.sum():
         raise InputError(f"{option('vocabulary')}: no word in the texts. Name files with text.")
-    return counts
+    return counts, counts_in_unknown
 
 
 def read_texts(settings: VocabularySettings, report: SourceReport | None = None) -> Iterable[str]:
@@ -119,14 +126,16 @@ def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]
     return [source.tokenizer.decode(row.tolist()) for row in rows]
 
 
-def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
-    """Count how often each token occurs in `texts`, int64 `[vocab_size]`.
+def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[Counts, Counts]:
+    """Count how often each token occurs in `texts`, int64 `[vocab_size]`, and in unknown words.
 
-    Only one batch of texts is in memory. A word that WordPiece cannot cut becomes [UNK]; the tokens
-    that it was cut into before the failure count as well. A vocabulary without them might cut the
-    word in another way, and it would no longer be [UNK].
+    Only one batch of texts is in memory. A word that WordPiece cannot cut becomes [UNK]. The tokens
+    that it was cut into before the failure do not occur in the text, so they have counts of their
+    own, the second result. They are used all the same: a vocabulary without them might cut the word
+    in another way, and it would no longer be [UNK].
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    counts_in_unknown = np.zeros_like(counts)
     id_of_piece = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
     for batch in group_by_size(texts, BATCH_CHARS):
         ids, lengths = tokenizer.encode_batch_ids(batch)
@@ -136,8 +145,9 @@ def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
         ends = np.cumsum(lengths)
         positions = np.flatnonzero(ids == tokenizer.unk_id)
         for index in np.unique(np.searchsorted(ends, positions, "right")).tolist():
-            np.add.at(counts, list(_unfinished_ids(tokenizer, id_of_piece, batch[index])), 1)
-    return counts
+            unfinished_ids = list(_unfinished_ids(tokenizer, id_of_piece, batch[index]))
+            np.add.at(counts_in_unknown, unfinished_ids, 1)
+    return counts, counts_in_unknown
 
 
 def select_tokens(

@@ -27,7 +27,7 @@ PIECES = st.lists(
 @given(pieces=PIECES, words=st.lists(WORDS, max_size=20), keep=st.booleans())
 def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(pieces, words, keep):
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *pieces])
-    counts = count_text_tokens(tokenizer, words)
+    counts = sum(count_text_tokens(tokenizer, words))
     smaller = trim_tokenizer(tokenizer, select_tokens(tokenizer, counts, keep_characters=keep))
     for word in words:
         assert smaller.encode(word).tokens == tokenizer.encode(word).tokens
@@ -45,9 +45,12 @@ def test_the_column_of_texts_is_chosen_by_the_option_of_the_command(tmp_path):
 
 
 def test_of_an_unknown_word_the_pieces_that_were_found_count():
-    """Without them it would be cut."""
+    """Without them it would be cut. The text does not have them, so they are counted apart."""
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "ab", "a", "##bc", "x"])
-    assert count_text_tokens(tokenizer, ["abc x"])[5:].tolist() == [1, 0, 0, 1]
+    counts, counts_in_unknown = count_text_tokens(tokenizer, ["abc x"])
+    assert counts[tokenizer.unk_id] == 1 and counts.sum() == 2
+    assert counts[5:].tolist() == [0, 0, 0, 1]
+    assert counts_in_unknown[5:].tolist() == [1, 0, 0, 0]
 
 
 def test_what_stays_in_any_case():
@@ -69,7 +72,7 @@ def test_what_stays_in_any_case():
 @given(texts=st.lists(st.sampled_from(TEXT.split()) | st.text(max_size=5), max_size=9))
 def test_texts_are_cut_as_before_by_other_kinds(kind, texts):
     tokenizer = TINY[kind]()
-    counts = count_text_tokens(tokenizer, texts)
+    counts = sum(count_text_tokens(tokenizer, texts))
     smaller = trim_tokenizer(tokenizer, select_tokens(tokenizer, counts, keep_characters=False))
     assert smaller.vocab_size < tokenizer.vocab_size
     for text in texts:
@@ -80,7 +83,8 @@ def test_texts_are_cut_as_before_by_other_kinds(kind, texts):
 @pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
 def test_the_library_reads_what_was_trimmed(kind, tmp_path):
     tokenizer, text = TINY[kind](), "The river runs down, who knows it? 漢字"
-    ids = select_tokens(tokenizer, count_text_tokens(tokenizer, ["the river runs down"]))
+    counts = sum(count_text_tokens(tokenizer, ["the river runs down"]))
+    ids = select_tokens(tokenizer, counts)
     smaller = trim_tokenizer(tokenizer, ids)
     smaller.save(tmp_path)
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
