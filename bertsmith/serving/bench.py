@@ -99,7 +99,7 @@ def read_bodies(url: str, file: Path | None = None) -> list[bytes]:
         for number, text in enumerate(texts, start=1):
             try:
                 json.loads(text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(
                     f"{file}: text {number} is not JSON. Each line of a .jsonl file is "
                     "sent as the body of a request."

@@ -1,24 +1,48 @@
 """The inputs of `bertsmith serve` that need parsing: names of models, and the API key."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from bertsmith.errors import ConfigError
 
 API_KEY = "BERTSMITH_API_KEY"
+UNSENDABLE = re.compile(r"[\x00-\x1f\x7f]|^ | $")
+"""A control character, or a blank at either end, which the header of a request cannot hold."""
 
 
 def read_api_key() -> str | None:
     """Return the key in the environment, which other users of the computer cannot list with ps.
 
     Raises:
-        ConfigError: it is empty.
+        ConfigError: it is empty, or no request can send it.
     """
     key = os.environ.get(API_KEY)
     if key == "":
         raise ConfigError(f"The environment variable {API_KEY} is empty. Set a key, or unset it.")
+    if key is not None:
+        check_sendable(key, f"The environment variable {API_KEY}")
     return key
+
+
+def check_sendable(key: str, source: str) -> None:
+    """Check that the header of a request can hold a key.
+
+    Args:
+        source: where the key comes from, for the message, which does not show the key.
+
+    Raises:
+        ConfigError: it cannot, so the server would refuse all requests.
+    """
+    if (found := UNSENDABLE.search(key)) is not None:
+        character = {"\n": "a line break", "\r": "a carriage return", " ": "a blank"}.get(
+            found[0], "a control character"
+        )
+        place = "at its end" if found.end() == len(key) else f"as character {found.start() + 1}"
+        raise ConfigError(
+            f"{source}: the key has {character} {place}, which no request can send. Remove it."
+        )
 
 
 def parse_model_folders(models: Sequence[str]) -> dict[str, Path]:

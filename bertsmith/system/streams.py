@@ -64,20 +64,19 @@ def open_streams() -> None:
         except OSError:
             # It is closed, so that the next file to be opened would become this stream.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    stdout = sys.stdout
-    if stdout is None:
+    if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
     # A Windows console has its own kind of stream, which can write any character.
-    elif sys.__stdout__ is stdout and os.name == "posix":
-        stdout.flush()
-        sys.stdout = _text_stream(_Output(1, "w", closefd=False), like=stdout)
+    elif sys.stdout is sys.__stdout__ and os.name == "posix":
+        sys.stdout = _text_stream(_Output(1, "w", closefd=False), like=sys.stdout)
     if sys.stderr is None or (sys.stderr is sys.__stderr__ and os.name == "posix"):
         stderr = _Stderr(2, "w", closefd=False)
         sys.stderr = _text_stream(stderr, like=sys.stderr or sys.stdout, line_buffering=True)
 
 
 def _text_stream(file: io.FileIO, like: Any, *, line_buffering: bool = False) -> io.TextIOWrapper:
-    """Open a text stream with the encoding of another one, which is flushed at least as often."""
+    """Open a text stream in place of another one, with its encoding, flushed at least as often."""
+    like.flush()
     return io.TextIOWrapper(
         io.BufferedWriter(file),
         like.encoding,

@@ -12,6 +12,7 @@ from model_server import TIMEOUT, ModelServer
 from refusals import refuses
 from tiny_models import save_tiny
 
+from bertsmith.commands.settings.serve import Settings
 from bertsmith.errors import ConfigError
 from bertsmith.serving.app import KeyCheck
 from bertsmith.serving.asgi import create_app_from_environment
@@ -62,6 +63,21 @@ def test_models_and_key_have_to_be_named(monkeypatch):
         read_api_key()
     monkeypatch.delenv("BERTSMITH_API_KEY")
     assert read_api_key() is None
+
+
+@pytest.mark.parametrize("key, found", [
+    ("sesame\n", "a line break at its end"),
+    ("sesame ", "a blank at its end"),
+    (" sesame", "a blank as character 1"),
+    ("ses\x7fame", "a control character as character 4"),
+], ids=ascii)  # fmt: skip
+def test_a_key_that_no_header_can_hold_is_refused(key, found, monkeypatch):
+    monkeypatch.setenv("BERTSMITH_API_KEY", key)
+    with refuses(ConfigError, "BERTSMITH_API_KEY", found) as caught:
+        read_api_key()
+    assert "ame" not in caught.value.message.replace("name", "")
+    with refuses(ConfigError, "--api-key", found):
+        Settings(models=("films=runs/films",), api_key=key)
 
 
 def test_a_key_may_have_any_bytes(monkeypatch):

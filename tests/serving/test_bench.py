@@ -127,9 +127,11 @@ def test_the_command_sends_the_key_of_the_environment(server, typed, monkeypatch
     assert all(b"Authorization: Bearer sesame\r\n" in head for head in model.heads)
 
 
-@pytest.mark.parametrize(
-    "words", [("DIR", "--bench", "http://h:1"), ("DIR", "--texts", "FILE"), ("DIR", "--json"), ()]
-)
+@pytest.mark.parametrize("words", [
+    ("DIR", "--bench", "http://h:1"), ("DIR", "--texts", "FILE"), ("DIR", "--json"), (),
+    ("DIR", "--seconds", "3"), ("--bench", "http://h:1", "--port", "9"),
+    ("--bench", "http://h:1", "--device", "cpu"),
+])  # fmt: skip
 def test_options_that_do_not_go_together_are_refused(refused, words):
     assert "--bench" in refused("serve", *words) or not words
 
@@ -155,11 +157,12 @@ def test_built_in_texts_have_5_to_200_words():
 def test_files_without_texts_are_refused(tmp_path):
     empty, broken = tmp_path / "empty.txt", tmp_path / "broken.jsonl"
     empty.write_text("\n \n", encoding="utf-8")
-    broken.write_text('{}\n{"a": \n', encoding="utf-8")
     with refuses(InputError, str(empty)):
         read_bodies("http://host/embed", empty)
-    with refuses(InputError, str(broken), "text 2"):
-        read_bodies("http://host/embed", broken)
+    for line in ('{"a": ', "[" * 100_000):
+        broken.write_text(f"{{}}\n{line}\n", encoding="utf-8")
+        with refuses(InputError, str(broken), "text 2"):
+            read_bodies("http://host/embed", broken)
 
 
 def test_a_url_without_path_means_embed():

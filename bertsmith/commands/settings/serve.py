@@ -1,6 +1,6 @@
 """Settings of `bertsmith serve`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ import tyro
 
 from bertsmith.commands.flags import parse_settings
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.serving.environment import parse_model_folders
+from bertsmith.serving.environment import check_sendable, parse_model_folders
 from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
 
@@ -25,6 +25,10 @@ AT_LEAST_ONE = (
     "threads",
 )
 """Settings that must be 1 or more, if they are given."""
+OF_BENCH = ("texts", "seconds", "json")
+"""Settings of a measurement by `--bench`, which a server does not have."""
+OF_BOTH = ("models", "api_key", "bench")
+"""Settings that matter to both; `models` have a check of their own."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +115,33 @@ class Settings(InferenceCompute):
                 f"Give either model folders or {option('bench')}, not both: it measures a server "
                 "that runs already."
             )
-        if self.bench is None and (self.texts is not None or self.json):
-            name = "json" if self.json else "texts"
-            raise ConfigError(
-                f"{option(name)} has no effect without {option('bench')}, which measures a server."
-            )
+        self._check_use()
         if not self.seconds > 0:
             raise SettingError("seconds", self.seconds, "a number of seconds above 0")
+        if self.api_key is not None:
+            check_sendable(self.api_key, option("api_key"))
         parse_model_folders(self.models)
+
+    def _check_use(self) -> None:
+        """Check that no setting is given that has no effect.
+
+        Raises:
+            ConfigError: it is only for a server, but a server is measured, or the other way round.
+        """
+        is_bench = self.bench is not None
+        for field in fields(self):
+            if getattr(self, field.name) == field.default or field.name in OF_BOTH:
+                continue
+            if field.name in OF_BENCH and not is_bench:
+                raise ConfigError(
+                    f"{option(field.name)} has no effect without {option('bench')}, which measures "
+                    "a server."
+                )
+            if field.name not in OF_BENCH and is_bench:
+                raise ConfigError(
+                    f"{option(field.name)} has no effect with {option('bench')}, which measures a "
+                    f"server that runs already. Leave {option(field.name)} out."
+                )
 
 
 parse = partial(parse_settings, Settings)
