@@ -77,15 +77,15 @@ class SentenceScorer(ABC):
                     f"row {pairs[index // 2].row}: '{name}' has too few tokens to score. Fix the "
                     "row, or leave it out."
                 )
-        longest = self.longest
-        scores = self._score([row[:longest] for row in rows])
-        self.num_tokens += sum(map(len, rows))
-        self.num_unknown += sum(row.count(self.tokenizer.unk_id) for row in rows)
+        cut_rows = [row[: self.longest] for row in rows]
+        scores = self._score(cut_rows)
+        self.num_tokens += sum(map(len, cut_rows))
+        self.num_unknown += sum(row.count(self.tokenizer.unk_id) for row in cut_rows)
         results = []
         for index in range(0, len(rows), 2):
-            good_row, bad_row = rows[index], rows[index + 1]
+            good_row, bad_row = cut_rows[index : index + 2]
             is_identical = good_row == bad_row
-            is_cut = longest is not None and max(len(good_row), len(bad_row)) > longest
+            is_cut = [good_row, bad_row] != rows[index : index + 2]
             # Equal sentences get one score, since rounding may differ between two batches.
             good, bad = scores[index], scores[index if is_identical else index + 1]
             results.append(PairScores(good, bad, is_identical, is_cut))

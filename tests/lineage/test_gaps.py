@@ -95,6 +95,22 @@ def test_left_to_right_the_sum_is_the_log_likelihood(systems, tokenizer, name):
     assert score(systems[name], tokenizer, TEXT) == pytest.approx(expected.good, abs=1e-3)
 
 
+@pytest.mark.parametrize("name", ["gpt", "lstm", "elmo"])
+def test_sentences_that_differ_after_the_cut_are_a_tie(systems, tokenizer, name):
+    max_length = 1 + len(tokenizer.encode_ids("the river runs"))
+    if name == "elmo":
+        scorer = BidirectionalScorer(systems[name], tokenizer, max_length + 1)  # it reads [SEP]
+    else:
+        scorer = LeftToRightScorer(TextGenerator(systems[name], tokenizer), max_length)
+    cut, whole = scorer.predict([
+        MinimalPair("the river runs down to the sea", "the river runs"),
+        MinimalPair("the river runs", "the river runs"),
+    ])  # fmt: skip
+    assert cut.answer == "tie" and cut.is_identical and cut.is_truncated
+    assert whole.is_identical and not whole.is_truncated
+    assert scorer.num_tokens == 4 * max_length
+
+
 def test_of_elmo_a_gap_has_the_mean_of_both_readers(systems, tokenizer):
     # The means of all gaps sum to the mean of both sums.
     elmo, ids = systems["elmo"], tokenizer.encode_ids(TEXT)
