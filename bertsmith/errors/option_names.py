@@ -99,7 +99,9 @@ def as_fields(message: str) -> str:
 
 def options_in(message: str) -> Iterator[NamedOption]:
     """Yield the options that a message names, in order."""
-    yield from map(_read, MARKED.finditer(message))
+    for marked in MARKED.finditer(message):
+        if (named := _read(marked)) is not None:
+            yield named
 
 
 def flag_of(named: NamedOption) -> str:
@@ -133,10 +135,14 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else str(value)
 
 
-def _read(marked: re.Match[str]) -> NamedOption:
+def _read(marked: re.Match[str]) -> NamedOption | None:
+    """Read a marked option; None if the marks are part of a text of the user's."""
     if marked["kind"] is None:
         return NamedOption(marked["path"])
-    return NamedOption(marked["path"], VALUE_KINDS[marked["kind"]](marked["value"]))
+    try:
+        return NamedOption(marked["path"], VALUE_KINDS[marked["kind"]](marked["value"]))
+    except (KeyError, ValueError):
+        return None
 
 
 def _argument_of(named: NamedOption) -> str:
@@ -154,4 +160,8 @@ def _field_of(named: NamedOption) -> str:
 
 
 def _spelled(message: str, spell: Spelling) -> str:
-    return MARKED.sub(lambda marked: spell(_read(marked)), message)
+    def replacement(marked: re.Match[str]) -> str:
+        named = _read(marked)
+        return marked[0] if named is None else spell(named)
+
+    return MARKED.sub(replacement, message)

@@ -18,6 +18,7 @@ from bertsmith.errors import (
     as_flags,
     option,
 )
+from bertsmith.errors.option_names import options_in
 from bertsmith.training.settings import TrainingSettings
 
 
@@ -46,6 +47,13 @@ def test_three_spellings(named, flag, argument, field):
 def test_what_only_looks_like_an_option_stays():
     text = "Run zstd -d --long=31 on \ue0f0 and 'bertsmith fill --top 3'."
     assert as_flags(text) == as_arguments(text) == text
+
+
+@pytest.mark.parametrize("value", ["word 1", "int one", "float x", "dict a", "dict a=b"])
+def test_marks_in_a_text_of_the_user_stay(value):
+    text = f"a \ue0f0film\ue0f1{value}\ue0f2 that"
+    assert as_flags(text) == as_arguments(text) == as_fields(text) == text
+    assert [named.path for named in options_in(f"{text} or {option('top')}")] == ["top"]
 
 
 def test_options_in_json_are_spelled():
