@@ -42,6 +42,7 @@ from bertsmith.inspection.system_reader import (
     count_heads,
 )
 from bertsmith.lineage.encoder_decoder import generate_targets
+from bertsmith.lineage.generation import start_token_id
 from bertsmith.lineage.gpt import Gpt
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.t5 import T5
@@ -261,7 +262,7 @@ def _read_gpt(
     tokenizer = load_tokenizer(path)
     config = model.config
     limit = _limit_length(max_length, config.n_positions, config.n_layer * config.n_head)
-    start = tokenizer.cls_id if config.bos_token_id is None else config.bos_token_id
+    start = start_token_id(model, tokenizer)
     ids, pieces = _encode_user_text(tokenizer, text, 0)
     shown = (_special_piece(tokenizer, start), *pieces[: limit - 1])
     reader = ShownGpt(model, [start, *ids[: limit - 1]], (start,))

@@ -97,6 +97,17 @@ def test_the_first_decision_of_a_gpt_is_the_token_that_it_writes(gpt):
     assert written.is_ended or decision.label == written.continuation.strip()
 
 
+def test_a_gpt_whose_start_token_is_beyond_its_vocabulary_begins_with_cls(gpt, tmp_path):
+    """As `generate` reads it: transformers gives every new GPT the start token of GPT-2."""
+    folder = shutil.copytree(gpt, tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"bos_token_id": 50256}))
+    (folder / "SHA256SUMS").unlink()
+    result, usual = (look(path, TEXT, device="cpu") for path in (folder, gpt))
+    assert result.tokens == usual.tokens
+    np.testing.assert_array_equal(result.logits, usual.logits)
+
+
 def test_attributions_of_systems_are_complete(gpt, transformer):
     for folder, pair in ((gpt, ()), (transformer, "the sea")):
         result = look(folder, TEXT, pair=pair, device="cpu")
