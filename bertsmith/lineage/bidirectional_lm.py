@@ -27,6 +27,10 @@ from bertsmith.model.masked_lm_loss import MaskedLMLoss
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.training.objective import LossTerm
 
+MAX_EXPONENT = 700.0
+"""Largest loss whose perplexity is computed. The loss of a run that has diverged may be larger, and
+beyond 709 the perplexity would be no number of 64 bits."""
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -103,10 +107,19 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
             name = f"held_out_{direction.name}"
             loss = metrics[f"{name}_loss"]
             per_token = predictions_per_token([_labels(row, direction) for row in rows], end_id)
-            metrics[f"{name}_perplexity"] = math.exp(loss)
+            metrics[f"{name}_perplexity"] = perplexity(loss)
             metrics[f"{name}_bits_per_byte"] = bits_per_byte(loss * per_token, self.held_out.corpus)
-        metrics["held_out_perplexity"] = math.exp(metrics["held_out_loss"])
+        metrics["held_out_perplexity"] = perplexity(metrics["held_out_loss"])
         return metrics
+
+
+def perplexity(loss: float) -> float:
+    """Return e to the power of a loss in nats, at most that of `MAX_EXPONENT`.
+
+    >>> round(perplexity(2.0), 3), perplexity(5_000.0) < math.inf
+    (7.389, True)
+    """
+    return math.exp(min(loss, MAX_EXPONENT))
 
 
 def predicting_positions(

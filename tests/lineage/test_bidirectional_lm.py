@@ -155,3 +155,11 @@ def test_figures_of_both_ways_and_their_mean(objective, model):
     assert figures["held_out_perplexity"] == pytest.approx(math.exp(mean), rel=1e-4)
     parts = [objective.evaluate_part(model, part, 3) for part in range(3)]
     assert objective.combine(parts) == pytest.approx(figures, rel=1e-6)
+
+
+def test_the_perplexity_of_a_model_that_has_diverged_is_a_number(objective, model):
+    with torch.no_grad():
+        model.softmax.weight.mul_(1e6)
+        figures = objective.evaluate(model)
+    assert figures["held_out_loss"] > 1000
+    assert math.isfinite(figures["held_out_perplexity"])
