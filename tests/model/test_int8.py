@@ -4,11 +4,13 @@ import json
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from bertsmith.metrics.unit_vectors import unit_length
+from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.int8 import (
     CENTERED_ZERO,
     ZERO_AFTER_ACTIVATION,
@@ -35,28 +37,35 @@ needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no
 @given(
     st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=50),
     st.sampled_from([CENTERED_ZERO, ZERO_AFTER_ACTIVATION]),
+    st.booleans(),
 )
-def test_every_value_comes_back_within_a_step(values, zero_point):
+def test_every_value_comes_back_within_a_step(values, zero_point, has_bound):
     x = torch.tensor([values, [0.0] * len(values)])
-    rounded, scales = quantize_rows(x, zero_point)
+    lowest = min(0.0, *values)
+    rounded, scales = quantize_rows(x, zero_point, lowest if has_bound else None)
     assert rounded.dtype == torch.uint8
     back = (rounded.double() - zero_point) * scales
-    assert ((back - x.double()).abs() <= 0.501 * scales + 1e-30).all()
-    widest = max(max(0.0, *values) / (255 - zero_point), -min(0.0, *values) / zero_point)
-    assert scales[0] <= 1.001 * widest + 1e-30
+    assert ((back - x.double()).abs() <= 0.501 * scales + 1e-36).all()
+    widest = max(max(0.0, *values) / (255 - zero_point), -lowest / zero_point)
+    assert scales[0] <= 1.001 * widest + 1e-36
     assert not back[1].any()
+    again, same_scales = quantize_rows(x, zero_point, lowest if has_bound else None, out=x)
+    assert torch.equal(again, rounded) and torch.equal(same_scales, scales)
 
 
 @needs_kernels
-def test_a_row_is_the_same_alone_and_among_others_and_nan_stays_in_its_row():
+@pytest.mark.parametrize("activation", [None, F.gelu])
+def test_a_row_is_the_same_alone_and_among_others_and_nan_stays_in_its_row(activation):
     torch.manual_seed(0)
-    layer = Int8Linear(nn.Linear(96, 33))
+    layer = Int8Linear(nn.Linear(96, 33), activation=activation)
     x = torch.randn(40, 96) * torch.logspace(-2, 2, 40)[:, None]
-    together = layer(x)
+    if activation is not None:
+        x = activation(x)
+    together = layer(x.clone())  # after an activation the layer overwrites its input
     for row in range(len(x)):
-        assert torch.equal(layer(x[row : row + 1])[0], together[row])
+        assert torch.equal(layer(x[row : row + 1].clone())[0], together[row])
     x[3, 5], x[8, 0] = torch.nan, torch.inf
-    damaged = layer(x)
+    damaged = layer(x.clone())
     assert not damaged[3].isfinite().any() and not damaged[8].isfinite().any()
     whole = [row for row in range(len(x)) if row not in (3, 8)]
     assert torch.equal(damaged[whole], together[whole])
@@ -71,6 +80,28 @@ def test_the_largest_sums_are_not_cut_off(sign):
         linear.bias.zero_()
         found = Int8Linear(linear)(torch.ones(33, 64))
     torch.testing.assert_close(found, torch.full((33, 16), 64.0 * sign), rtol=0.01, atol=0.0)
+
+
+@needs_kernels
+@pytest.mark.parametrize("name", ["gelu", "gelu_new", "relu", "silu"])
+def test_a_layer_after_an_activation_is_near_the_one_it_replaces(name):
+    torch.manual_seed(0)
+    x = ACTIVATIONS[name](3 * torch.randn(37, 96))
+    x[5] = 0.0
+    linear = nn.Linear(96, 23)
+    with torch.no_grad():
+        plain = linear(x)
+        found = Int8Linear(linear, activation=ACTIVATIONS[name])(x)
+    assert (found - plain).norm() < 0.012 * plain.norm()
+    assert torch.equal(found[5], linear.bias)
+
+
+@needs_kernels
+def test_inputs_may_need_gradients():
+    torch.manual_seed(0)
+    layer = Int8Linear(nn.Linear(96, 23))
+    x = torch.randn(37, 96)
+    assert torch.equal(layer(x.clone().requires_grad_()), layer(x))
 
 
 @needs_kernels
