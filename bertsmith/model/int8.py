@@ -200,11 +200,12 @@ def quantize(model: BertModel, attention_dtype: torch.dtype) -> None:
 
     def replace(module: nn.Module, name: str, linear: nn.Linear) -> Int8Linear:
         # Not GatedFeedForward: the gate makes values of both signs.
-        is_after_activation = isinstance(module, FeedForward) and linear is module.down
         return Int8Linear(
             linear,
             attention_dtype if name == "qkv" else torch.float32,
-            module.activation if is_after_activation else None,
+            module.activation
+            if isinstance(module, FeedForward) and linear is module.down
+            else None,
         )
 
     replace_linears(model, replace)
