@@ -49,6 +49,9 @@ and a score on fewer says too little."""
 COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
 """The heads that `auto` compares; each takes more time to train than those before it."""
 
+FEWEST_TO_CALIBRATE = 32
+"""Smallest number of texts by whose held-out answers a head is calibrated. With 16 texts and models
+of minutes a calibration took three points of accuracy (`benchmarks/results/few-labels.md`)."""
 MIN_PROBABILITY = 1e-4
 """Smallest probability of a held-out answer that a calibration counts. A single answer that is sure
 and wrong would otherwise decide the scale."""
@@ -86,7 +89,8 @@ def finetune_best_head(
     With fewer than `MANY_TO_COMPARE` examples, `head_for_few` chooses. The eval examples have no
     part in the choice. The result is that of the best head, a `FineTuned` or a `FittedHead`, with
     the scores as its `choice`. A resumed run keeps the head that it began with, without scores.
-    A contrastive head is calibrated by its answers to the held-out folds (label_calibration.py).
+    A contrastive head of `FEWEST_TO_CALIBRATE` examples or more is calibrated by its answers to the
+    held-out folds (label_calibration.py).
     The comparison leaves out the corpus of the settings; if the linear head is chosen, it then
     learns from the corpus, too.
 
@@ -140,7 +144,7 @@ def finetune_best_head(
                 answers = answers_of_head if head == "contrastive" else answers
         best = choose_head(scores).head
     calibration = None
-    if best == "contrastive" and _can_calibrate(folds):
+    if best == "contrastive" and _can_calibrate(data, folds):
         if answers is None:
             with progress_bar("calibrating", num_folds) as advance:
                 _, answers = _cross_validate(task_type, settings, best, folds, advance)
@@ -212,14 +216,14 @@ def _train(
     )
 
 
-def _can_calibrate(folds: Sequence[TaskDataset[Any]]) -> bool:
-    """Return whether a head can be calibrated by these folds.
+def _can_calibrate(data: TaskDataset[Any], folds: Sequence[TaskDataset[Any]]) -> bool:
+    """Return whether a head can be calibrated by its answers to these folds of the examples.
 
-    Each text has one label, and each label occurs outside of each fold.
+    There are enough texts, each has one label, and each label occurs outside of each fold.
     """
-    if isinstance(folds[0].task, MultiLabel):
+    if len(data.train) < FEWEST_TO_CALIBRATE or isinstance(data.task, MultiLabel):
         return False
-    labels = set(folds[0].task.labels)
+    labels = set(data.task.labels)
     return all({example.label for example in fold.train} == labels for fold in folds)
 
 

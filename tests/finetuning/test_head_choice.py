@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from refusals import refuses
 from review_settings import settings_on_reviews
-from tiny_models import BAD, GOOD, save_tiny, write_csv, write_reviews
+from tiny_models import BAD, GOOD, OTHER, save_tiny, write_csv, write_reviews
 
 from bertsmith import TextClassifier
 from bertsmith.errors import ConfigError, as_flags
@@ -133,7 +133,7 @@ def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sent
     model = save_tiny(tmp_path / "model")
     if is_sentence_encoder:
         SentenceFolder("mean").write(model, 24)
-    train = write_reviews(tmp_path / "few.csv", 12)
+    train = write_reviews(tmp_path / "few.csv", 32)
     few = replace(settings, model=model, train=train)
     result = finetune_best_head(Classify, few)
     assert result.choice.chosen == head and result.choice.heads == ()
@@ -152,7 +152,7 @@ def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sent
 def test_a_stopped_run_keeps_the_head_that_it_began_with(settings, tmp_path):
     model = save_tiny(tmp_path / "model")
     SentenceFolder("mean").write(model, 24)
-    few = replace(settings, model=model, train=write_reviews(tmp_path / "few.csv", 12))
+    few = replace(settings, model=model, train=write_reviews(tmp_path / "few.csv", 32))
     whole = finetune_best_head(Classify, few)
     facts = json.loads((settings.out / "run.json").read_text())
     del facts["result"]
@@ -189,26 +189,31 @@ def test_too_few_examples_and_options_of_a_series_are_refused(settings, tmp_path
         replace(settings, seeds=2)
 
 
-@pytest.mark.parametrize("labels", ["ab", "aab", "aabb", "aaabc", "abcabc"])
-def test_a_sentence_encoder_learns_from_a_handful_of_texts(settings, tmp_path, labels):
-    """If a label occurs once, some fold would have to be learned without it: no calibration."""
+@pytest.mark.parametrize(
+    "labels", ["ab", "aab", "aaabc", "a" * 20 + "b" * 11, "a" * 16 + "b" * 16 + "c"]
+)
+def test_a_handful_of_texts_or_a_label_that_occurs_once_is_not_calibrated(
+    settings, tmp_path, labels
+):
+    """If a label occurs once, some fold would have to be learned without it."""
     model = save_tiny(tmp_path / "model")
     SentenceFolder("mean").write(model, 24)
-    words = [*GOOD, *BAD]
-    rows = [(words[number], label) for number, label in enumerate(labels)]
-    train = write_csv(tmp_path / "handful.csv", ("text", "label"), *rows)
-    handful = replace(settings, model=model, train=train, eval=Path())
-    result = finetune_best_head(Classify, handful)
-    counts = [labels.count(label) for label in set(labels)]
-    assert (result.calibration is not None) == (min(counts) > 1)
+    words = [*GOOD, *BAD, *OTHER]
+    rows = [
+        (f"{words[number % len(words)]} {words[number // len(words)]}", label)
+        for number, label in enumerate(labels)
+    ]
+    train = write_csv(tmp_path / "texts.csv", ("text", "label"), *rows)
+    result = finetune_best_head(Classify, replace(settings, model=model, train=train, eval=Path()))
+    assert result.choice.chosen == "contrastive" and result.calibration is None
     assert load(settings.out, device="cpu")("good film").label in set(labels)
 
 
 def test_texts_with_several_labels_are_not_calibrated(settings, tmp_path):
     model = save_tiny(tmp_path / "model")
     SentenceFolder("mean").write(model, 24)
-    rows = [(f"a {word} film", "good,fine") for word in GOOD]
-    rows += [(f"a {word} film", "bad") for word in BAD]
+    words = [(word, "good,fine") for word in GOOD] + [(word, "bad") for word in BAD]
+    rows = [(f"{word} {other}", labels) for word, labels in words for other in OTHER]
     train = write_csv(tmp_path / "several.csv", ("text", "label"), *rows)
     several = replace(settings, model=model, train=train, eval=Path(), multi_label=True)
     result = finetune_best_head(Classify, several)
