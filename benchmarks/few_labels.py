@@ -51,7 +51,7 @@ from benchmarks.few_labels_names import (
     measure_names,
     read_sentences,
 )
-from bertsmith.finetuning.heads import MANY_TO_COMPARE, head_for_few
+from bertsmith.finetuning.heads import FEWEST_TO_CALIBRATE, MANY_TO_COMPARE, head_for_few
 from bertsmith.metrics.classification import Calibration
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.counts import count_noun
@@ -353,12 +353,13 @@ def ways_for_names(ways: Sequence[Way]) -> list[Way]:
 def head_by_rule(head: str, model: Path | None, sample: Rows) -> str | None:
     """Return the head that `auto` takes by its rule; None for other heads, and if it compares.
 
-    It is None for a contrastive head, too, which `auto` calibrates.
+    It is None for a contrastive head that `auto` calibrates, too.
     """
     if head != "auto" or model is None or len(sample[0]) >= MANY_TO_COMPARE:
         return None
     chosen = head_for_few(read_folder(model))[0]
-    return None if chosen == "contrastive" else chosen
+    is_calibrated = chosen == "contrastive" and len(sample[0]) >= FEWEST_TO_CALIBRATE
+    return None if is_calibrated else chosen
 
 
 def describe_call(args: argparse.Namespace) -> str:
@@ -390,11 +391,12 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         f"nothing is chosen by the rows that score, at most {MAX_EVAL_TEXTS:,}. "
         f"{results['machine']}; other programs used the cores at the same time. Calls were "
         f"stopped, so that some ways have fewer samples. With fewer than {MANY_TO_COMPARE} labels "
-        "`--head auto` goes by a rule, and its figures are those of the head that it takes. This "
-        "rule, and the penalty of the linear head for so few labels, were chosen on other data: "
+        "`--head auto` goes by a rule. Its figures are then those of the linear head, or of a "
+        "contrastive head, which it calibrates from 32 labels on. The rule, the calibration, and "
+        "the penalty and the share of counts of the linear head were chosen on other data: "
         "further samples of SST-2 and five genres, scored by other rows, and sets made of other "
         "public files ([how](results/few-labels.md#which-penalty-for-few-texts)). Earlier figures "
-        "of CoLA, six articles and ChnSentiCorp were a reason to look at both, but chose no value. "
+        "of the table were a reason to look at them, but chose no value. "
         "counted-vectors (`bertsmith vectors`), reviews-bert (BERT-tiny, 4,000 steps of the recipe "
         "quarter-hour) and reviews-mini (BERT-mini, as many steps, which take some 15 minutes on "
         "two idle cores of this processor; reviews-mini-1: another seed, 15 minutes; "
