@@ -20,7 +20,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import warn_unknown
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import evaluate
@@ -41,6 +41,10 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
     The page is written after the scores are printed, so that they are not lost if it cannot be
     written.
+
+    Args:
+        words: the words after `bertsmith evaluate`.
+        line: all words of the command line, from `bertsmith` on.
     """
     prog = " ".join(line[:2])
     try:
@@ -49,6 +53,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
         evaluate_system(error.kind.model_type, words, prog)
         return
     check_flags(settings)
+    # For the name "-", in which `find_model` sees no model, `folder` is None; loading refuses it.
     model = folder or settings.model
     outputs = {
         "--errors": settings.errors,
@@ -87,7 +92,10 @@ def print_result(
     more_scores: Mapping[str, float],
     baselines: Sequence[Baseline] = (),
 ) -> None:
-    """Print scores and baselines; warn of many unknown tokens."""
+    """Print scores and baselines; warn of many unknown tokens.
+
+    Only with --json are the share of unknown tokens and `more_scores` printed, too.
+    """
     unknown_rate = predictor.unknown_tokens.rate
     report = {**result.to_json(), "unknown_rate": unknown_rate, **more_scores}
     warn_unknown(unknown_rate, name_source(path))
@@ -104,11 +112,12 @@ def score_on_data(settings: Settings, model: Path | ModelFolder, data: Path) -> 
     """Score a fine-tuned model on labelled data; print its scores and write --errors and --page."""
     check_delimiter(settings.columns, data)
     predictor = load_with_flags(settings, model)
-    predictor = predictor.with_definition(
-        with_separator(predictor.definition, settings.label_separator)
-    )
+    task = with_separator(predictor.definition, settings.label_separator)
+    predictor = predictor.with_definition(task)
+    # Both receive every example with its outcome: `survey` collects errors and confidences,
+    # `majority` counts right answers.
     survey = ErrorSurvey()
-    majority = StoredMajority(predictor.definition, predictor.loaded.folder.run)
+    majority = StoredMajority(task, predictor.loaded.folder.run)
     callbacks: list[OutcomeCallback] = [survey, majority]
     with ExitStack() as at_end, ExitStack() as stack:
         if settings.errors is not None:
@@ -129,7 +138,7 @@ def score_on_data(settings: Settings, model: Path | ModelFolder, data: Path) -> 
             predictor,
             survey,
             result,
-            majority.baselines(),
+            baselines,
             model=settings.model,
             data=data,
         )
@@ -145,11 +154,12 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
         return task
     if not isinstance(task, MultiLabel):
         raise ConfigError(
-            f"--label-separator: found '{separator}', but this model does not give a text "
-            "several labels. Leave it out."
+            f"{option('label_separator')}: found '{separator}', but this model does not give a "
+            "text several labels. Leave it out."
         )
     if not separator:
         raise ConfigError(
-            "--label-separator: found an empty text. Give the text between two labels, such as ','."
+            f"{option('label_separator')}: found an empty text. Give the text between two labels, "
+            "such as ','."
         )
     return replace(task, label_separator=separator)

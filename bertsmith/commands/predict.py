@@ -38,6 +38,12 @@ MAX_PAGE_ROWS = 1000
 
 
 def main(words: Sequence[str], line: Sequence[str]) -> None:
+    """Predict texts or the examples of a file; print or write the predictions.
+
+    Args:
+        words: the words after `bertsmith predict`.
+        line: all words of the command line, from `bertsmith` on.
+    """
     settings, folder = parse_for_folder(Settings, words, " ".join(line[:2]))
     if bool(settings.text) == bool(settings.file):
         if settings.text:
@@ -52,6 +58,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
 
 def _predict(settings: Settings, folder: ModelFolder | None) -> None:
+    # For the name "-", in which `find_model` sees no model, `folder` is None; loading refuses it.
     predictor = load_with_flags(settings, folder or settings.model)
     task = predictor.definition
     if settings.out is not None:

@@ -23,8 +23,9 @@ T = TypeVar("T")
 def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, ModelFolder | None]:
     """Parse a command line as `cls`, whose field `columns` has the type of the model's task.
 
-    Return the settings and the model's folder, which is None if the line names no model. For a
-    model that cannot be read, --help shows the help of a classifier.
+    Return the settings and the model's folder, which is None if `find_model` finds no model in the
+    line, as for the name "-". For a model that cannot be read, --help shows the help of a
+    classifier.
 
     Raises:
         CheckpointError: the model cannot be read.

@@ -393,6 +393,6 @@ def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds |
     ]
     title = "Scores by the threshold"
     x_label = shorten_name(f"least probability of {label}")
-    chart = Chart(title, x_label, "", series, is_share=True, high=1.0, x_high=1.0)
+    chart = Chart(title, x_label, y_label="", series=series, is_share=True, high=1.0, x_high=1.0)
     best = int(f1.argmax())
     return Thresholds(label, chart, thresholds[best], f1[best], f1[NUM_THRESHOLDS // 2])

@@ -1,4 +1,8 @@
-"""The baseline of an evaluation: always the most frequent answer of the training examples."""
+"""The baseline of an evaluation: always the most frequent answer of the training examples.
+
+Answers are compared as *gold keys*: a gold key is the right answer of an example as a string that
+can be counted, such as the label of a text (`Baselines.gold_keys` in tasks/baseline.py).
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,21 +14,22 @@ from bertsmith.tasks.task import Task
 
 
 class StoredMajority:
-    """Callback of `evaluate` that scores the most frequent answer of training on the gold answers.
+    """Callback of `evaluate`, which scores the method that always gives the same answer.
+
+    The answer is the most frequent one of the training examples, which run.json stores.
 
     Args:
-        run: the content of run.json in the model's folder, which may be damaged; the answer is
-            stored there.
+        run: the content of run.json in the model's folder, which may be damaged.
     """
 
     def __init__(self, task: Task[Any, Any], run: Mapping[str, Any]) -> None:
         result = run.get("result")
         stored = result.get("baselines") if isinstance(result, Mapping) else None
-        baselines = stored if isinstance(stored, list) else []
-        rows = [row for row in baselines if isinstance(row, Mapping)]
-        answers = [row.get("answer") for row in rows if row.get("key") == "majority"]
+        rows = stored if isinstance(stored, list) else []
+        tables = [row for row in rows if isinstance(row, Mapping)]
+        answers = [table.get("answer") for table in tables if table.get("key") == "majority"]
         self.task = task
-        is_key = task.baselines.is_gold_key
+        is_key = task.baselines.is_gold_key  # whether a string has the form of the task's keys
         of_task = (answer for answer in answers if isinstance(answer, str) and is_key(answer))
         self.answer = next(of_task, None)
         self._gold: Counter[str] = Counter()
@@ -34,7 +39,10 @@ class StoredMajority:
             self._gold.update(self.task.baselines.gold_keys(self.task, examples))
 
     def baselines(self) -> list[Baseline]:
-        """Return the baseline; empty if run.json does not have the most frequent answer."""
+        """Return the baseline with its scores on the examples that were added.
+
+        The list is empty if run.json has no most frequent answer, or if no example has a gold key.
+        """
         if self.answer is None or not self._gold:
             return []
         return [self.task.baselines.score_constant(self.task, self.answer, self._gold)]

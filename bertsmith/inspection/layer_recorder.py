@@ -29,12 +29,12 @@ class LayerRecorder(OutputRecorder):
         self.without = without
         self._layer = 0
 
-    def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
+    def record_hidden(self, hidden: Tensor, num_tokens: int) -> Tensor:
         assert self.hidden_states is not None
         self.hidden_states.append(hidden[:num_tokens])
         return hidden
 
-    def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+    def record_attention(self, blocks: Sequence[Tensor]) -> list[Tensor]:
         if self.receive is not None:
             self.receive(self._layer, blocks)
         disabled = [head for layer, head in self.without if layer == self._layer]

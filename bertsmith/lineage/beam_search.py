@@ -61,27 +61,29 @@ class _Search:
     def extend(
         self, candidates: Sequence[tuple[float, int, int]], end: int | None, *, is_last: bool
     ) -> list[int]:
-        """Take the best continuations, and return the beams from which the open ones come.
+        """Take the best continuations, and return which sequences the open ones continue.
 
         Args:
-            candidates: log-probability, beam and token, the likeliest first; twice as many as
-                beams. The second half is used only to replace beams that ended.
+            candidates: log-probability, index in `sequences` and token, the likeliest first; at
+                most twice as many as beams. Candidates after the first `beams` are used only to
+                replace those that end.
+            end: the token that ends a sequence; None if there is none.
             is_last: whether all sequences end here.
         """
-        beams = self.settings.beams
+        num_beams = self.settings.beams
         parents: list[int] = []
         sequences: list[list[int]] = []
         log_probs: list[float] = []
-        for rank, (log_prob, beam, token) in enumerate(candidates):
-            sequence = [*self.sequences[beam], token]
+        for rank, (log_prob, parent, token) in enumerate(candidates):
+            sequence = [*self.sequences[parent], token]
             if token == end or is_last:
-                if rank < beams:
+                if rank < num_beams:
                     self.ended.append((self._score(log_prob, len(sequence)), sequence))
-            elif len(parents) < beams:
-                parents.append(beam)
+            elif len(parents) < num_beams:
+                parents.append(parent)
                 sequences.append(sequence)
                 log_probs.append(log_prob)
-        self.ended = sorted(self.ended, key=lambda each: -each[0])[:beams]
+        self.ended = sorted(self.ended, key=lambda each: -each[0])[:num_beams]
         self.sequences, self.log_probs = sequences, log_probs
         return parents
 
@@ -163,7 +165,7 @@ def _find_likeliest(
         log_probs: the log-probability of each sequence so far.
 
     Returns:
-        Log-probability, sequence and token, the likeliest first.
+        Log-probability, index of the sequence and token, the likeliest first.
     """
     totals = (next_log_probs + next_log_probs.new_tensor(log_probs)[:, None]).flatten()
     values, indices = totals.topk(min(number, len(totals)))

@@ -4,7 +4,7 @@ The two language models are in elmo.py. A classifier has their LSTMs, and in pla
 table of the vectors that the CNN gives to each piece of the vocabulary. As long as the table is
 frozen, the results are the same; otherwise fine-tuning changes the table instead of the CNN. The
 vector of a text is the maximum of each dimension over its tokens. Source: Peters et al. 2018,
-section 3.3.
+section 3.3. `model/family.py` describes the fields of `Family`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from bertsmith.model.weights import read_weights
 from bertsmith.system.small_files import SmallFiles
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class ElmoClassifierConfig(BertConfig):
     """The shape of an ELMo as a classifier; `RECURRENT_KEYS` has the fields' names in config.json.
 

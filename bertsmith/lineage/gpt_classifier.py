@@ -2,7 +2,7 @@
 
 The language model, which continues texts, is in gpt.py. Both have the same network, and the same
 names in a folder. Only the last token has seen the whole text, so it takes the place of [CLS]
-(Radford et al. 2018, section 3.2).
+(Radford et al. 2018, section 3.2). `model/family.py` describes the fields of `Family`.
 """
 
 import math
@@ -27,7 +27,7 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class GptClassifierConfig(BertConfig):
     """The shape of a GPT-2, with BERT's field names; see `KEYS`.
 

@@ -2,6 +2,7 @@
 
 The language model, which continues texts, is in recurrent.py. A classifier of one direction has the
 same weights and names, so it can start from a language model. transformers has no such model.
+`model/family.py` describes the fields of `Family`.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ POOLINGS = ("max", "last")
 """Ways to make one vector of a text (`RecurrentClassifierConfig.pooling`)."""
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class RecurrentClassifierConfig(BertConfig):
     """The shape of a recurrent classifier; `RECURRENT_KEYS` has the fields' names in config.json.
 

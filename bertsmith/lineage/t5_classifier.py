@@ -2,6 +2,7 @@
 
 The source is the text and the target is the name, as in translation, so nothing is added to the
 network of t5.py. The probability of a class is that of its name.
+`model/family.py` describes the fields of `Family`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ TOKENS_AT_ONCE = 512
 """Number of tokens whose logits over the whole vocabulary are in memory at once."""
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class T5ClassifierConfig(BertConfig):
     """The part of a T5's shape that fine-tuning reads; `T5Config` has all of it."""
 

@@ -168,16 +168,16 @@ class BertModel(TrainableModel):
             batch.columns,
             by_length=self.is_batch_invariant,
         )
-        record_weights = None if recorder.attentions is None else recorder.record_weights
+        record_weights = None if recorder.attentions is None else recorder.record_attention
         # `fill_up` adds padding rows after the last token; they are cut off at the end.
-        hidden = recorder.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
+        hidden = recorder.record_hidden(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
             picked = layout.pick(queries) if number == last else None
             hidden = layer(hidden, layout, record_weights, picked)
             if number == last:
                 hidden = self.final_norm(hidden)
-            hidden = recorder.record(hidden, batch.num_tokens)
+            hidden = recorder.record_hidden(hidden, batch.num_tokens)
         return hidden[: batch.num_tokens if queries == "all" else batch.num_sequences]
 
     def encode_pooled(self, batch: Batch) -> Tensor:

@@ -31,7 +31,7 @@ SIZES = (
 """Fields that are whole numbers above 0."""
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; `__setattr__` sets a field only once
 class BertConfig:
     """The shape of a model; every field has Hugging Face's name, except `pooling`.
 

@@ -14,14 +14,15 @@ class OutputRecorder:
     """Records hidden states and attention weights; a list is None if the caller does not want it.
 
     Outputs are stored as padded tensors, for which `padded` is needed. The model continues with
-    vectors packed from these tensors, so that they are part of the graph and get gradients.
+    what is packed again from these tensors. So the stored tensors are part of the graph, and get
+    gradients.
     """
 
     hidden_states: list[Tensor] | None = None
     attentions: list[Tensor] | None = None
     padded: PaddedBatch | None = None
 
-    def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
+    def record_hidden(self, hidden: Tensor, num_tokens: int) -> Tensor:
         """Store the input of the first layer or the output of a layer, if hidden states are wanted.
 
         `hidden` is [tokens, hidden]; rows beyond `num_tokens` only fill the packed row up
@@ -37,7 +38,7 @@ class OutputRecorder:
         self.hidden_states.append(self.padded.unpack(hidden))
         return fill_up(self.padded.repack(self.hidden_states[-1]))
 
-    def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+    def record_attention(self, blocks: Sequence[Tensor]) -> list[Tensor]:
         """Store a layer's attention weights, as `PaddedBatch.unpack_attention` pads them.
 
         Called only if attention weights are wanted. `blocks` and the result have [sequences, heads,

@@ -1,4 +1,9 @@
-"""The sequences of a packed row: their bounds, their cells, and tokens picked from them."""
+"""The sequences of a packed row: their bounds, their cells, and tokens picked from them.
+
+A packed row has the tokens of several sequences one after another. Attention by dense products
+needs a padded array with one row for each of some neighbouring sequences: its entries are *cells*,
+each with a token or with padding.
+"""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,9 +24,9 @@ class PackedRow:
     """The sequences of a packed row: one after another, without padding.
 
     `columns`, int64 [tokens], are the tokens' columns in the caller's padded batch; None if those
-    of each sequence are 0, 1, 2 and so on. `cells` arranges neighbouring sequences as a padded
-    array. On a CPU its number of rows is rounded up, and with `pads` its length, too, so that few
-    shapes occur (`model/shape_buckets.py`).
+    of each sequence are 0, 1, 2 and so on. The method `cells` describes the padded array of some
+    sequences. On a CPU its number of rows is rounded up, and with `pads` its length, too, so that
+    few shapes occur (`model/shape_buckets.py`).
     """
 
     lengths: tuple[int, ...]
@@ -71,8 +76,10 @@ class PickedTokens:
     def first(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
         """Pick the first token of each sequence.
 
-        In the row of picked tokens each sequence has one token. With `pads` its cells are padded to
-        the 16 of `padded_length`, and attention on a CPU computes 16 queries in place of one.
+        In the row of picked tokens each sequence has one token. With `pads` it gets the 16 cells of
+        `padded_length`, so attention on a CPU computes 16 queries in place of one: the fused kernel
+        rounds a single one differently in each thread, and a result may have to be the same in any
+        batch. Without `pads` the 15 others are saved.
         """
         columns = None if row.columns is None else row.columns[row.starts[:-1]]
         return cls._pick(row, row.starts[:-1], columns, pads)
@@ -81,6 +88,7 @@ class PickedTokens:
     def last(cls, row: PackedRow, *, pads: bool) -> "PickedTokens":
         """Pick the last token of each sequence; `pads` as in `first`."""
         indices = row.starts[1:] - 1
+        # Without `row.columns`, the last of n tokens is in column n - 1.
         columns = np.array(row.lengths) - 1 if row.columns is None else row.columns[indices]
         return cls._pick(row, indices, columns, pads)
 

@@ -1,4 +1,9 @@
-"""Hugging Face's names of weights, and ours."""
+"""Hugging Face's names of weights, and ours.
+
+`ModelFolder` makes canonical names of those in a file by these functions, in this order:
+`without_wrappers`, `without_common_prefix`, `by_canonical_names`. Then it calls `check_tied`.
+`hugging_face_names` says which of the names belong to one of our parameters.
+"""
 
 import re
 from collections.abc import Mapping
@@ -26,6 +31,8 @@ def canonical(name: str, family: Family) -> str:
     """
     name = re.sub(r"\.gamma$", ".weight", name)
     name = re.sub(r"\.beta$", ".bias", name)
+    # If a name begins with a part of the encoder, such as "embeddings.", the prefix is put before
+    # it: the lookahead `(?=…)` matches without taking up letters.
     return re.sub(rf"^(?=({'|'.join(family.modules)})\.)", family.prefix, name)
 
 
@@ -78,7 +85,7 @@ def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[s
                 "beside the model's weights. Merge it with model.merge_and_unload(), and save "
                 "what that gives."
             )
-    # Wrappers that all names begin with are their common prefix, which stays here.
+    # Wrappers that all names begin with are left to `without_common_prefix`, which comes next.
     num_leading = min(map(_count_leading_wrappers, stored), default=0)
     renamed: dict[str, str] = {}
     for name in stored:
@@ -137,15 +144,17 @@ def by_canonical_names(
 
 
 def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -> None:
-    """Check that decoders hold the values of the word embedding, to which they are tied.
+    """Check that tensors that are tied have equal values, where a file has both.
+
+    They are the pairs of `Family.tied`: a decoder's weight and the word embedding, and in most
+    families the two names of the decoder's bias.
 
     Raises:
-        CheckpointError: a decoder has other values than the word embedding.
+        CheckpointError: a tensor has other values than the one that it is tied to.
     """
     for copy, original in family.tied.items():
-        if copy in tensors and original in tensors:
-            if torch.equal(tensors[copy], tensors[original]):
-                continue
+        is_stored_twice = copy in tensors and original in tensors
+        if is_stored_twice and not torch.equal(tensors[copy], tensors[original]):
             raise CheckpointError(
                 f"{directory}: {copy} differs from {original}. bertsmith reads models that tie "
                 "the two, as BERT does. Choose a checkpoint whose decoder is tied."
@@ -154,6 +163,8 @@ def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -
 
 def hugging_face_names(name: str, config: BertConfig) -> tuple[str, ...]:
     """List Hugging Face's names of one of our parameters, in the config's family.
+
+    There are several if our parameter is a stack of theirs, such as query, key and value.
 
     >>> hugging_face_names("layers.3.feed_forward.up.bias", BertConfig(30_522, 768, 12, 12, 3072))
     ('bert.encoder.layer.3.intermediate.dense.bias',)
@@ -166,6 +177,8 @@ def hugging_face_names(name: str, config: BertConfig) -> tuple[str, ...]:
             stored_name if stored_name in family.whole_names else f"{stored_name}.{parameter}"
             for stored_name in family.names[module]
         )
+    # This is the layer's number, but ALBERT's layers are named by group: all have the same names
+    # if they share their weights.
     stored_layer = config.stored_layer(int(layer[1]))
     module_of_any_layer = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
     return tuple(

@@ -36,7 +36,10 @@ class ReplacedTokens(Pretraining):
     """
 
     def new_model(self, config: BertConfig) -> BertModel:
-        """Build a discriminator of this shape with a generator of `generator_size`."""
+        """Build a discriminator of this shape with a generator.
+
+        The setting `generator_size` is the generator's width as a share of the discriminator's.
+        """
         return new_pair(config, self.settings.generator_size)
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -70,10 +73,11 @@ class ReplacedTokens(Pretraining):
             **{f"held_out_rtd_{name}": value for name, value in figures.items()},
         }
 
-    def _detect(self, pair: BertModel, batch: Batch) -> "Detection":
+    def _detect(self, model: BertModel, batch: Batch) -> "Detection":
         """Replace tokens by the generator's samples, and classify all tokens."""
-        model = cast(ElectraPair, pair)
-        generator = model.generator
+        # A pair is the discriminator itself, with its generator as a submodule.
+        pair = cast(ElectraPair, model)
+        generator = pair.generator
         head = cast(MaskedLMHead, generator.heads["masked_lm"])
         labels = batch.targets["masked_labels"]
         positions = batch.targets["masked_positions"]
@@ -86,8 +90,10 @@ class ReplacedTokens(Pretraining):
         corrupted = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
         is_replaced = torch.zeros(batch.num_tokens, device=samples.device)
         is_replaced = is_replaced.index_copy(0, positions, (samples != labels).float())
-        padded_logits = model.heads["replaced_token"](fill_up(model.encode(corrupted)))
-        logits = padded_logits[: batch.num_tokens].float()
+        # On a CPU `fill_up` appends rows of zeros up to a rounded number, so that matrix products
+        # have few shapes (each new one costs oneDNN some milliseconds); their logits are cut off.
+        filled_logits = pair.heads["replaced_token"](fill_up(pair.encode(corrupted)))
+        logits = filled_logits[: batch.num_tokens].float()
         loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
         num_correct = ((logits > 0) == (is_replaced > 0)).sum()
         terms = {
@@ -115,14 +121,17 @@ class Detection:
 
 
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
-    """Compute "precision", "recall" and "auc" of detecting replaced tokens.
+    """Compute "precision", "recall" and "auc" of detecting replaced tokens, and their share.
+
+    The share of replaced tokens among all is returned as "replaced".
 
     Args:
-        is_replaced: 0 or 1, int64 `[tokens]`; its mean is returned as "replaced".
+        is_replaced: 0 or 1, int64 `[tokens]`.
         logits: those above 0 predict a replaced token, fp64 `[tokens]`.
     """
     is_detected = logits > 0
     num_correct, num_detected = is_replaced @ is_detected, is_detected.sum()
+    # `class_scores` takes a count for each class, and here there is one class.
     counts = np.array([[num_correct], [num_detected], [is_replaced.sum()]])
     (scores,) = class_scores(["replaced"], *counts)
     return {

@@ -45,12 +45,13 @@ def most_frequent(counts: Mapping[str, int]) -> str:
 class Baselines:
     """The baselines of a task.
 
+    A *gold key* is the right answer of an example as a string that can be counted, such as a label.
     This base class has no baseline: a subclass overrides `gold_keys`, or the methods that score.
     All methods get the instance of the task as `task`.
     """
 
     def gold_keys(self, task: Any, examples: Sequence[Any]) -> list[str]:
-        """Return the right answer of each example as a string that can be counted.
+        """Return the gold key of each example.
 
         The list is empty for a task in which nearly every example has an answer of its own, so that
         no answer is the most frequent one.

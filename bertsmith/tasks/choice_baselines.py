@@ -12,6 +12,7 @@ class ChoiceBaselines(Baselines):
     """Always the choice in the position that is most often right, such as the first."""
 
     def gold_keys(self, task: Any, examples: Sequence[ChoiceExample]) -> list[str]:
+        """Return the number of each example's right choice, from 0, as a string."""
         return [str(example.label) for example in examples]
 
     def is_gold_key(self, text: str) -> bool:

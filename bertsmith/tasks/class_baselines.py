@@ -19,6 +19,7 @@ class ClassBaselines(Baselines):
     """The most frequent label, and TF-IDF."""
 
     def gold_keys(self, task: Any, examples: Sequence[Example]) -> list[str]:
+        """Return the label of each example."""
         return [
             task.labels[number] for number in class_numbers(examples, task.labels, CHECKED_EXAMPLES)
         ]

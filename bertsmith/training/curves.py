@@ -29,8 +29,8 @@ def build_charts(
     """Build a chart of each loss and one of all accuracies, with eval metrics as dots.
 
     Each loss has its own chart, since one may be ten times another. If `run` (run.json) has the
-    loss of a model that knows token frequencies alone, it is a dashed line. If it says that rows
-    are short at the beginning, a vertical line stands at the last step with short rows.
+    loss of a model that knows token frequencies alone, a dashed line shows it. If it says that the
+    first rows of the run are short, a vertical line shows where they end.
 
     Args:
         entries: the lines of the journal.
@@ -44,18 +44,21 @@ def build_charts(
     full_length_mark = []
     if 0 < start_steps < last_step:
         name = f"rows of {settings['max_length']} tokens from here"
+        # A mark is drawn at the x of its point, across the chart; the y has no meaning.
         full_length_mark = [Series(name, [(start_steps, 0.0)], "mark", REFERENCE_COLOR)]
     terms = list_terms(name for entry in entries for name in entry)
     charts = []
     for term in terms:
         series = _series(entries, terms, term, "loss")
+        # The reference is a loss of predicting tokens, which is the first term of such runs.
         if series and term == terms[0] and reference_loss is not None:
             series.append(
                 Series("token frequency alone", [(0, reference_loss)], "reference", REFERENCE_COLOR)
             )
         if series:
             title = f"Loss: {TERM_NAMES.get(term, term)}"
-            charts.append(Chart(title, "step", "", [*series, *full_length_mark]))
+            all_series = [*series, *full_length_mark]
+            charts.append(Chart(title, x_label="step", y_label="", series=all_series))
     classified = [term for term in terms if term not in WITHOUT_ACCURACY]
     series = [line for term in classified for line in _series(entries, terms, term, "accuracy")]
     if series:
@@ -63,7 +66,9 @@ def build_charts(
         for chance in sorted(chances):
             series.append(Series("chance", [(0, chance)], "reference", REFERENCE_COLOR))
         series += full_length_mark
-        charts.append(Chart("Accuracy", "step", "", series, is_share=True, high=1.0))
+        charts.append(
+            Chart("Accuracy", x_label="step", y_label="", series=series, is_share=True, high=1.0)
+        )
     return charts
 
 

@@ -15,9 +15,10 @@ from bertsmith.training.settings import OptimSettings
 
 @dataclass(frozen=True, kw_only=True)
 class LoopConfig:
-    """The base of configurations without a choice of the best weights; each is a `RunConfig`.
+    """The base of configurations of runs that save their last weights, not the best ones.
 
-    When a run is resumed, all fields must have the same values, except for those that are `FREE`.
+    It has the properties of the protocol `RunConfig`, which the training loop reads. When a run is
+    resumed, all fields must have the same values, except for those that are `FREE`.
     """
 
     steps: int | None
@@ -26,16 +27,19 @@ class LoopConfig:
     batch_size: int
     """Rows of a step."""
     micro_batch_size: int = field(metadata=FREE)
-    """Rows computed at once. It may change when a run is resumed, unless the loss compares these
-    rows: then it is in the objective's identity."""
+    """Rows computed at once. Another number when a run is resumed changes results only by rounding,
+    unless the loss compares these rows, as a contrastive one does. Then `Objective.identity`, which
+    must stay equal too, holds the number."""
     seed: int
     optim: OptimSettings
     precision: Precision
     evaluations: EvaluationPlan
     num_shares: int = field(metadata=FREE)
-    """Number of shares of a step; see `Machine.num_shares`."""
+    """Number of shares into which a step is divided. A share is some of its micro-batches; each
+    worker process computes one, or several with `--exact`, where there are always 12. Another
+    number changes results only by the rounding of sums."""
     eval_every: int | None = field(metadata=FREE)
-    """Interval of evaluations in steps; None for those of `evaluations`."""
+    """Interval of evaluations in steps; if None, `evaluations.times` are spread evenly."""
     checkpoint_every: int | None = field(metadata=FREE)
     """Interval of checkpoints in steps; None for one every ten minutes."""
     keep: int = field(metadata=FREE)

@@ -93,7 +93,10 @@ class RunConfig(Protocol):
 
     @property
     def num_shares(self) -> int:
-        """Number of shares of a step, on all ranks together; see `Machine.num_shares`."""
+        """Number of shares of a step, on all ranks together.
+
+        A share is the micro-batches that a worker process computes; see `Machine.num_shares`.
+        """
 
     @property
     def evaluations(self) -> EvaluationPlan: ...

@@ -3,6 +3,7 @@
 Layers share all weights, only attention, only the feed-forward layer, or nothing. transformers
 knows only groups of layers that share everything. So a part that layers share is saved as an equal
 copy for each layer, and shared again when the model is loaded.
+`model/family.py` describes the fields of `Family`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ SHARED_PARTS = {
 """The parts of a layer that can be shared, each with its modules."""
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class AlbertConfig(BertConfig):
     """The shape of an ALBERT.
 
@@ -182,6 +183,7 @@ ALBERT = Family(
         "pooler.dense": ("albert.pooler",),
         "heads.masked_lm.dense": ("predictions.dense",),
         "heads.masked_lm.norm": ("predictions.LayerNorm",),
+        # This module itself has only the decoder's bias: its matrix is the word embedding (`tied`).
         "heads.masked_lm": ("predictions",),
         "heads.sentence_order.dense": ("sop_classifier.classifier",),
         **TASK_HEAD_NAMES,

@@ -1,4 +1,7 @@
-"""BERT (Devlin et al. 2019), and the parts of its `Family` that other families share."""
+"""BERT (Devlin et al. 2019), and the parts of its `Family` that other families share.
+
+`model/family.py` describes the fields of `Family`.
+"""
 
 from collections.abc import Mapping
 
@@ -75,6 +78,7 @@ BERT = Family(
         "pooler.dense": ("bert.pooler.dense",),
         "heads.masked_lm.dense": ("cls.predictions.transform.dense",),
         "heads.masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
+        # This module itself has only the decoder's bias: its matrix is the word embedding (`tied`).
         "heads.masked_lm": ("cls.predictions",),
         **{f"heads.{name}.dense": ("cls.seq_relationship",) for name in PAIR_HEADS},
         **TASK_HEAD_NAMES,

@@ -1,4 +1,7 @@
-"""DistilBERT (Sanh et al. 2019): BERT with half the layers, no segments and no pooler."""
+"""DistilBERT (Sanh et al. 2019): BERT with half the layers, no segments and no pooler.
+
+`model/family.py` describes the fields of `Family`.
+"""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,7 +20,7 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 """Heads that read the first token's vector through a dense layer of their own."""
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class DistilBertConfig(BertConfig):
     """The shape of a DistilBERT, with BERT's field names.
 
@@ -102,6 +105,7 @@ DISTILBERT = Family(
         "layers.{i}.feed_forward_norm": (f"{DISTILBERT_LAYER}.output_layer_norm",),
         "heads.masked_lm.dense": ("vocab_transform",),
         "heads.masked_lm.norm": ("vocab_layer_norm",),
+        # This module itself has only the decoder's bias: its matrix is the word embedding (`tied`).
         "heads.masked_lm": ("vocab_projector",),
         **{f"heads.{name}.transform": ("pre_classifier",) for name in SEQUENCE_HEADS},
         **TASK_HEAD_NAMES,

@@ -2,6 +2,7 @@
 
 The encoder is BERT's without a pooler; in small models the embeddings are narrower than the layers.
 The generator that replaces tokens is a model of this family with a masked-LM head.
+`model/family.py` describes the fields of `Family`.
 """
 
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ from bertsmith.model.heads import MaskedLMHead, ReplacedTokenHead, TwoLayerHead
 from bertsmith.model.layers import Embeddings, FactorizedEmbeddings
 
 SMALL_EMBEDDING = 128
-"""Width of the embeddings of ELECTRA-small (256 wide); base and large use the hidden size."""
+"""Width of the embeddings of the released ELECTRA-small, whose layers are 256 wide; in base and
+large the embeddings are as wide as the layers."""
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class ElectraConfig(BertConfig):
     """The shape of a generator or a discriminator."""
 
@@ -77,6 +79,7 @@ ELECTRA = Family(
         "embeddings.project": ("electra.embeddings_project",),
         "heads.masked_lm.dense": ("generator_predictions.dense",),
         "heads.masked_lm.norm": ("generator_predictions.LayerNorm",),
+        # This module itself has only the decoder's bias: its matrix is the word embedding (`tied`).
         "heads.masked_lm": ("generator_lm_head",),
         "heads.replaced_token.transform": ("discriminator_predictions.dense",),
         "heads.replaced_token.dense": ("discriminator_predictions.dense_prediction",),

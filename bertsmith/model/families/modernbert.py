@@ -2,6 +2,7 @@
 
 Each layer normalizes its input, not its output. In every third layer a token sees all tokens, in
 the others only those near it. There are no segments; only decoder and classifier have biases.
+`model/family.py` describes the fields of `Family`.
 """
 
 import math
@@ -41,7 +42,7 @@ parameters; base and large are also ModernBERT's. tiny is our own."""
 LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class ModernBertConfig(BertConfig):
     """The shape of a ModernBERT, with BERT's field names; see `MODERNBERT_KEYS`.
 
@@ -358,6 +359,7 @@ MODERNBERT = Family(
         "final_norm": ("model.final_norm",),
         "heads.masked_lm.dense": ("head.dense",),
         "heads.masked_lm.norm": ("head.norm",),
+        # This module itself has only the decoder's bias: its matrix is the word embedding (`tied`).
         "heads.masked_lm": ("decoder",),
         **{f"heads.{name}.transform": ("head.dense",) for name in TASK_HEADS},
         **{f"heads.{name}.norm": ("head.norm",) for name in TASK_HEADS},

@@ -2,6 +2,7 @@
 
 The encoder is BERT's. Positions begin after that of padding, there is one segment, and a classifier
 reads the vector of <s> through a layer of its own, without a pooler.
+`model/family.py` describes the fields of `Family`.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from bertsmith.model.heads import ClassificationHead, MaskedLMHead, TwoLayerHead
 from bertsmith.model.layers import Embeddings
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class RobertaConfig(BertConfig):
     """The shape of a RoBERTa, with the defaults of transformers.
 
@@ -95,6 +96,7 @@ ROBERTA = Family(
         "pooler.dense": ("roberta.pooler.dense",),
         "heads.masked_lm.dense": ("lm_head.dense",),
         "heads.masked_lm.norm": ("lm_head.layer_norm",),
+        # This module itself has only the decoder's bias: its matrix is the word embedding (`tied`).
         "heads.masked_lm": ("lm_head",),
         **TASK_HEAD_NAMES,
         **TWO_LAYER_NAMES,

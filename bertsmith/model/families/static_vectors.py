@@ -2,6 +2,7 @@
 
 The folder is one that model2vec and sentence-transformers read, too: the vector of a text is the
 mean over its tokens. Special tokens have the vector 0, since those libraries leave them out.
+`model/family.py` describes the fields of `Family`.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from bertsmith.model.heads import ClassificationHead, TwoLogitHead
 from bertsmith.model.layers import Embeddings, Pooling
 
 
-@dataclass(unsafe_hash=True)
+@dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class StaticConfig(BertConfig):
     """The shape of static vectors; `STATIC_KEYS` gives the fields' names in config.json."""
 
