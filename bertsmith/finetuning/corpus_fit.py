@@ -145,8 +145,7 @@ def fit_with_corpus(
     first = fitted.extractor.head_of(fitted.weights)
     scores = None
     if fitted.held_out is not None:
-        held_out = texts.select(np.concatenate(list(folds)))
-        scores = score_held_out(fitted.held_out, held_out, len(folds), is_multi_label=False)
+        scores = score_held_out(fitted.held_out, is_multi_label=False)
 
     sentence_features = fitted.extractor.extract(sentence_vectors, sentences.examples)
     sentence_logits = fitted.weights.logits(sentence_features)

@@ -19,6 +19,7 @@ from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.folds import folds_of, split
 from bertsmith.finetuning.head_choice import HeadChoice, HeadScore
 from bertsmith.finetuning.label_calibration import (
+    FEWEST_TO_CALIBRATE,
     HeldOutAnswers,
     LabelCalibration,
     fit_calibration,
@@ -48,13 +49,6 @@ MANY_TO_COMPARE = 100
 and a score on fewer says too little."""
 COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
 """The heads that `auto` compares; each takes more time to train than those before it."""
-
-FEWEST_TO_CALIBRATE = 32
-"""Smallest number of texts by whose held-out answers a head is calibrated. With 16 texts and models
-of minutes a calibration took three points of accuracy (`benchmarks/results/few-labels.md`)."""
-MIN_PROBABILITY = 1e-4
-"""Smallest probability of a held-out answer that a calibration counts. A single answer that is sure
-and wrong would otherwise decide the scale."""
 
 RESUMABLE: tuple[Head, ...] = ("contrastive", "fine-tuned")
 """The heads whose training writes checkpoints."""
@@ -114,9 +108,10 @@ def finetune_best_head(
         )
     folder = RunFolder(settings.out)
     folds = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
+    can_calibrate = _can_calibrate(data, folds)
     scores: list[HeadScore] = []
     reason = ""
-    answers: HeldOutAnswers | None = None
+    answers: list[HeldOutAnswers] = []  # of the contrastive head, to the folds
     if settings.resume:
         run = folder.read_run()
         best: str | None = run["settings"].get("head")
@@ -137,19 +132,17 @@ def finetune_best_head(
         without_corpus = dataclasses.replace(settings, corpus=None)
         with progress_bar("comparing heads", len(COMPARED_HEADS) * num_folds) as advance:
             for head in COMPARED_HEADS:
-                score, answers_of_head = _cross_validate(
-                    task_type, without_corpus, head, folds, advance
+                collected = answers if head == "contrastive" and can_calibrate else None
+                scores.append(
+                    _cross_validate(task_type, without_corpus, head, folds, advance, collected)
                 )
-                scores.append(score)
-                answers = answers_of_head if head == "contrastive" else answers
         best = choose_head(scores).head
     calibration = None
-    if best == "contrastive" and _can_calibrate(data, folds):
-        if answers is None:
+    if best == "contrastive" and can_calibrate:
+        if not answers:
             with progress_bar("calibrating", num_folds) as advance:
-                _, answers = _cross_validate(task_type, settings, best, folds, advance)
-        assert answers is not None
-        calibration = fit_calibration(answers)
+                _cross_validate(task_type, settings, best, folds, advance, answers)
+        calibration = fit_calibration(join_answers(answers))
     unused = settings.changed_options(UNUSED_OPTIONS[best])
     choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason)
     result = _train(
@@ -233,13 +226,13 @@ def _cross_validate(
     head: str,
     folds: Sequence[TaskDataset[Any]],
     advance: Callable[[int], object],
-) -> tuple[HeadScore, HeldOutAnswers | None]:
+    answers: list[HeldOutAnswers] | None = None,
+) -> HeadScore:
     """Train a head with each fold held out, and score it on that fold.
 
-    Returns:
-        The scores, and the answers to the folds; None if texts have several labels.
+    Its answers to each fold are appended to `answers`, if that is a list.
     """
-    scores, training_seconds, prediction_seconds, answers = [], [], [], []
+    scores, training_seconds, prediction_seconds = [], [], []
     for fold in folds:
         with tempfile.TemporaryDirectory(prefix="bertsmith-") as directory:
             out = Path(directory) / "model"
@@ -261,17 +254,16 @@ def _cross_validate(
             report = accumulate_examples(predictor, fold.held_out, settings.train).result(0)
             prediction_seconds.append(time.perf_counter() - began)
             scores.append(float(getattr(report, settings.score_key)))
-            if not isinstance(fold.task, MultiLabel):
+            if answers is not None:
                 answers.append(_answers_of(predictor, fold))
             advance(1)
-    score = HeadScore(
+    return HeadScore(
         head,
         tuple(scores),
         seconds=statistics.fmean(training_seconds),
         texts_per_second=sum(len(fold.held_out) for fold in folds) / sum(prediction_seconds),
         megabytes=num_bytes / 1e6,
     )
-    return score, join_answers(answers) if answers else None
 
 
 def _answers_of(predictor: Predictor[Any], fold: TaskDataset[Any]) -> HeldOutAnswers:
@@ -280,7 +272,7 @@ def _answers_of(predictor: Predictor[Any], fold: TaskDataset[Any]) -> HeldOutAns
     labels = task.targets(fold.held_out)
     weights = np.ones(len(task.labels)) if task.loss.weights is None else task.loss.weights
     return HeldOutAnswers(
-        np.log(np.maximum(predictor.probabilities(fold.held_out), MIN_PROBABILITY)),
+        predictor.probabilities(fold.held_out),
         labels,
         np.asarray(weights, np.float64)[labels],
         num_folds=1,

@@ -18,6 +18,12 @@ from torch import Tensor
 from bertsmith.tasks.lbfgs import minimize
 from bertsmith.tasks.linear_head import LinearHead
 
+FEWEST_TO_CALIBRATE = 32
+"""Smallest number of texts by whose held-out answers a head is calibrated. With 16 texts and models
+of minutes a calibration took three points of accuracy (`benchmarks/results/few-labels.md`)."""
+MIN_HELD_OUT_PROBABILITY = 1e-4
+"""Smallest probability of a held-out answer that counts; a smaller one counts as this. A single
+answer that is sure and wrong would otherwise decide the scale."""
 PRIOR_SCALE = 0.5
 """The likeliest scale before any text is seen; the heads of few texts are too sure."""
 LOG_SCALE_DEVIATION = 2.0
@@ -34,11 +40,11 @@ MAX_ITERATIONS = 200
 class HeldOutAnswers:
     """Answers to texts that a head has not learned from.
 
-    Shapes: `log_probabilities` fp64 `[texts, labels]`; `labels`, the index of each text's label,
+    Shapes: `probabilities` fp64 `[texts, labels]`; `labels`, the index of each text's label,
     int64 `[texts]`; `importance`, the factor of each text's loss, fp64 `[texts]`.
     """
 
-    log_probabilities: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
     labels: NDArray[np.int64]
     importance: NDArray[np.float64]
     num_folds: int
@@ -78,7 +84,7 @@ class LabelCalibration:
 def join_answers(of_folds: Sequence[HeldOutAnswers]) -> HeldOutAnswers:
     """Join the answers to several folds."""
     return HeldOutAnswers(
-        np.concatenate([each.log_probabilities for each in of_folds]),
+        np.concatenate([each.probabilities for each in of_folds]),
         np.concatenate([each.labels for each in of_folds]),
         np.concatenate([each.importance for each in of_folds]),
         num_folds=len(of_folds),
@@ -87,7 +93,7 @@ def join_answers(of_folds: Sequence[HeldOutAnswers]) -> HeldOutAnswers:
 
 def fit_calibration(answers: HeldOutAnswers) -> LabelCalibration:
     """Fit the scale and the biases: the most probable ones, given the answers and the priors."""
-    logits = torch.from_numpy(answers.log_probabilities)
+    logits = torch.from_numpy(np.log(np.maximum(answers.probabilities, MIN_HELD_OUT_PROBABILITY)))
     num_texts, num_labels = logits.shape
     gold = torch.nn.functional.one_hot(torch.from_numpy(answers.labels), num_labels).double()
     importance = torch.from_numpy(answers.importance)

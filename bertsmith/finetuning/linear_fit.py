@@ -53,10 +53,12 @@ class CrossValidation:
 class HeldOut:
     """The penalty with the lowest loss in a cross-validation, and what it predicts there.
 
-    `logits`, fp32 `[held-out texts, labels]`: those of all folds, fold after fold.
+    `texts` are those of all folds, fold after fold; `logits` are fp32 `[texts, labels]`.
     """
 
     c: float
+    num_folds: int
+    texts: LabelledTexts
     logits: NDArray[np.float32]
 
 
@@ -103,21 +105,18 @@ def fit_linear_head(
     joint = fit_weights(texts, folds, settings, is_multi_label=is_multi_label)
     if joint.held_out is None:
         return joint.extractor.head_of(joint.weights), None
-    scored = texts.select(np.concatenate(list(folds)))
     weights, held_out, share = joint.weights, joint.held_out, 0.0
     if len(texts) >= FEWEST_TO_WEIGH and texts.vectors.any():
         without_vectors = replace(texts, vectors=np.zeros_like(texts.vectors))
         counts = fit_weights(without_vectors, folds, settings, is_multi_label=is_multi_label)
         assert counts.held_out is not None
         share = share_of_counts(
-            joint.held_out.logits, counts.held_out.logits, scored, is_multi_label=is_multi_label
+            held_out.logits, counts.held_out.logits, held_out.texts, is_multi_label=is_multi_label
         )
         weights = mean_of_weights(joint.weights, counts.weights, share)
-        logits = weighted_mean(joint.held_out.logits, counts.held_out.logits, share)
+        logits = weighted_mean(held_out.logits, counts.held_out.logits, share)
         held_out = replace(held_out, logits=logits)
-    scores = score_held_out(
-        held_out, scored, len(folds), is_multi_label=is_multi_label, threshold=threshold
-    )
+    scores = score_held_out(held_out, is_multi_label=is_multi_label, threshold=threshold)
     return joint.extractor.head_of(weights), replace(scores, share_of_counts=share)
 
 
@@ -219,27 +218,23 @@ def cross_validate(
         for c, logits_of_c in logits.items()
     }
     best_c = min(losses, key=lambda c: losses[c])
-    return HeldOut(best_c, logits[best_c][scored_rows])
+    return HeldOut(best_c, len(folds), scored, logits[best_c][scored_rows])
 
 
 def score_held_out(
-    held_out: HeldOut,
-    scored: LabelledTexts,
-    num_folds: int,
-    *,
-    is_multi_label: bool,
-    threshold: float = 0.5,
+    held_out: HeldOut, *, is_multi_label: bool, threshold: float = 0.5
 ) -> CrossValidation:
-    """Score the logits of the held-out texts `scored`."""
+    """Score the logits of the held-out texts."""
+    texts = held_out.texts
     loss = mean_loss(
         held_out.logits,
-        scored.targets,
+        texts.targets,
         is_multi_label=is_multi_label,
-        importance=scored.importance,
+        importance=texts.importance,
     )
     if is_multi_label:
         threshold_logit = math.log(threshold / (1 - threshold))
-        is_right = ((held_out.logits >= threshold_logit) == (scored.targets > 0)).all(1)
+        is_right = ((held_out.logits >= threshold_logit) == (texts.targets > 0)).all(1)
     else:
-        is_right = held_out.logits.argmax(1) == scored.targets.argmax(1)
-    return CrossValidation(held_out.c, loss, float(is_right.mean()), num_folds)
+        is_right = held_out.logits.argmax(1) == texts.targets.argmax(1)
+    return CrossValidation(held_out.c, loss, float(is_right.mean()), held_out.num_folds)

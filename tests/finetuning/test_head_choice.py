@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from refusals import refuses
 from review_settings import settings_on_reviews
@@ -12,6 +13,7 @@ from tiny_models import BAD, GOOD, OTHER, save_tiny, write_csv, write_reviews
 from bertsmith import TextClassifier
 from bertsmith.errors import ConfigError, as_flags
 from bertsmith.finetuning import heads
+from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.head_choice import HeadScore
 from bertsmith.finetuning.heads import (
     COMPARED_HEADS,
@@ -147,6 +149,23 @@ def test_with_few_examples_the_kind_of_model_decides(settings, tmp_path, is_sent
     told = "linear has no use for --steps, --learning-rate" in as_flags(str(result))
     assert told == (head == "linear")
     assert load(settings.out, device="cpu")("a good film").label in ("pos", "neg")
+
+
+def test_the_saved_contrastive_head_is_the_calibrated_one(settings, tmp_path):
+    model = save_tiny(tmp_path / "model")
+    SentenceFolder("mean").write(model, 24)
+    few = replace(settings, model=model, train=write_reviews(tmp_path / "few.csv", 32))
+    calibration = finetune_best_head(Classify, few).calibration
+    assert calibration.scale != 1
+    alone = replace(few.with_head("contrastive"), out=tmp_path / "alone")
+    finetune_contrastive(Classify, alone)
+    texts = ["a good film", "the awful story", "film"]
+    calibrated, uncalibrated = (
+        load(folder, device="cpu", precision="fp32").probabilities(texts)
+        for folder in (few.out, alone.out)
+    )
+    weights = uncalibrated**calibration.scale * np.exp(calibration.biases)
+    assert calibrated == pytest.approx(weights / weights.sum(1, keepdims=True), abs=1e-5)
 
 
 def test_a_stopped_run_keeps_the_head_that_it_began_with(settings, tmp_path):

@@ -12,17 +12,13 @@ from bertsmith.finetuning.label_calibration import (
     join_answers,
 )
 from bertsmith.tasks.linear_head import LinearHead
+from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.token_ngrams import TokenNgrams
-
-
-def log_softmax(logits):
-    largest = logits.max(1, keepdims=True)
-    return logits - largest - np.log(np.exp(logits - largest).sum(1, keepdims=True))
 
 
 def answers_of(logits, labels, importance=None):
     importance = np.ones(len(labels)) if importance is None else importance
-    return HeldOutAnswers(log_softmax(logits), labels, importance, num_folds=5)
+    return HeldOutAnswers(softmax64(logits), labels, importance, num_folds=5)
 
 
 def draw_labels(logits, rng):
@@ -33,11 +29,11 @@ def draw_labels(logits, rng):
 
 def test_the_scale_and_the_biases_of_many_answers_are_found():
     rng = np.random.default_rng(0)
-    logits = rng.normal(size=(20_011, 3)) * 4
+    logits = rng.normal(size=(20_011, 3)) * 2
     biases = np.array([0.7, -0.2, -0.5])
-    labels = draw_labels(0.3 * logits + biases, rng)
+    labels = draw_labels(0.4 * logits + biases, rng)
     calibration = fit_calibration(answers_of(logits, labels))
-    assert calibration.scale == pytest.approx(0.3, rel=0.05)
+    assert calibration.scale == pytest.approx(0.4, rel=0.05)
     differences = np.array(calibration.biases) - calibration.biases[0]
     assert differences == pytest.approx(biases - biases[0], abs=0.1)
     assert calibration.loss_after < calibration.loss_before
@@ -106,5 +102,5 @@ def test_the_answers_of_folds_are_joined_in_their_order():
     parts = [answers_of(logits[:3], labels[:3]), answers_of(logits[3:], labels[3:])]
     joined = join_answers(parts)
     assert joined.num_folds == 2
-    assert (joined.log_probabilities == log_softmax(logits)).all()
+    assert (joined.probabilities == softmax64(logits)).all()
     assert (joined.labels == labels).all() and len(joined.importance) == 7

@@ -42,7 +42,7 @@ def test_a_text_has_the_labels_whose_probabilities_reach_the_threshold(threshold
         strengths=(0.01,),  # all probabilities are close to the shares of the labels
         is_multi_label=True,
     )
-    scores = score_held_out(held_out, texts, 3, is_multi_label=True, threshold=threshold)
+    scores = score_held_out(held_out, is_multi_label=True, threshold=threshold)
     assert scores.accuracy == pytest.approx((targets == label).all(1).mean())
 
 
@@ -58,8 +58,7 @@ def test_a_fold_is_scored_by_a_head_that_has_seen_nothing_of_it():
         strengths=(DEFAULT_STRENGTH,),
         is_multi_label=False,
     )
-    scored = texts.select(np.concatenate(folds))
-    scores = score_held_out(held_out, scored, len(folds), is_multi_label=False)
+    scores = score_held_out(held_out, is_multi_label=False)
     logits = []
     for fold in folds:
         others = texts.select(np.setdiff1d(np.arange(173), fold))
@@ -67,7 +66,7 @@ def test_a_fold_is_scored_by_a_head_that_has_seen_nothing_of_it():
         held_out = texts.select(fold)
         counts = head.ngrams.transform(held_out.examples).multiply(head.ngram_weights)
         logits.append(held_out.vectors @ head.vector_weights + counts + head.bias)
-    targets = scored.targets
+    targets = texts.targets[np.concatenate(folds)]
     everything = np.concatenate(logits)
     assert scores.loss == pytest.approx(mean_loss(everything, targets, is_multi_label=False), 1e-4)
     right = everything.argmax(1) == targets.argmax(1)
