@@ -23,7 +23,8 @@ def local_cluster():
             threads_per_worker=1,
             processes=True,
             memory_limit=0,
-            dashboard_address=None,
+            # A free port: with None the scheduler still takes 8787, which another test may hold.
+            dashboard_address="127.0.0.1:0",
             silence_logs="CRITICAL",
         ) as cluster,
         connect(cluster.scheduler_address) as executor,

@@ -144,6 +144,7 @@ def started(tmp_path):
 def scheduler(started, tmp_path):
     file = tmp_path / "scheduler.json"
     words = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file), "--no-dashboard"]
+    words += ["--dashboard-address", "127.0.0.1:0"]  # without it, a server takes port 8787
     process = started("dask_scheduler", *words, path=sys.path)
     for _ in range(300):
         if file.exists():
