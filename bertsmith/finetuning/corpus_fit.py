@@ -9,108 +9,32 @@ result is the mean of both heads.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.corpus import Corpus
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.linear_features import FeatureSettings, LabelledTexts
 from bertsmith.finetuning.linear_fit import CrossValidation, fit_weights, score_held_out
-from bertsmith.model.model_folder import ModelFolder
-from bertsmith.pretraining.counted_start import check_memory, count_vectors
-from bertsmith.system.torch_modes import drawing_from
-from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts
 from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
 from bertsmith.tasks.logistic_regression import fit
-from bertsmith.tasks.text_vectors import mean_vectors
-from bertsmith.tasks.token_means import mean_of_tokens
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-VECTOR_SIZE = 128
-"""Size of the counted vectors."""
-MAX_DOCUMENTS = 3000
-"""Largest number of documents that the first head classifies; of more, evenly spaced ones."""
 MAX_SENTENCES = 12_000
-"""Largest number of sentences of these documents that the second head learns from."""
-MIN_SENTENCE_TOKENS, MAX_SENTENCE_TOKENS = 4, 62
-"""Length of a sentence without special tokens: shorter ones are left out, longer ones are cut."""
+"""Largest number of sentences of the corpus that the second head learns from."""
 LABEL_WEIGHT = 3.0
 """Weight of a labelled text beside that of a sentence, which is 1."""
 SENTENCE_STRENGTH = 1.0
 """The inverse of the second head's penalty."""
 
 
-@dataclass(frozen=True)
-class CorpusSentences:
-    """Sentences of some documents.
-
-    `documents`, int64 `[sentences]`, holds the document of each sentence, numbered from 0.
-    """
-
-    examples: EncodedExamples
-    documents: NDArray[np.int64]
-
-
-def open_unlabelled(path: Path, model: ModelFolder) -> Corpus:
-    """Open the training documents of a corpus.
-
-    Raises:
-        CorpusError: there is no such corpus, or it is damaged.
-        ConfigError: it has another vocabulary than the model, or there is too little memory.
-    """
-    corpus = Corpus.open(path, "train")
-    if corpus.tokenizer_fingerprint != model.tokenizer.fingerprint:
-        raise ConfigError(
-            f"{path}: its vocabulary is not that of {model.path}. Build the corpus again, with "
-            f"{option('tokenizer', model.path)}."
-        )
-    check_memory(corpus, option("corpus"), "")
-    return corpus
-
-
-def read_sentences(corpus: Corpus, tokenizer: Tokenizer, max_length: int) -> CorpusSentences:
-    """Read the sentences of at most `MAX_DOCUMENTS` documents.
-
-    Args:
-        max_length: largest number of tokens of a row, with special tokens.
-
-    Raises:
-        ConfigError: no sentence has `MIN_SENTENCE_TOKENS` tokens.
-    """
-    max_tokens = min(MAX_SENTENCE_TOKENS, max_length - tokenizer.num_special_tokens(1))
-    num_chosen = min(MAX_DOCUMENTS, corpus.num_documents)
-    chosen = np.arange(num_chosen) * corpus.num_documents // max(num_chosen, 1)  # evenly spaced
-    rows: list[tuple[NDArray[np.int32], NDArray[np.int32], int]] = []
-    documents: list[int] = []
-    for document in chosen:
-        number = documents[-1] + 1 if documents else 0  # documents of short sentences get none
-        first, end = corpus.document_starts[document : document + 2].tolist()
-        starts = corpus.sentence_starts[first : end + 1].tolist()
-        for start, stop in pairwise(starts):
-            if stop - start >= MIN_SENTENCE_TOKENS:
-                ids = corpus.token_ids(start, min(stop, start + max_tokens)).astype(np.int32)
-                row = tokenizer.build_row([ids])
-                rows.append((row.ids, row.type_ids, 0))
-                documents.append(number)
-    if not rows:
-        raise ConfigError(
-            f"{corpus.directory}: no sentence has {MIN_SENTENCE_TOKENS} tokens. Give a corpus of "
-            f"texts like those to classify, or leave {option('corpus')} out."
-        )
-    return CorpusSentences(EncodedExamples.of_texts(EncodedTexts.of(rows)), np.array(documents))
-
-
 def fit_with_corpus(
     texts: LabelledTexts,
     folds: Sequence[NDArray[np.int64]],
-    corpus: Corpus,
-    loaded: LoadedModel,
+    unlabelled: UnlabelledTexts,
+    tokenizer: Tokenizer,
     seed: int,
 ) -> tuple[LinearHead, CrossValidation | None, int]:
     """Fit the mean of two heads, the second of which also learns from sentences of the corpus.
@@ -123,23 +47,11 @@ def fit_with_corpus(
         number of sentences that the second one learned from.
     """
     rng = np.random.default_rng(seed)
-    with drawing_from(seed):
-        counted = count_vectors(corpus, VECTOR_SIZE)[0].numpy()
-    sentences = read_sentences(corpus, loaded.tokenizer, loaded.max_length)
-    tokenizer = loaded.tokenizer
+    sentences = unlabelled.sentences
+    chosen = np.sort(rng.permutation(len(unlabelled.vectors))[:MAX_SENTENCES])
 
-    def join_vectors(
-        vectors: NDArray[np.float32], examples: EncodedExamples
-    ) -> NDArray[np.float32]:
-        means = mean_of_tokens(examples.rows, counted, tokenizer.special_ids)
-        return np.concatenate([vectors, examples.mean_over_rows(means)], axis=1)
-
-    vectors = compute_in_order(loaded.model, sentences.examples.rows, mean_vectors)
-    sentence_vectors = join_vectors(vectors, sentences.examples)
-    chosen = np.sort(rng.permutation(len(sentence_vectors))[:MAX_SENTENCES])
-
-    part_sizes = (texts.vectors.shape[1], counted.shape[1])
-    texts = replace(texts, vectors=join_vectors(texts.vectors, texts.examples))
+    part_sizes = (texts.vectors.shape[1], unlabelled.token_vectors.shape[1])
+    texts = replace(texts, vectors=unlabelled.join_vectors(texts.vectors, texts.examples))
     settings = FeatureSettings.of(texts, tokenizer, part_sizes)
     fitted = fit_weights(texts, folds, settings, is_multi_label=False)
     first = fitted.extractor.head_of(fitted.weights)
@@ -147,12 +59,12 @@ def fit_with_corpus(
     if fitted.held_out is not None:
         scores = score_held_out(fitted.held_out, is_multi_label=False)
 
-    sentence_features = fitted.extractor.extract(sentence_vectors, sentences.examples)
+    sentence_features = fitted.extractor.extract(unlabelled.vectors, sentences.examples)
     sentence_logits = fitted.weights.logits(sentence_features)
     targets = label_documents(sentence_logits, sentences.documents, texts.targets.mean(0))
     texts_and_sentences = LabelledTexts(
         EncodedExamples.concat([texts.examples, sentences.examples.select(chosen.tolist())]),
-        np.concatenate([texts.vectors, sentence_vectors[chosen]]),
+        np.concatenate([texts.vectors, unlabelled.vectors[chosen]]),
         np.concatenate([texts.targets, targets[sentences.documents[chosen]]]),
         importance=_weigh_texts(texts, len(chosen)),
     )
@@ -164,7 +76,8 @@ def fit_with_corpus(
         is_multi_label=False,
         importance=texts_and_sentences.importance,
     )
-    return join_heads(first, extractor.head_of(weights), counted), scores, len(chosen)
+    head = join_heads(first, extractor.head_of(weights), unlabelled.token_vectors)
+    return head, scores, len(chosen)
 
 
 def join_heads(first: LinearHead, second: LinearHead, counted: NDArray[np.float32]) -> LinearHead:

@@ -44,6 +44,8 @@ class HeadChoice:
     """Names of the given options that the chosen head has no use for."""
     reason: str = ""
     """Why this head was chosen, if none were compared."""
+    has_corpus: bool = False
+    """Whether the linear head learns from a corpus, too."""
 
     def __str__(self) -> str:
         unused = ""
@@ -51,16 +53,19 @@ class HeadChoice:
             names = ", ".join(map(option, self.unused))
             unused = f"{self.chosen} has no use for {names}: no effect on this model\n"
         if not self.heads:
-            return f"{self.chosen} was chosen, since {self.reason}\n{unused}"
+            return f"{self._describe(self.chosen)} was chosen, since {self.reason}\n{unused}"
         titles = ["± between folds", "seconds to train", "texts/s", "MB"]
         rows = [["head", score_name(self.metric), *titles]]
         for each in self.heads:
             deviation = statistics.stdev(each.scores)
             scores = [format_score(self.metric, value) for value in (each.mean, deviation)]
             speed, size = f"{each.texts_per_second:,.0f}", f"{each.megabytes:,.1f}"
-            rows.append([each.head, *scores, f"{each.seconds:.1f}", speed, size])
+            rows.append([self._describe(each.head), *scores, f"{each.seconds:.1f}", speed, size])
         folds = count_noun(len(self.heads[0].scores), "fold")
         lines = align_columns(rows)
-        return "\n".join(
-            [*lines, f"{self.chosen} was chosen, by cross-validation with {folds}", unused]
-        )
+        chosen = self._describe(self.chosen)
+        return "\n".join([*lines, f"{chosen} was chosen, by cross-validation with {folds}", unused])
+
+    def _describe(self, head: str) -> str:
+        """Return the name of a head in the report."""
+        return f"{head} + corpus" if head == "linear" and self.has_corpus else head

@@ -25,9 +25,14 @@ from bertsmith.finetuning.label_calibration import (
     fit_calibration,
     join_answers,
 )
-from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
+from bertsmith.finetuning.linear_run import (
+    finetune_linear,
+    load_encoder,
+    open_corpus_of_head,
+)
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.run_files import check_run_out
+from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.system.paths import check_outside
@@ -40,6 +45,7 @@ from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.training.callback import Callback
+from bertsmith.training.machine import computing_on
 from bertsmith.training.run_folder import RunFolder
 
 NUM_FOLDS = 5
@@ -85,8 +91,7 @@ def finetune_best_head(
     the scores as its `choice`. A resumed run keeps the head that it began with, without scores.
     A contrastive head of `FEWEST_TO_CALIBRATE` examples or more is calibrated by its answers to the
     held-out folds (label_calibration.py).
-    The comparison leaves out the corpus of the settings; if the linear head is chosen, it then
-    learns from the corpus, too.
+    If the settings name a corpus, the linear head learns from it, too, in the comparison as well.
 
     Raises:
         ConfigError: there are fewer than two different examples; the corpus does not fit the model
@@ -99,7 +104,7 @@ def finetune_best_head(
     check_outside(settings.out, settings.corpus)
     data = dataset or task_type.read(settings)
     model = read_folder(settings.model)
-    open_corpus_of_head(settings, model, data)  # raises its errors before the long comparison
+    corpus = open_corpus_of_head(settings, model, data)
     num_folds = len(folds_of(data, NUM_FOLDS, settings.seed))
     if num_folds < 2:
         raise ConfigError(
@@ -111,6 +116,7 @@ def finetune_best_head(
     can_calibrate = _can_calibrate(data, folds)
     scores: list[HeadScore] = []
     reason = ""
+    unlabelled: UnlabelledTexts | None = None
     answers: list[HeldOutAnswers] = []  # of the contrastive head, to the folds
     if settings.resume:
         run = folder.read_run()
@@ -129,13 +135,21 @@ def finetune_best_head(
     elif len(data.train) < MANY_TO_COMPARE:
         best, reason = head_for_few(model)
     else:
-        without_corpus = dataclasses.replace(settings, corpus=None)
+        began = time.perf_counter()
+        if corpus is not None:
+            with computing_on(settings) as machine:
+                encoder = load_encoder(settings, machine)
+                unlabelled = UnlabelledTexts.read(corpus, encoder, settings.seed)
+        reading_seconds = time.perf_counter() - began
         with progress_bar("comparing heads", len(COMPARED_HEADS) * num_folds) as advance:
             for head in COMPARED_HEADS:
                 collected = answers if head == "contrastive" and can_calibrate else None
-                scores.append(
-                    _cross_validate(task_type, without_corpus, head, folds, advance, collected)
+                score = _cross_validate(
+                    task_type, settings, head, folds, advance, collected, unlabelled
                 )
+                if head == "linear":  # the others have no use for the corpus
+                    score = dataclasses.replace(score, seconds=score.seconds + reading_seconds)
+                scores.append(score)
         best = choose_head(scores).head
     calibration = None
     if best == "contrastive" and can_calibrate:
@@ -144,7 +158,8 @@ def finetune_best_head(
                 _cross_validate(task_type, settings, best, folds, advance, answers)
         calibration = fit_calibration(join_answers(answers))
     unused = settings.changed_options(UNUSED_OPTIONS[best])
-    choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason)
+    has_corpus = corpus is not None
+    choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason, has_corpus)
     result = _train(
         task_type,
         settings.with_head(best),
@@ -153,6 +168,7 @@ def finetune_best_head(
         resume_command,
         has_costly_baselines=has_costly_baselines,
         calibration=calibration,
+        unlabelled=unlabelled,
     )
     result = dataclasses.replace(result, choice=None if settings.resume else choice)
     folder.write_run({**folder.read_run(), "result": result.to_json()})
@@ -195,9 +211,14 @@ def _train(
     *,
     has_costly_baselines: bool = False,
     calibration: LabelCalibration | None = None,
+    unlabelled: UnlabelledTexts | None = None,
 ) -> Any:
     """Train a head; without eval examples, fine-tuning keeps the weights of its last step."""
-    options = {} if calibration is None else {"calibration": calibration}
+    options: dict[str, Any] = {}
+    if calibration is not None:
+        options["calibration"] = calibration
+    if unlabelled is not None and settings.head == "linear":
+        options["unlabelled"] = unlabelled
     return training_function_for(settings)(
         task_type,
         settings,
@@ -227,10 +248,13 @@ def _cross_validate(
     folds: Sequence[TaskDataset[Any]],
     advance: Callable[[int], object],
     answers: list[HeldOutAnswers] | None = None,
+    unlabelled: UnlabelledTexts | None = None,
 ) -> HeadScore:
     """Train a head with each fold held out, and score it on that fold.
 
-    Its answers to each fold are appended to `answers`, if that is a list.
+    Args:
+        answers: a list to which the answers to each fold are appended.
+        unlabelled: the texts of the settings' corpus, from which a linear head learns, too.
     """
     scores, training_seconds, prediction_seconds = [], [], []
     for fold in folds:
@@ -246,7 +270,8 @@ def _cross_validate(
             )
             began = time.perf_counter()
             # Without eval examples, so that the fold does not choose the best weights.
-            _train(task_type, fold_settings, dataclasses.replace(fold, held_out=[]))
+            without_eval = dataclasses.replace(fold, held_out=[])
+            _train(task_type, fold_settings, without_eval, unlabelled=unlabelled)
             training_seconds.append(time.perf_counter() - began)
             num_bytes = sum(file.stat().st_size for file in out.glob("*.safetensors"))
             predictor = load(out, device=settings.device, precision=settings.precision)

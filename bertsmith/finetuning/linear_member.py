@@ -7,8 +7,8 @@ either. The head reads the vectors of the model before fine-tuning, and learns f
 from typing import Any, TypeGuard
 
 from bertsmith.data.encoded_texts import max_text_length
-from bertsmith.finetuning.corpus_fit import read_sentences
 from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
+from bertsmith.finetuning.unlabelled_texts import read_sentences
 from bertsmith.model.head_names import LINEAR_MEMBER, MEMBERS_FOLDER
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.paths import check_outside

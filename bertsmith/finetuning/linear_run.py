@@ -19,7 +19,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.corpus import Corpus
 from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.errors import ConfigError, option
-from bertsmith.finetuning.corpus_fit import fit_with_corpus, open_unlabelled
+from bertsmith.finetuning.corpus_fit import fit_with_corpus
 from bertsmith.finetuning.folds import folds_of
 from bertsmith.finetuning.label_calibration import LabelCalibration
 from bertsmith.finetuning.linear_features import LabelledTexts
@@ -33,6 +33,7 @@ from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.finetuning.run_files import check_run_out, file_sums
 from bertsmith.finetuning.scoring import noun_of, score_baselines
 from bertsmith.finetuning.task_examples import count_unknown
+from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts, open_unlabelled
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model
@@ -131,6 +132,7 @@ def finetune_linear(
     *,
     dataset: TaskDataset[Any] | None = None,
     has_costly_baselines: bool = False,
+    unlabelled: UnlabelledTexts | None = None,
 ) -> FittedHead:
     """Fit a linear head, and score the saved model.
 
@@ -138,6 +140,7 @@ def finetune_linear(
         callbacks: not used, since there are no steps; here because `finetune` has this argument.
         dataset: the examples; by default those of the settings' files.
         has_costly_baselines: whether to score also the baselines that take some seconds.
+        unlabelled: the texts of the settings' corpus, if they have been read before.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -150,7 +153,7 @@ def finetune_linear(
     with computing_on(settings) as machine:
         data = dataset or task_type.read(settings)
         loaded = load_encoder(settings, machine)
-        task, fitted = fit_task(loaded, data, settings)
+        task, fitted = fit_task(loaded, data, settings, unlabelled)
         with folder.held(lambda: check_run_out(settings)), naming_the_run(folder, resume_command):
             folder.begin()
             facts = {
@@ -189,11 +192,20 @@ def load_encoder(settings: ClassifySettings, machine: Machine) -> LoadedModel:
 
 
 def fit_task(
-    loaded: LoadedModel, data: TaskDataset[Any], settings: ClassifySettings
+    loaded: LoadedModel,
+    data: TaskDataset[Any],
+    settings: ClassifySettings,
+    unlabelled: UnlabelledTexts | None = None,
 ) -> tuple[LinearTask[Any], FittedHead]:
-    """Compute the vectors of the training texts, and fit the head to them; nothing is written."""
+    """Compute the vectors of the training texts, and fit the head to them; nothing is written.
+
+    Args:
+        unlabelled: the texts of the settings' corpus, if they have been read before.
+    """
     began = time.perf_counter()
     corpus = open_corpus_of_head(settings, loaded.folder, data)
+    if corpus is not None and unlabelled is None:
+        unlabelled = UnlabelledTexts.read(corpus, loaded, settings.seed)
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
     vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
     if settings.head != "counts":
@@ -207,9 +219,11 @@ def fit_task(
     notes = list(data.task.notes(data.train, encoded))
     if settings.head == "contrastive":
         head = fit_to_trained_vectors(texts, loaded.tokenizer, is_multi_label=is_multi_label)
-    elif corpus is not None:
+    elif unlabelled is not None:
         folds = _folds(data, settings.seed)
-        head, scores, num_sentences = fit_with_corpus(texts, folds, corpus, loaded, settings.seed)
+        head, scores, num_sentences = fit_with_corpus(
+            texts, folds, unlabelled, loaded.tokenizer, settings.seed
+        )
     else:
         head, scores = fit_linear_head(
             texts,

@@ -21,9 +21,11 @@ from tiny_runs import small_corpus
 from bertsmith import TextClassifier
 from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CheckpointError, ConfigError, as_flags
-from bertsmith.finetuning.corpus_fit import label_documents, read_sentences
+from bertsmith.finetuning.corpus_fit import label_documents
+from bertsmith.finetuning.folds import split
 from bertsmith.finetuning.heads import finetune_best_head, training_function_for
 from bertsmith.finetuning.linear_run import finetune_linear
+from bertsmith.finetuning.unlabelled_texts import read_sentences
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families.static_vectors import StaticConfig
 from bertsmith.model.head_names import LINEAR_HEAD_FILE
@@ -201,15 +203,27 @@ def test_auto_uses_the_corpus_if_it_takes_the_linear_head_and_else_says_that_it_
     assert "contrastive has no use for --corpus" in as_flags(str(result))
 
 
-def test_heads_are_compared_without_the_corpus(settings, tmp_path):
+def test_the_linear_head_learns_from_the_corpus_in_the_comparison_of_heads(settings, tmp_path):
+    """Its scores are those of linear heads that are fitted with the corpus, fold by fold."""
     rows = [(f"{word} film {number}", "pos") for number, word in enumerate(GOOD * 17)]
     rows += [(f"{word} film {number}", "neg") for number, word in enumerate(BAD * 17)]
+    rows += [("a film", "pos"), ("the story", "neg"), ("the film", "pos"), ("a story", "neg")]
     train = write_csv(tmp_path / "train.csv", ("text", "label"), *rows)
-    options = {"train": train, "head": "auto", "steps": 1, "learning_rate": 1e-6}
-    with_corpus = finetune_best_head(Classify, replace(settings, **options))
-    alone = finetune_best_head(Classify, replace(settings, **options, corpus=None, overwrite=True))
+    auto = replace(settings, train=train, head="auto", steps=1, learning_rate=1e-6)
+    with_corpus = finetune_best_head(Classify, auto)
+    alone = finetune_best_head(Classify, replace(auto, corpus=None, overwrite=True))
+    folds = []
+    for number, fold in enumerate(split(Classify.read(auto, (train, None)), 5, auto.seed)):
+        out = tmp_path / f"fold-{number}"
+        report = finetune_linear(Classify, auto.for_linear_head(out), dataset=fold).evaluation
+        folds.append(report.accuracy)
     for one, other in zip(with_corpus.choice.heads, alone.choice.heads, strict=True):
-        assert (one.head, one.scores) == (other.head, other.scores)
+        assert one.head == other.head
+        if one.head == "linear":
+            assert list(one.scores) == folds
+        else:
+            assert one.scores == other.scores
+    assert "linear + corpus  " in str(with_corpus) and "+ corpus" not in str(alone)
 
 
 @pytest.mark.parametrize("changes", [{"head": "fine-tuned"}, {"multi_label": True}])

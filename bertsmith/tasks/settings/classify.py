@@ -76,8 +76,8 @@ class ClassifySettings(LossSettings, WindowSettings):
     linear."""
     corpus: Advanced[Path | None] = None
     """Corpus of texts without labels, of `bertsmith corpus build` with the vocabulary of the model.
-    With --head linear, the head also learns from its words and documents; with --head auto, if the
-    linear head is chosen; with --average, such a head becomes a part of the average."""
+    With --head linear, the head also learns from its words and documents; with --head auto, the
+    linear head does; with --average, such a head becomes a part of the average."""
     average: Advanced[bool] = False
     """Keep the models of all --seeds: the answer to a text is the mean of their probabilities. This
     takes as many times as long as there are seeds. With --corpus, a linear head that learned from
