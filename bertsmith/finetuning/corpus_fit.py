@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.finetuning.linear_features import FeatureSettings, LabelledTexts
-from bertsmith.finetuning.linear_fit import CrossValidation, fit_weights, score_held_out
+from bertsmith.finetuning.linear_fit import CrossValidation, fit_mean_weights, score_fit
 from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts
 from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
 from bertsmith.tasks.logistic_regression import fit
@@ -53,11 +53,9 @@ def fit_with_corpus(
     part_sizes = (texts.vectors.shape[1], unlabelled.token_vectors.shape[1])
     texts = replace(texts, vectors=unlabelled.join_vectors(texts.vectors, texts.examples))
     settings = FeatureSettings.of(texts, tokenizer, part_sizes)
-    fitted = fit_weights(texts, folds, settings, is_multi_label=False)
+    fitted = fit_mean_weights(texts, folds, settings, is_multi_label=False)
     first = fitted.extractor.head_of(fitted.weights)
-    scores = None
-    if fitted.held_out is not None:
-        scores = score_held_out(fitted.held_out, is_multi_label=False)
+    scores = score_fit(fitted, is_multi_label=False)
 
     sentence_features = fitted.extractor.extract(unlabelled.vectors, sentences.examples)
     sentence_logits = fitted.weights.logits(sentence_features)

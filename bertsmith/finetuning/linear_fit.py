@@ -46,7 +46,7 @@ class CrossValidation:
     """The share of texts whose labels are all correct."""
     num_folds: int
     share_of_counts: float = 0.0
-    """Weight of the fit to token counts alone, from 0 to 1; see `fit_linear_head`."""
+    """Weight of the fit to token counts alone, from 0 to 1; see `fit_mean_weights`."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,14 @@ class HeldOut:
 class FittedWeights:
     """Weights for the features of texts, and the cross-validation that chose their penalty.
 
-    `held_out` is None if there were no folds.
+    `held_out` is None if there were no folds. `share_of_counts` is the weight of the fit to token
+    counts alone, from 0 to 1; see `fit_mean_weights`.
     """
 
     extractor: FeatureExtractor
     weights: LinearWeights
     held_out: HeldOut | None
+    share_of_counts: float = 0.0
 
 
 def fit_linear_head(
@@ -84,40 +86,58 @@ def fit_linear_head(
 ) -> tuple[LinearHead, CrossValidation | None]:
     """Fit a head whose penalty and whose share of token counts come from a cross-validation.
 
-    The logits are the weighted mean of two fits: one to vectors and token counts, and one to counts
-    alone. In the first, vectors do most of the work. Where few texts tell more by their words, such
-    as by their topic, the second is better, and the mean is better than either
-    (`benchmarks/results/few-labels.md`). `mean_of_fits.share_of_counts` weighs them. Both are
-    linear, so that their mean is one head, and a prediction takes no longer. Of fewer than
-    `FEWEST_TO_WEIGH` texts, there is only the first fit.
-
-    For fewer than `FEW_TEXTS` texts with one label each, biases are penalized, too.
-
     Args:
-        folds: the indices that each fold holds out; without folds the penalty is
-            `DEFAULT_STRENGTH`, and there is no second fit.
+        folds: the indices that each fold holds out; as for `fit_mean_weights`.
         threshold: the probability from which on a text has a label, if it may have several.
 
     Returns:
         The head, and the scores of the cross-validation if there was one.
     """
     settings = FeatureSettings.of(texts, tokenizer)
+    fitted = fit_mean_weights(texts, folds, settings, is_multi_label=is_multi_label)
+    scores = score_fit(fitted, is_multi_label=is_multi_label, threshold=threshold)
+    return fitted.extractor.head_of(fitted.weights), scores
+
+
+def fit_mean_weights(
+    texts: LabelledTexts,
+    folds: Sequence[NDArray[np.int64]],
+    settings: FeatureSettings,
+    *,
+    is_multi_label: bool,
+) -> FittedWeights:
+    """Fit weights whose logits are the weighted mean of two fits.
+
+    One is fitted to vectors and token counts, and one to counts alone. In the first, vectors do
+    most of the work. Where few texts tell more by their words, such as by their topic, the second
+    is better, and the mean is better than either (`benchmarks/results/few-labels.md`).
+    `mean_of_fits.share_of_counts` weighs them. Both are linear, so that their mean is one head, and
+    a prediction takes no longer. Of fewer than `FEWEST_TO_WEIGH` texts, there is only the first
+    fit.
+
+    For fewer than `FEW_TEXTS` texts with one label each, biases are penalized, too.
+
+    Args:
+        folds: the indices that each fold holds out; without folds the penalty is
+            `DEFAULT_STRENGTH`, and there is no second fit.
+    """
     joint = fit_weights(texts, folds, settings, is_multi_label=is_multi_label)
-    if joint.held_out is None:
-        return joint.extractor.head_of(joint.weights), None
-    weights, held_out, share = joint.weights, joint.held_out, 0.0
-    if len(texts) >= FEWEST_TO_WEIGH and texts.vectors.any():
-        without_vectors = replace(texts, vectors=np.zeros_like(texts.vectors))
-        counts = fit_weights(without_vectors, folds, settings, is_multi_label=is_multi_label)
-        assert counts.held_out is not None
-        share = share_of_counts(
-            held_out.logits, counts.held_out.logits, held_out.texts, is_multi_label=is_multi_label
-        )
-        weights = mean_of_weights(joint.weights, counts.weights, share)
-        logits = weighted_mean(held_out.logits, counts.held_out.logits, share)
-        held_out = replace(held_out, logits=logits)
-    scores = score_held_out(held_out, is_multi_label=is_multi_label, threshold=threshold)
-    return joint.extractor.head_of(weights), replace(scores, share_of_counts=share)
+    if joint.held_out is None or len(texts) < FEWEST_TO_WEIGH or not texts.vectors.any():
+        return joint
+    without_vectors = replace(texts, vectors=np.zeros_like(texts.vectors))
+    counts = fit_weights(without_vectors, folds, settings, is_multi_label=is_multi_label)
+    assert counts.held_out is not None
+    held_out = joint.held_out
+    share = share_of_counts(
+        held_out.logits, counts.held_out.logits, held_out.texts, is_multi_label=is_multi_label
+    )
+    logits = weighted_mean(held_out.logits, counts.held_out.logits, share)
+    return FittedWeights(
+        joint.extractor,
+        mean_of_weights(joint.weights, counts.weights, share),
+        replace(held_out, logits=logits),
+        share,
+    )
 
 
 def fit_weights(
@@ -219,6 +239,16 @@ def cross_validate(
     }
     best_c = min(losses, key=lambda c: losses[c])
     return HeldOut(best_c, len(folds), scored, logits[best_c][scored_rows])
+
+
+def score_fit(
+    fitted: FittedWeights, *, is_multi_label: bool, threshold: float = 0.5
+) -> CrossValidation | None:
+    """Score the answers to the held-out texts; None if there were no folds."""
+    if fitted.held_out is None:
+        return None
+    scores = score_held_out(fitted.held_out, is_multi_label=is_multi_label, threshold=threshold)
+    return replace(scores, share_of_counts=fitted.share_of_counts)
 
 
 def score_held_out(

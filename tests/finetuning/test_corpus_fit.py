@@ -115,6 +115,7 @@ def test_the_report_and_the_card_name_the_corpus(base, result):
     assert "of the corpus, 1,020 sentences got labels" in str(result)
     assert "- Texts without labels: the corpus `corpus`" in (base.out / "README.md").read_text()
     assert result.cross_validation.accuracy > 0.9
+    assert 0 < result.cross_validation.share_of_counts < 1  # as of a head without a corpus
 
 
 def test_the_same_seed_gives_the_same_head(result, base, settings):
