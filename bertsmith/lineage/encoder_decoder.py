@@ -115,12 +115,14 @@ def generate_targets(
     sources: Sequence[Sequence[int]],
     max_new_tokens: int,
     decoding: Sampling | BeamSearch | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """Generate the target of each source, at most `max_new_tokens` tokens, up to the end token.
 
     Args:
         sources: ids of each source, with the special tokens that the model expects.
         decoding: None for greedy decoding; see `continue_sequences`.
+        numbers: the number of each source, by which sampling is seeded; by default its index.
 
     Returns:
         The ids of each target, with the end token if it was reached.
@@ -137,7 +139,7 @@ def generate_targets(
     with evaluating(model):
         reader = TargetReader(model, sources)
         starts = [[model.start_id]] * len(sources)
-        return continue_sequences(reader, starts, max_new_tokens, model.end_id, decoding)
+        return continue_sequences(reader, starts, max_new_tokens, model.end_id, decoding, numbers)
 
 
 def _check_source(model: EncoderDecoder, number: int, source: Sequence[int]) -> None:

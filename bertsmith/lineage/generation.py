@@ -139,14 +139,17 @@ def continue_sequences(
     max_new_tokens: int,
     end: int | None,
     decoding: Sampling | BeamSearch | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """Continue each prompt by 1 to `max_new_tokens` tokens, up to the token `end`.
 
     Args:
         reader: has read nothing yet; it reads the prompts first.
         decoding: None for greedy decoding. With `Sampling`, each prompt has a random generator of
-            its own, by the seed and the prompt's index, so its tokens do not depend on the other
+            its own, by the seed and the prompt's number, so its tokens do not depend on the other
             prompts, except by rounding.
+        numbers: the number of each prompt, for callers that divide prompts into groups; by default
+            the prompt's index.
 
     Returns:
         The new ids of each prompt, with `end` if it was reached.
@@ -156,7 +159,8 @@ def continue_sequences(
     answers: list[list[int]] = [[] for _ in prompts]
     generators: list[np.random.Generator] = []
     if decoding is not None:
-        generators = [np.random.default_rng((decoding.seed, i)) for i in range(len(prompts))]
+        numbers = range(len(prompts)) if numbers is None else numbers
+        generators = [np.random.default_rng((decoding.seed, number)) for number in numbers]
     open_prompts = list(range(len(prompts)))  # whose answers have not ended, by their index
     new_ids = [list(prompt) for prompt in prompts]
     for _ in range(max_new_tokens):

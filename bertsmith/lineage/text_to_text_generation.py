@@ -63,7 +63,7 @@ class TextToTextGenerator:
         for first in range(0, len(order), SOURCES_AT_ONCE):
             group = order[first : first + SOURCES_AT_ONCE]
             targets = generate_targets(
-                self.model, [sources[i] for i in group], max_new_tokens, decoding
+                self.model, [sources[i] for i in group], max_new_tokens, decoding, numbers=group
             )
             for i, ids in zip(group, targets, strict=True):
                 # A T5 may generate tokens that its tokenizer lacks, such as sentinels.

@@ -6,12 +6,14 @@ import pytest
 import torch
 from refusals import refuses
 from tiny_marian import EOS, SHAPE, build_theirs, draw_sequences, pad
+from tiny_t5 import save_spelling
 
 from bertsmith.errors import InputError
 from bertsmith.lineage.beam_search import BeamSearch
-from bertsmith.lineage.encoder_decoder import TargetReader, generate_targets
+from bertsmith.lineage.encoder_decoder import SOURCES_AT_ONCE, TargetReader, generate_targets
 from bertsmith.lineage.generation import Sampling
 from bertsmith.lineage.source_target import SourceTarget
+from bertsmith.lineage.text_to_text_generation import TextToTextGenerator
 from bertsmith.lineage.transformer_folder import load_transformer
 
 START = SHAPE["decoder_start_token_id"]
@@ -97,6 +99,18 @@ def test_drawn_tokens_depend_on_the_seed_alone(pair):
     answers = generate_targets(ours, SOURCES, 12, sampling)
     assert generate_targets(ours, SOURCES[:2], 12, sampling) == answers[:2]
     assert generate_targets(ours, SOURCES, 12, Sampling(temperature=1.5, seed=5)) != answers
+
+
+def test_samples_of_a_text_depend_on_its_number_alone(tmp_path):
+    """Texts are sorted by length and divided into groups, which must not decide what is drawn."""
+    generator = TextToTextGenerator.load(save_spelling(tmp_path / "model"), "cpu")
+    sampling = Sampling(temperature=1.5, seed=4)
+    alone = generator(["good"], 8, sampling)
+    assert generator(["good", "a very dull story"], 8, sampling)[:1] == alone
+    count = SOURCES_AT_ONCE + 20
+    samples = generator(["good"] * count, 8, sampling)
+    assert samples[:1] == alone
+    assert len(set(samples)) == count
 
 
 def test_a_target_is_no_longer_than_the_positions(pair):
