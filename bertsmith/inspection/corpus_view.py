@@ -63,7 +63,7 @@ def view_corpus(
     rows = _encode(predictor, examples, max_length)
     model, tokenizer = predictor.model, predictor.tokenizer
     config = model.config
-    statistics = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
+    statistics = StatisticsSum(config.num_layers, config.num_attention_heads)
     loaded = predictor.loaded
     pooling = TextVectors.restore(loaded).pooling if loaded.folder.is_encoder else "mean"
     vectors = np.empty((len(rows), config.hidden_size), np.float32)

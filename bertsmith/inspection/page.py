@@ -114,7 +114,7 @@ def page_data(page: LookPage) -> dict[str, Any]:
     return {
         "folder": page.folder,
         "family": config.model_type,
-        "layers": config.num_hidden_layers,
+        "layers": config.num_layers,
         "heads": config.num_attention_heads,
         "language": page.language,
         "words": page.are_words_shown,
@@ -123,7 +123,7 @@ def page_data(page: LookPage) -> dict[str, Any]:
         "blocks": [
             {
                 "name": "the text to itself",
-                "layers": config.num_hidden_layers,
+                "layers": config.num_layers,
                 "heads": config.num_attention_heads,
                 "rows": 0,
                 "columns": 0,

@@ -11,7 +11,7 @@ from torch import Tensor
 from bertsmith.inspection.decisions import Decision
 from bertsmith.inspection.head_statistics import STATISTICS, HeadStatistics
 from bertsmith.inspection.saliency import Attribution
-from bertsmith.inspection.shown_text import ShownPiece
+from bertsmith.inspection.shown_text import ShownPiece, format_token
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 ALPHABET = "".join(chr(code) for code in range(32, 127) if chr(code) not in '<&\\"')
@@ -74,14 +74,11 @@ def plain_attribution(result: Attribution | None) -> dict[str, Any] | None:
 
 def likely_words(tokenizer: Tokenizer, logits: NDArray[np.float32]) -> list[Any]:
     """List the likeliest tokens of each position; `logits` are fp32 [positions, vocabulary]."""
-    scores = torch.from_numpy(logits)[:, : tokenizer.vocab_size]
-    values, ids = scores.topk(min(MAX_LENS_WORDS, tokenizer.vocab_size))
+    scores = torch.from_numpy(logits)
+    values, ids = scores.topk(min(MAX_LENS_WORDS, scores.shape[1]))
     # These are softmax probabilities over all words, computed only for the words that are listed.
     probabilities = (values - scores.logsumexp(-1, keepdim=True)).exp()
-    words = {
-        id_: tokenizer.decode([id_], skip_special_tokens=False).strip()
-        for id_ in set(ids.flatten().tolist())
-    }
+    words = {id_: format_token(tokenizer, id_, "") for id_ in set(ids.flatten().tolist())}
     likely = []
     for row_ids, row_probabilities in zip(ids.tolist(), probabilities.tolist(), strict=True):
         row = zip(row_ids, row_probabilities, strict=True)

@@ -30,7 +30,9 @@ def show_lens(predictor: Predictor[Any], decided: TextDecisions) -> dict[str, An
         for logits in iter_lens(model, head, decided.layers, batch, range(len(shown.ids)))
     )
     if head == "masked_lm":
-        return {"tokens": [likely_words(predictor.tokenizer, logits) for logits in layers]}
+        tokenizer = predictor.tokenizer  # the embedding may have further rows, without a token
+        in_vocabulary = (logits[:, : tokenizer.vocab_size] for logits in layers)
+        return {"tokens": [likely_words(tokenizer, logits) for logits in in_vocabulary]}
     if head == "replaced_token":
         return {"tokens": [_replaced_probabilities(logits) for logits in layers]}
     if head == "tag":

@@ -285,12 +285,16 @@ def number_words(pieces: Sequence[ShownPiece]) -> tuple[ShownPiece, ...]:
 
 
 def format_token(tokenizer: Tokenizer, id_: int, characters: str) -> str:
-    """Return a token's text for people.
+    """Return a token's text for people; that of an id beyond the tokenizer's is its number.
+
+    A model may have more tokens than its tokenizer, such as the sentinels of a T5.
 
     Args:
         characters: the characters of the text that the token stands for. They are returned if the
             token itself holds only some of a character's bytes.
     """
+    if id_ >= tokenizer.vocab_size:
+        return f"<{id_}>"
     decoded = tokenizer.decode([id_], skip_special_tokens=False).strip()
     if decoded and "\N{REPLACEMENT CHARACTER}" not in decoded:
         return decoded

@@ -394,10 +394,11 @@ def _encode_user_text(
 
 def _decode(tokenizer: Tokenizer, ids: Sequence[int], part: int) -> tuple[str, list[ShownPiece]]:
     """Decode generated ids to a text, and locate each token in it."""
-    text = tokenizer.decode(ids)
-    ids_of_text, pieces = _encode(tokenizer, text, part)
-    if ids_of_text == list(ids):
-        return text, pieces
+    if all(id_ < tokenizer.vocab_size for id_ in ids):
+        text = tokenizer.decode(ids)
+        ids_of_text, pieces = _encode(tokenizer, text, part)
+        if ids_of_text == list(ids):
+            return text, pieces
     # The text has other tokens than the model generated: join the tokens with spaces instead.
     labels = [format_token(tokenizer, id_, "") for id_ in ids]
     pieces = []

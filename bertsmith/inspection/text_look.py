@@ -92,7 +92,7 @@ def load_for_look(model: FolderPath, device: str, max_length: int | None) -> Pre
         ConfigError: there is no such device, or a length that the model does not read.
     """
     predictor = load_with_gradients(model, device=device, max_length=max_length)
-    if not predictor.model.config.num_hidden_layers:
+    if not predictor.model.config.num_layers:
         raise CheckpointError(
             f"{predictor.loaded.folder.path}: it holds a vector for each token and no layers, so "
             "that there is no attention to look at. Give a folder of a BERT or another encoder."
@@ -121,9 +121,9 @@ def look_at_text(
         CheckpointError: the checkpoints are of another model.
     """
     config = predictor.model.config
-    heads = parse_heads(without, config.num_hidden_layers, config.num_attention_heads)
+    heads = parse_heads(without, config.num_layers, config.num_attention_heads)
     loaded_length = predictor.loaded.max_length
-    num_heads = config.num_hidden_layers * config.num_attention_heads
+    num_heads = config.num_layers * config.num_attention_heads
     # As many tokens as the user asked for, else as many as fit on a page, but never more than the
     # model reads.
     limit = min(loaded_length, predictor.loaded.requested_length or count_page_tokens(num_heads))
@@ -207,7 +207,7 @@ def _statistics(
 ) -> HeadStatistics:
     """Compute the statistics of all heads over the shown text alone."""
     config = predictor.model.config
-    total = StatisticsSum(config.num_hidden_layers, config.num_attention_heads)
+    total = StatisticsSum(config.num_layers, config.num_attention_heads)
     total.add_lengths([len(shown.ids)])
     batch = pack_copies(predictor.model, shown.ids, shown.type_ids)
     is_separator = (batch.input_ids == predictor.tokenizer.sep_id).cpu()

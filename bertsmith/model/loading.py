@@ -272,15 +272,15 @@ def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
 
 def _warn_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
     """Warn where the weights have more layers than config.json asks for."""
-    num_layers = folder.config.num_hidden_layers
-    if not num_layers or folder.config.is_recurrent:
+    config = folder.config
+    if not config.num_layers or config.is_recurrent:
         return
-    next_names = hugging_face_names(f"layers.{num_layers}.feed_forward.down.weight", folder.config)
+    next_names = hugging_face_names(f"layers.{config.num_layers}.feed_forward.down.weight", config)
     if not {canonical(name, folder.family) for name in unused}.isdisjoint(next_names):
         warn_once(
-            f"{folder.files.path(CONFIG_FILE)}: num_hidden_layers is {num_layers}, but the weights "
-            "have more layers, which are left out. If you did not mean that, correct it there; "
-            "'bertsmith compress' leaves layers out of a model's folder."
+            f"{folder.files.path(CONFIG_FILE)}: num_hidden_layers is {config.num_hidden_layers}, "
+            "but the weights have more layers, which are left out. If you did not mean that, "
+            "correct it there; 'bertsmith compress' leaves layers out of a model's folder."
         )
 
 

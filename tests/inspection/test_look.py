@@ -163,6 +163,13 @@ def test_without_a_head_the_prediction_is_that_of_a_cut_model(tmp_path):
     )
 
 
+def test_each_layer_of_a_group_is_shown(tmp_path):
+    """An ALBERT of two steps, each of which goes through two layers."""
+    save_tiny_of(tmp_path, "albert", inner_group_num=2)
+    result = look(tmp_path, "a [MASK] film", without="4.1", device="cpu")
+    assert len(result.attentions) == result.data["layers"] == len(result.statistics.means) == 4
+
+
 def test_an_encoder_alone_shows_attention(tmp_path):
     for name in ("vectors", "sentences"):
         folder = save_tiny(tmp_path / name)

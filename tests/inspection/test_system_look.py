@@ -108,6 +108,29 @@ def test_a_gpt_whose_start_token_is_beyond_its_vocabulary_begins_with_cls(gpt, t
     np.testing.assert_array_equal(result.logits, usual.logits)
 
 
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+def test_a_token_that_the_tokenizer_lacks_is_shown_by_its_id(name, tmp_path):
+    """A T5 writes sentinels, whose ids are beyond the tokenizer's."""
+    tokenizer = tiny_wordpiece()
+    first = tokenizer.vocab_size
+    torch.manual_seed(0)
+    if name == "gpt2":
+        model = Gpt(GptConfig(first + 2, n_embd=36, n_layer=1, n_head=2, n_positions=31))
+    else:
+        ids = {"eos_token_id": tokenizer.sep_id, "decoder_start_token_id": tokenizer.pad_id}
+        model = T5(T5Config(first + 2, d_model=36, num_layers=1, num_decoder_layers=1, **ids))
+    # One of two opposite rows always has the highest logit.
+    row = 100 * torch.randn(36)
+    model.word.weight.data[first:] = torch.stack([row, -row])
+    (save_gpt if name == "gpt2" else save_t5)(model, tmp_path, tokenizer)
+    result = look(tmp_path, "river", max_length=4, device="cpu")
+    label = result.decisions[0].label
+    assert label in (f"<{first}>", f"<{first + 1}>")
+    assert result.data["lens"]["tokens"][-1][-1][0][0] == label
+    if name == "t5":
+        assert label in result.tokens
+
+
 def test_attributions_of_systems_are_complete(gpt, transformer):
     for folder, pair in ((gpt, ()), (transformer, "the sea")):
         result = look(folder, TEXT, pair=pair, device="cpu")

@@ -162,6 +162,15 @@ def test_layers_of_the_weights_that_the_config_leaves_out_are_told(tmp_path, fam
     assert ["num_hidden_layers is 1" in each for each in messages] == [True] * (family != "albert")
 
 
+def test_a_group_of_layers_that_the_config_leaves_out_is_told(tmp_path):
+    """Each group of this ALBERT has two layers."""
+    save_tiny_of(tmp_path, "albert", num_hidden_groups=2, inner_group_num=2)
+    (tmp_path / SUMS_FILE).unlink()
+    change_config(tmp_path, num_hidden_layers=1, num_hidden_groups=1)
+    with pytest.warns(BertsmithWarning, match="num_hidden_layers is 1"):
+        assert len(load_model(tmp_path).layers) == 2
+
+
 def test_new_heads_on_an_encoder_without_pooler(small_model, tmp_path):
     save_model(small_model("masked_lm"), tmp_path)
     torch.manual_seed(3)
