@@ -124,9 +124,11 @@ class BertModel(TrainableModel):
         """
         state = super().state_dict(*args, **options)
         if not options.get("keep_vars"):
-            own = dict(self.named_parameters(), **dict(self.named_buffers()))
-            for name in state.keys() - own.keys():
-                state[name] = state[name].clone()
+            # Inside another module, names begin with a prefix, and `state` also has that module's.
+            prefix = options.get("prefix", "")
+            names = {name for name, _ in self.named_parameters(remove_duplicate=False)}
+            for name in names - {name for name, _ in self.named_parameters()}:
+                state[prefix + name] = state[prefix + name].clone()
         return state
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:

@@ -1,12 +1,13 @@
 import pytest
 import torch
 from refusals import refuses
-from tiny_models import tiny_model, tiny_tokenizer
+from tiny_models import save_tiny_of, tiny_model, tiny_tokenizer
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.families import build_heads
+from bertsmith.model.loading import load_model
 
 
 @pytest.mark.parametrize(("changes", "parts"), [
@@ -35,6 +36,29 @@ def test_initial_weights():
             assert (parameter == float("norm.weight" in name)).all(), name
         else:
             assert parameter.std().item() == pytest.approx(0.02, rel=0.1), name
+
+
+class WithState(torch.nn.Linear):
+    """A layer that stores more than tensors."""
+
+    def get_extra_state(self):
+        return {"number": 1}
+
+
+def test_a_module_around_a_model_has_its_own_weights_in_its_state():
+    model = tiny_model("masked_lm")
+    around = torch.nn.ModuleDict({"first": WithState(2, 2), "bert": model})
+    state = around.state_dict()
+    assert state["first._extra_state"] == {"number": 1}
+    for name, parameter in around.named_parameters():
+        assert state[name].data_ptr() == parameter.data_ptr(), name
+
+
+def test_a_module_around_an_albert_has_copies_of_shared_weights(tmp_path):
+    model = load_model(save_tiny_of(tmp_path, "albert"))
+    state = torch.nn.ModuleDict({"bert": model}).state_dict()
+    assert len(state) == len(model.state_dict())
+    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state)
 
 
 def test_what_stands_at_padding_is_never_read(small_model, padded_inputs):
