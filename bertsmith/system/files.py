@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -158,8 +158,9 @@ def _locked_folder(path: Path) -> tuple[Path, int | None]:
     The lock ends when the descriptor is closed, or with this process. The folder's name ends in
     .tmp only once it is locked, so a folder of such a name without a lock is a leftover.
     """
-    new_folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
-    new_folder.chmod(0o755)
+    # Not tempfile.mkdtemp, whose folders have no permissions for the group.
+    new_folder = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    new_folder.mkdir()
     lock = try_lock(new_folder)
     return new_folder.rename(new_folder.with_suffix(".tmp")), lock
 

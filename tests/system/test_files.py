@@ -42,6 +42,19 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
     assert sorted(tmp_path.iterdir()) == [path, out]
 
 
+@pytest.mark.parametrize("mask", [0o077, 0o002])
+def test_a_new_folder_has_the_usual_permissions(mask, tmp_path):
+    """Those that the user's umask leaves, and the group of a folder that a group shares."""
+    tmp_path.chmod(0o2770)
+    before = os.umask(mask)
+    try:
+        with atomic_dir(tmp_path / "out"):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o2777 & ~mask
+
+
 def test_a_full_disk_or_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path):
     with (
         refuses(InputError, f"{tmp_path}/out/b: "),
