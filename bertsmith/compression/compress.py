@@ -11,6 +11,7 @@ from bertsmith.compression.folder import (
 )
 from bertsmith.compression.settings import CompressSettings, LayerSettings
 from bertsmith.compression.vocabulary import keep_tokens
+from bertsmith.data.columns import check_needs_no_data
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput
 from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
@@ -31,12 +32,15 @@ def compress(settings: CompressSettings) -> CompressionResult:
 
     Raises:
         ConfigError: no method of compression is chosen or several are, layers or tokens would be
-            dropped that the model needs, or `out` is occupied.
+            dropped that the model needs, an option says how to read data that is not given, or
+            `out` is occupied.
         InputError: examples or texts cannot be read.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """
     check_upper_limits(settings)
     method = settings.method
+    if settings.data is None:
+        check_needs_no_data(settings.columns, limit=settings.limit)
     check_outside(
         settings.out, settings.model, settings.corpus, *(settings.vocabulary.vocabulary or ())
     )

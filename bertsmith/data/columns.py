@@ -1,10 +1,11 @@
 """Options for reading the files of each task: columns by role, formats, incomplete rows."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.data.tables import TableFormat
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.words import WordRule
 
@@ -162,3 +163,25 @@ class TranslationColumns:
     delimiter: Advanced[str | None] = None
     """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
     Default: a comma in csv, a tab in tsv."""
+
+
+def check_needs_no_data(columns: Any, **others: object) -> None:
+    """Check that there are no options for reading a file, since no file is given.
+
+    Args:
+        columns: an instance of a task's columns; None if there is none.
+        others: values of further options by their names; None if they are not given.
+
+    Raises:
+        ConfigError: there is such an option.
+    """
+    names = [name for name, value in others.items() if value is not None]
+    if columns is not None:
+        names += [
+            each.name for each in fields(columns) if getattr(columns, each.name) != each.default
+        ]
+    if names:
+        raise ConfigError(
+            f"{option(names[0])}: it says how the file of {option('data')} is read, which is not "
+            f"given. Give {option('data')}, or leave it out."
+        )

@@ -1,12 +1,11 @@
 """Look inside a model while it reads a text; a notebook shows the result, or a page."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from bertsmith.data.columns import Columns
+from bertsmith.data.columns import Columns, check_needs_no_data
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.errors.model_kinds import ModelKindError
 from bertsmith.inspection.look_result import Look
@@ -76,7 +75,7 @@ def look(
     length, device = options.get("max_length"), options.get("device", "auto")
     columns, num_texts = options.get("columns"), options.get("num_texts")
     if data is None:
-        _check_needs_no_data(columns, num_texts)
+        check_needs_no_data(columns, num_texts=num_texts)
     try:
         predictor = load_for_look(model, device, length)
     except ModelKindError as error:  # the folder holds no encoder, but perhaps a GPT or T5
@@ -114,24 +113,6 @@ def look(
         words=words,
         language=language,
     )
-
-
-def _check_needs_no_data(columns: Any, num_texts: int | None) -> None:
-    """Check that there are no options for reading a file, since no file is given.
-
-    Raises:
-        ConfigError: there is such an option.
-    """
-    names = [] if num_texts is None else ["num_texts"]
-    if columns is not None:
-        names += [
-            each.name for each in fields(columns) if getattr(columns, each.name) != each.default
-        ]
-    if names:
-        raise ConfigError(
-            f"{option(names[0])}: it says how the file of {option('data')} is read, which is not "
-            f"given. Give {option('data')}, or leave it out."
-        )
 
 
 def _as_tuple(name: str, value: object, allowed: str) -> tuple[Any, ...]:

@@ -127,6 +127,8 @@ def test_a_corpus_says_which_pieces_stay_and_scores_the_model(compress, corpus_d
     ("classifier --vocabulary texts.txt --min-count 0", ["--min-count: found 0", "1 or more"]),
     ("classifier --vocabulary", ["--vocabulary TEXTS", "--corpus DIR"]),
     ("classifier --vocabulary --corpus corpus", ["corpus: ", "--tokenizer"]),
+    ("classifier --num-layers 1 --limit 5", ["--limit", "--data"]),
+    ("classifier --num-layers 1 --label-column 2", ["--label-column", "--data"]),
 ])  # fmt: skip
 def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, line, parts):
     monkeypatch.chdir(place)
