@@ -167,7 +167,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
                 made_of, {"teacher": teacher_fingerprint}, student.config, "masked_lm"
             ),
             previous=self.folder.read_run()[CONFIG] if self.resume else None,
-            largest=teacher.config,
+            teacher=teacher.config,
         )
         pretraining = build_objective(config, corpus)
         shared = SharedModel(teacher.to(DTYPES[machine.precision]).to(machine.device).eval())

@@ -18,7 +18,7 @@ from bertsmith.model.family import Family
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.pretraining_catalog import ObjectiveName
 from bertsmith.pretraining.auto_size import NEEDED_TOKENS, SizeChoice, choose_preset
-from bertsmith.pretraining.build import build_objective, objective_over
+from bertsmith.pretraining.build import objective_over
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
@@ -66,7 +66,7 @@ def resolve_pretraining(
     *,
     source: SourceFacts | None = None,
     previous: Mapping[str, Any] | None = None,
-    largest: BertConfig | None = None,
+    teacher: BertConfig | None = None,
 ) -> PretrainConfig:
     """Decide what the user left open.
 
@@ -77,8 +77,8 @@ def resolve_pretraining(
         source: facts of the model to continue; by default those of `job.from_`, if it is set.
         previous: the configuration of the run to resume; values that were measured for it are taken
             over, not measured again.
-        largest: config of the model for which a micro-batch must fit into memory, if that is not
-            the trained one; in distillation the teacher's.
+        teacher: in distillation, the config of the teacher. It computes each row, too, so that it
+            takes part of the time, and a micro-batch must fit into memory for it.
 
     Raises:
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
@@ -126,7 +126,7 @@ def resolve_pretraining(
     if machine is not None:
         machine.check_batch_size(training.batch_size)
     micro_batch_size = rows_of_micro_batch(
-        training, pretraining.max_length, largest or shape, machine
+        training, pretraining.max_length, teacher or shape, machine
     )
     if previous is not None and training.micro_batch_size is None:
         # A contrastive loss depends on the rows that it compares, so they stay those of the run.
@@ -173,9 +173,9 @@ def resolve_pretraining(
         if training.eval_rows is not None:
             return config
         plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
-        return _with_evaluations(config, plan, training.steps)
+        return _with_evaluations(config, plan, training.steps, corpus)
     needs_timing = training.eval_rows is None or config.pretraining.has_open_shares
-    return _with_timed_plan(config, corpus, machine) if needs_timing else config
+    return _with_timed_plan(config, corpus, machine, teacher) if needs_timing else config
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
@@ -317,7 +317,9 @@ def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainC
     return config
 
 
-def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -> PretrainConfig:
+def _with_timed_plan(
+    config: PretrainConfig, corpus: Corpus, machine: Machine, teacher: BertConfig | None
+) -> PretrainConfig:
     """Plan the shares and the evaluations of a run in minutes by timing a few rows.
 
     Raises:
@@ -325,13 +327,27 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
     """
     assert config.minutes is not None
     seconds = 60 * config.minutes
-    objective = build_objective(config, corpus)
-    with drawing_from(config.seed):
-        model = objective.new_model(config.model).to(machine.device)
-    eval_seconds_per_row = seconds_per_row(
-        objective, model, machine, min(TRIAL_SECONDS, seconds / 200)
+    # Without eval text there is nothing to evaluate. Rows of the training text take as long.
+    held_out = Corpus.open(config.corpus, "held_out") if _has_held_out(corpus) else corpus
+    objective = objective_over(
+        corpus,
+        held_out,
+        config.pretraining,
+        batch_size=config.batch_size,
+        micro_batch_size=config.micro_batch_size,
     )
-    step_seconds = STEP_COST * config.batch_size * eval_seconds_per_row
+
+    def time_rows(shape: BertConfig) -> float:
+        """Return the seconds that a model of this shape takes to evaluate a row."""
+        with drawing_from(config.seed):
+            model = objective.new_model(shape).to(machine.device)
+        return seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
+
+    eval_seconds_per_row = time_rows(config.model)
+    train_seconds_per_row = STEP_COST * eval_seconds_per_row
+    if teacher is not None:  # it computes each row once, without gradients
+        train_seconds_per_row += time_rows(teacher)
+    step_seconds = config.batch_size * train_seconds_per_row
     if step_seconds > 2 * seconds:
         raise ConfigError(
             f"{option('training.minutes')}: found {config.minutes:g}; one step of "
@@ -343,12 +359,20 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
     if not config.evaluations.is_limited:  # the user gave the number of eval rows
         return config
     plan = EvaluationPlan.of_seconds(seconds, eval_seconds_per_row)
-    return _with_evaluations(config, plan, steps)
+    return _with_evaluations(config, plan, steps, corpus)
 
 
-def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
+def _has_held_out(corpus: Corpus) -> bool:
+    """Return whether a corpus, of which this is one split, has documents for evaluation."""
+    return corpus.manifest.splits["held_out"].documents > 0
+
+
+def _with_evaluations(
+    config: PretrainConfig, plan: EvaluationPlan, steps: int, corpus: Corpus
+) -> PretrainConfig:
     """Add a plan of evaluations, and notes on a run of so few `steps` that it can learn little."""
-    notes = [note] if (note := plan.describe()) else []
+    note = plan.describe(MAX_EVAL_ROWS if _has_held_out(corpus) else 0)
+    notes = [note] if note else []
     if steps < LEARNING_STEPS:
         num_steps = count_noun(max(1, steps), "step")
         length_option = option("steps")

@@ -154,9 +154,13 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
         "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
     }
-    # None means the value of `lowercase`, so `follow_config` need not warn of it.
-    if is_of_class(config, "wordpiece") and settings["strip_accents"] == settings["lowercase"]:
-        settings["strip_accents"] = None
+    # None means the value of `lowercase`. If both files mean the same, the config's spelling is
+    # taken, so that `follow_config` does not warn of it.
+    given, lowercase = config.get("strip_accents"), settings["lowercase"]
+    if is_of_class(config, "wordpiece") and (lowercase if given is None else given) == (
+        lowercase if strip_accents is None else strip_accents
+    ):
+        settings["strip_accents"] = given
     follow_config(settings, config, "wordpiece", NORMALIZATION, NORMALIZATION_DEFAULTS, path)
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
 

@@ -1,17 +1,20 @@
 """Shares of a run: short rows at its beginning, the masking schedule; by steps or minutes."""
 
+import time
 from dataclasses import replace
 
 import pytest
 import torch
 from refusals import refuses
-from tiny_runs import KilledError, StopAtStep, small_job
+from tiny_runs import KilledError, StopAtStep, small_corpus, small_job
+from tiny_tokenizers import tiny_wordpiece
+from torch.nn.modules.module import register_module_forward_hook
 
 from bertsmith.comparison.budget import ComparisonBudget, bert_training_length
 from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.build import build_objective
-from bertsmith.pretraining.resolve import resolve_pretraining, resolve_unmeasured
+from bertsmith.pretraining.resolve import new_shape, resolve_pretraining, resolve_unmeasured
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.callback import Callback
@@ -90,6 +93,47 @@ def test_minutes_are_timed_once_and_a_resumed_run_keeps_the_steps(corpus_dir, ev
     }
     again = resolve_pretraining(job, corpus, MACHINE, previous=previous).pretraining
     assert (again.start_steps, again.masking_schedule_steps) == (77, 99)
+
+
+def test_minutes_of_a_corpus_without_eval_text_are_timed_by_its_training_text(tmp_path):
+    documents = [f"this is document {number}. it has sentences." for number in range(9)]
+    corpus_dir = small_corpus(tmp_path / "corpus", tiny_wordpiece(), documents, held_out=0.0)
+    job = job_with(corpus_dir, {"start_share": 0.5}, minutes=0.05, eval_rows=None)
+    config = resolve_pretraining(job, Corpus.open(corpus_dir), MACHINE)
+    # In three seconds no computer makes half of a million steps, of four rows each.
+    assert 0 <= config.pretraining.start_steps < 500_000
+    assert not any("held-out" in note for note in config.notes)
+    steps = resolve_pretraining(
+        job_with(corpus_dir, {}, steps=20, eval_rows=None), Corpus.open(corpus_dir), MACHINE
+    )
+    assert not any("held-out" in note for note in steps.notes)
+
+
+@pytest.fixture
+def clock_of_modules(monkeypatch):
+    """Let the clock go on by a millisecond with each call of a module of torch, and then only."""
+    calls = []
+
+    def note_call(module, inputs, output):
+        calls.append(None)
+
+    handle = register_module_forward_hook(note_call)
+    monkeypatch.setattr(time, "perf_counter", lambda: len(calls) / 1000)
+    yield
+    handle.remove()
+
+
+@pytest.mark.usefixtures("clock_of_modules")
+def test_in_distillation_the_teacher_takes_part_of_the_minutes(corpus_dir):
+    job, corpus = job_with(corpus_dir, {"start_share": 0.5}, minutes=9.0), Corpus.open(corpus_dir)
+    alone, teacher = new_shape(job.model, "tiny", corpus), new_shape(job.model, "medium", corpus)
+    start_steps = [
+        resolve_pretraining(job, corpus, MACHINE, teacher=shape).pretraining.start_steps
+        for shape in (None, alone, teacher)
+    ]
+    # A step is three evaluations of its rows by the student, and one by the teacher.
+    assert start_steps[1] == pytest.approx(0.75 * start_steps[0], rel=0.02)
+    assert start_steps[2] < 0.6 * start_steps[0]
 
 
 class Changes(Callback):

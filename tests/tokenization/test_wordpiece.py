@@ -168,6 +168,16 @@ def test_normalization_that_the_config_lacks_is_that_of_the_class(
     assert len(told) == tokenizer.lowercase
 
 
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("accents", [None, True, False])
+def test_a_saved_tokenizer_is_read_without_a_warning(lowercase, accents, tmp_path):
+    saved = WordPieceTokenizer(VOCAB, lowercase=lowercase, strip_accents=accents)
+    saved.save(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load_tokenizer(tmp_path).settings() == saved.settings()
+
+
 @pytest.mark.parametrize("key, file, kept", [
     ("additional_special_tokens", "special_tokens_map.json", "vocab.txt"),
     ("additional_special_tokens", "tokenizer_config.json", "tokenizer.json"),
