@@ -20,7 +20,7 @@ from tyro.constructors import (
 )
 
 from bertsmith.commands.help import HELP_FLAGS, HelpRequested, Option, Page
-from bertsmith.commands.mistakes import find_mistake
+from bertsmith.commands.mistakes import find_mistake, find_repetition
 from bertsmith.commands.option_words import option_words
 from bertsmith.commands.options import MAIN_PANEL, default_of, options_of
 from bertsmith.config import (
@@ -66,6 +66,11 @@ def parse_settings(
         raise HelpRequested(page, words)
     if "--out=" in words or ("--out", "") in pairwise(words):  # Path("") is the current folder
         raise ConfigError("--out is empty. Is the shell variable set?")
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    if len(set(flags)) < len(flags) and (
+        mistake := find_repetition(words, options_of(cls, default))
+    ):
+        raise ConfigError(mistake)
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     tyro_message = io.StringIO()
     try:

@@ -33,6 +33,8 @@ class Option:
     is_required: bool = False
     is_advanced: bool = False
     """Whether only --help-all shows it."""
+    takes_several: bool = False
+    """Whether it takes several values, as `PATH ...` does."""
 
     @property
     def is_positional(self) -> bool:

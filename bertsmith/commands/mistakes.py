@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from bertsmith.commands.help import Option
@@ -38,13 +38,28 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
         placeholder = flags[flag].values
         values = [value] if equals else []
         while placeholder and not equals and rest and not _is_flag(rest[0]):
-            if values and not placeholder.endswith(" ..."):
+            if values and not flags[flag].takes_several:
                 break
             values.append(rest.popleft())
         wrong = next((f"'{value}'" for value in values if not _fits(value, placeholder)), None)
         if wrong or (placeholder and not values):
             return f"{flag}: found {wrong or 'no value'}; allowed is {_allowed(placeholder)}."
     return _find_word_mistake([*words, *later_words], given_flags, options, prog)
+
+
+def find_repetition(words: Sequence[str], options: Iterable[Option]) -> str | None:
+    """Describe a flag of several values that is given more than once; None if there is none.
+
+    Of its values only those behind the last one would count.
+    """
+    flags = [word.partition("=")[0].replace("_", "-") for word in words if _is_flag(word)]
+    for option in options:
+        if option.takes_several and flags.count(option.name) > 1:
+            return (
+                f"{option.name} is given more than once, and only the values behind the last one "
+                f"would count. Put all values behind one {option.name}."
+            )
+    return None
 
 
 def _find_word_mistake(

@@ -71,6 +71,7 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
             default_text,
             is_required=is_missing or hint.startswith("(required"),
             is_advanced=ADVANCED in marks,
+            takes_several=get_origin(value_type) is tuple,
         )
 
 
