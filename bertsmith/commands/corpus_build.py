@@ -14,6 +14,7 @@ from bertsmith.data.reading import count_reason
 from bertsmith.data.settings import ShardNumber
 from bertsmith.data.sharded_build import build_shard, build_with
 from bertsmith.data.unknown_tokens import LOUD_RATE, warn_unknown
+from bertsmith.model.hub import find_tokenizer
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.dask_cluster import connect
 from bertsmith.system.paths import check_outside, free_path, shell_path
@@ -26,8 +27,11 @@ from bertsmith.vocabulary.origin import model_of_tokenizer, note_origin
 def main(settings: Settings, line: Sequence[str]) -> None:
     started_at = time.perf_counter()
     check_outside(settings.out, settings.tokenizer)
-    tokenizer = load_tokenizer(settings.tokenizer)
-    model = model_of_tokenizer(settings.tokenizer)
+    folder = find_tokenizer(settings.tokenizer)
+    tokenizer = load_tokenizer(folder)
+    model = model_of_tokenizer(folder)
+    if model == folder:  # a model of the hub keeps its name, not that of its folder in the cache
+        model = settings.tokenizer
     if settings.scheduler is not None:
         with connect(settings.scheduler) as cluster:
             manifest = build_with(

@@ -22,6 +22,7 @@ from bertsmith.errors import ConfigError, InputError, as_arguments
 from bertsmith.estimators.pretrain_inputs import PretrainInputs, describe_inputs
 from bertsmith.estimators.rows import plain_column
 from bertsmith.estimators.training_views import default_verbosity, training_view
+from bertsmith.model.hub import find_tokenizer
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining
@@ -104,8 +105,9 @@ def pretrain(
         recipe: the name of one of bertsmith's recipes, or the path of a .toml file; by default
             "quarter-hour", or with `from_` "continue", which sets no size of the model.
         corpus: folder of an existing corpus.
-        tokenizer: folder of an existing tokenizer for the texts; by default that of `from_` if it
-            is given, otherwise a vocabulary is learned from the texts.
+        tokenizer: folder of an existing tokenizer for the texts, or "org/name" on the Hugging Face
+            hub; by default that of `from_` if it is given, otherwise a vocabulary is learned from
+            the texts.
         vocab_size: size of the vocabulary to learn, in tokens.
         show_progress: show each part of the work, the run and its scores; by default yes, unless
             the environment variable BERTSMITH_VERBOSE is 0.
@@ -150,6 +152,13 @@ def pretrain(
         if recipe is None:
             recipe = "quarter-hour" if settings.get("from_") is None else "continue"
         job = _build_job(corpus_folder, recipe, settings)
+        given = {"corpus": corpus, "tokenizer": tokenizer, "from_": job.from_}
+        has_vocabulary = next((name for name, value in given.items() if value is not None), None)
+        if has_vocabulary is not None and vocab_size != TokenizerSettings.vocab_size:
+            raise ConfigError(
+                f"vocab_size: found {vocab_size} beside {has_vocabulary}, whose vocabulary is "
+                "learned already. Leave one of the two out."
+            )
         run = RunFolder(model_folder)
         run.check(resume=resume, overwrite=overwrite)
         # A call that is stopped before the run has begun leaves a hidden file, which says from
@@ -187,7 +196,7 @@ def pretrain(
                     inputs_file.write(inputs, ["tokenizer"])
             build_corpus(
                 source_texts,
-                load_tokenizer(tokenizer_folder),
+                load_tokenizer(find_tokenizer(tokenizer_folder)),
                 corpus_folder,
                 reading,
                 executor=LocalProcesses(),

@@ -15,6 +15,7 @@ from typing import Any
 from bertsmith.data.documents import Texts, TextsInMemory
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sources import find_sources
+from bertsmith.model.hub import find_tokenizer
 from bertsmith.system.files import write_json
 from bertsmith.tokenization.auto import load_tokenizer
 
@@ -57,10 +58,14 @@ def describe_inputs(
     """
     return {
         "texts": _digest(texts) if isinstance(texts, TextsInMemory) else _list_files(texts),
-        "tokenizer": None if tokenizer is None else load_tokenizer(Path(tokenizer)).fingerprint,
+        "tokenizer": None if tokenizer is None else _fingerprint(Path(tokenizer)),
         "vocab_size": vocab_size,
         "corpus": asdict(reading),
     }
+
+
+def _fingerprint(tokenizer: Path) -> str:
+    return load_tokenizer(find_tokenizer(tokenizer)).fingerprint
 
 
 def _digest(texts: TextsInMemory) -> str:

@@ -74,6 +74,17 @@ def find_checkpoint(path: str | Path) -> Path:
     return _fetch(str(path))
 
 
+def find_tokenizer(path: str | Path) -> Path:
+    """Resolve the hub name of a model ("org/name") to a local folder; other paths stay as they are.
+
+    Raises:
+        CheckpointError: the hub lacks the model or cannot be reached.
+    """
+    path = Path(path)
+    is_local = path.exists() or path.parent.is_dir()
+    return path if is_local or not HUB_NAME.fullmatch(str(path)) else find_checkpoint(path)
+
+
 def _missing_folder(path: Path) -> CheckpointError:
     """Build the error for a missing folder; it names folders beside it with similar names."""
     parent = path.parent

@@ -26,8 +26,9 @@ from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.run_folder import RunFolder
 
 SMALL = {"preset": "tiny", "max_length": 16, "batch_size": 4, "eval_rows": 4, "threads": 1,
-         "precision": "fp32", "max_position_embeddings": 32, "vocab_size": 150,
+         "precision": "fp32", "max_position_embeddings": 32,
          "show_progress": False, "start_steps": 0}  # fmt: skip
+WITH_VOCABULARY = SMALL | {"vocab_size": 150}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def text(corpus_dir):
 
 def test_a_call_makes_vocabulary_corpus_and_model(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model = bertsmith.pretrain(str(text), steps=2, **SMALL)
+    model = bertsmith.pretrain(str(text), steps=2, **WITH_VOCABULARY)
     assert (os.fspath(model), model.steps) == ("runs/text-bert", 2)
     assert "runs/text-bert" in repr(model)
     assert {path.name for path in Path("runs").iterdir()} == {
@@ -48,8 +49,8 @@ def test_a_call_makes_vocabulary_corpus_and_model(text, tmp_path, monkeypatch):
     assert settings["optim"]["optimizer"] == "muon"  # and the rest of it holds
     assert bertsmith.load(model).encode(["ba ce"]).shape == (1, 128)
     with refuses(ConfigError, "runs/text-bert: ", "resume", "overwrite", " out."):
-        bertsmith.pretrain(text, steps=2, **SMALL)
-    again = bertsmith.pretrain(text, steps=1, overwrite=True, seed=3, **SMALL)
+        bertsmith.pretrain(text, steps=2, **WITH_VOCABULARY)
+    again = bertsmith.pretrain(text, steps=1, overwrite=True, seed=3, **WITH_VOCABULARY)
     assert again.steps == 1
     further = bertsmith.pretrain(
         [text], out="runs/more", from_=model, steps=1, max_length=16,
@@ -86,6 +87,9 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({"texts": [{"a": "A text."}]}, ["texts[0]: ", "'text'", "'a'", "text_column"]),
     ({"texts": {"train": pandas.DataFrame()}}, ["('train')", "data['train']"]),
     ({"corpus": "c", "tokenizer": "t", "text_column": "a"}, ["tokenizer, text_column: ", "c is "]),
+    ({"corpus": "c", "vocab_size": 9000}, ["vocab_size: found 9000", "corpus"]),
+    ({"texts": "@", "tokenizer": "t", "vocab_size": 9000}, ["vocab_size: found 9000", "tokenizer"]),
+    ({"texts": "@", "from_": "m", "vocab_size": 9000}, ["vocab_size: found 9000", "from_"]),
 ])  # fmt: skip
 def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given, parts):
     monkeypatch.chdir(tmp_path)
@@ -136,7 +140,7 @@ def test_texts_in_memory_become_the_corpus_of_their_file(corpus_of_file, kind, t
 
 def test_a_call_with_texts_in_memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    one = bertsmith.pretrain(TEXTS, steps=1, **SMALL)
+    one = bertsmith.pretrain(TEXTS, steps=1, **WITH_VOCABULARY)
     assert os.fspath(one) == "runs/my-bert"
     once = (text for text in TEXTS)
     other = bertsmith.pretrain(once, out="runs/b", tokenizer="runs/my-tokenizer", steps=1, **SMALL)
@@ -152,7 +156,7 @@ def test_no_second_copy_of_the_texts_is_held():
 
 
 def test_the_summary_of_the_command_ends_the_call(text, tmp_path, capsys):
-    shown = {**SMALL, "show_progress": True}
+    shown = {**WITH_VOCABULARY, "show_progress": True}
     model = bertsmith.pretrain(str(text), out=tmp_path / "m", steps=2, **shown)
     err = capsys.readouterr().err
     for part in ("trained    2 steps", "token frequency alone", "note       "):
@@ -163,7 +167,7 @@ def test_the_summary_of_the_command_ends_the_call(text, tmp_path, capsys):
 
 def test_a_call_that_ended_early_goes_on_with_what_it_built(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    call = {**SMALL, "steps": 1}
+    call = {**WITH_VOCABULARY, "steps": 1}
     manifest = Path("runs/text-corpus/manifest.json")
     with refuses(ConfigError, "device: ", worded=False):  # after the corpus is built
         bertsmith.pretrain(str(text), **call, device="cuda:99")
@@ -175,7 +179,7 @@ def test_a_call_that_ended_early_goes_on_with_what_it_built(text, tmp_path, monk
 
 def test_what_another_call_built_is_not_used(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    call = {**SMALL, "steps": 1}
+    call = {**WITH_VOCABULARY, "steps": 1}
     with refuses(ConfigError, "device: ", worded=False):
         bertsmith.pretrain(str(text), **call, device="cuda:99")
     with refuses(BertsmithError, "text-tokenizer", "overwrite=True"):

@@ -9,6 +9,9 @@ import pytest
 from folders import contents
 from hub_server import Repository, serve_hub
 from refusals import check_message
+from tiny_tokenizers import tiny_wordpiece
+
+from bertsmith.data.corpus import Corpus
 
 FIND = """
 import sys
@@ -75,6 +78,22 @@ def test_the_files_of_a_folder_within_the_model_are_fetched(find):
         (folder,) = find(hub, "anna/nested")
     files = (path for path in Path(folder).rglob("*") if path.is_file())
     assert {path.relative_to(folder).as_posix(): path.read_bytes() for path in files} == nested
+
+
+def test_a_corpus_is_built_with_the_tokenizer_of_a_model_of_the_hub(tmp_path):
+    tiny_wordpiece().save(tmp_path / "model")
+    (tmp_path / "text.txt").write_text("this is a text.\n\nthe other one.\n")
+    with serve_hub() as hub:
+        hub.repositories["anna/small"] = Repository(files=FILES | contents(tmp_path / "model"))
+        done = subprocess.run(
+            [sys.executable, "-m", "bertsmith", "corpus", "build", "text.txt", "--tokenizer",
+             "anna/small", "--out", "corpus", "--processes", "1"],
+            capture_output=True, text=True, timeout=600, cwd=tmp_path,
+            env={**os.environ, **hub.variables(tmp_path / "home")},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert Corpus.open(tmp_path / "corpus").tokenizer().vocab == tiny_wordpiece().vocab
+    assert "--recipe continue --from anna/small " in done.stdout
 
 
 def test_a_connection_that_ends_too_early_is_told(find):

@@ -27,8 +27,8 @@ class Settings:
     each row), each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are
     searched."""
     tokenizer: Path
-    """Tokenizer: a folder that `bertsmith tokenizer train` wrote, a model folder, or a
-    vocab.txt."""
+    """Tokenizer: a folder that `bertsmith tokenizer train` wrote, a model folder or "org/name" on
+    the Hugging Face hub, or a vocab.txt."""
     out: Path
     """Folder to write the corpus to."""
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
