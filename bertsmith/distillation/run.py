@@ -49,6 +49,7 @@ from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
 from bertsmith.tasks.inference import LoadedModel, set_dtype
 from bertsmith.tasks.linear_classification import LinearTask
+from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
@@ -104,7 +105,7 @@ class LoadedTeacher:
     tokenizer: Tokenizer
     task: Task[Any, Any]
     fingerprint: str
-    """SHA-256 of the model's config and weights."""
+    """SHA-256 of the model's config, weights and pooling, which decide its outputs."""
 
 
 class DistillationRun(FinetuningRun):
@@ -213,8 +214,9 @@ def _load_teacher(
         )
     tokenizer = folder.tokenizer
     length = max_text_length(tokenizer, model.config.max_length, None)
-    loaded = LoadedModel(folder, model, tokenizer, length)
-    return LoadedTeacher(path, model, tokenizer, task_type.restore(loaded), fingerprint(model))
+    loaded_task = task_type.restore(LoadedModel(folder, model, tokenizer, length))
+    pooling = loaded_task.pooling if isinstance(loaded_task, Embed) else "mean"
+    return LoadedTeacher(path, model, tokenizer, loaded_task, fingerprint(model, pooling))
 
 
 def _describe_task(model: BertModel, task: type[Task[Any, Any]] | None) -> str:

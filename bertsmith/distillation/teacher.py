@@ -75,10 +75,17 @@ class LiveTeacher:
         used.shrink(self.model)
 
 
-def fingerprint(model: BertModel) -> str:
-    """Compute the SHA-256 of a model's config and current weights."""
+def fingerprint(model: BertModel, pooling: str = "mean") -> str:
+    """Compute the SHA-256 of a model's config and current weights.
+
+    Args:
+        pooling: that of the vectors of texts, which config.json does not name; the usual one adds
+            nothing.
+    """
     digest = hashlib.sha256(json.dumps(asdict(model.config), sort_keys=True).encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(value.detach().cpu().contiguous().numpy())
+    if pooling != "mean":
+        digest.update(pooling.encode())
     return digest.hexdigest()

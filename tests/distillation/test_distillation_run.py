@@ -1,5 +1,6 @@
 """Distillation as a whole: what a student learns, what it leaves behind, and what is refused."""
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_of_folder
+from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -122,6 +124,20 @@ def test_every_task_has_students(name, tmp_path):
     assert task_of_folder(read_folder(out)) is task
     assert load_model(out).config.num_hidden_layers == 1
     getattr(transformers, SAMPLES[name].transformers).from_pretrained(out)
+
+
+def test_a_cache_is_of_the_vectors_of_one_pooling(tmp_path):
+    task, settings = prepare("embed", tmp_path, 12, 9, threads=1, steps=1)
+    teacher, out = tmp_path / "teacher", tmp_path / "student"
+    save_model(load_for_task(settings, task.read(settings))[0], teacher, tiny_tokenizer())
+    student = DistillSettings(teacher=teacher, cache=tmp_path / "cache")
+    for pooling in ("mean", "first_token"):
+        SentenceFolder(pooling).write(teacher, load_model(teacher).config.hidden_size)
+        expected = contextlib.nullcontext()
+        if pooling == "first_token":
+            expected = refuses(ConfigError, "cache: ", "of another teacher")
+        with expected:
+            distill(student, task, replace(settings, model=teacher, out=out / pooling))
 
 
 def test_it_starts_as_the_teachers_own_layers_and_the_run_names_it(settings, student, place):
