@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Minutes that `make demo` takes.
 MINUTES ?= 5
 # Kinds of computers that the tests compute as; tests/support/computing.py says what each is.
-OTHER_COMPUTERS := bf16-fused bf16-explicit-2 fp32-fused-unpacked
+OTHER_COMPUTERS := bf16-fused-2 fp32-fused-unpacked
 # The marks of the tests that `make test` runs; nothing stands for all tests.
 MARKS ?= not slow
 # `logical` as two threads of one core are two workers, too. Workers begin with neighbouring tests,

@@ -66,6 +66,7 @@ def test_a_kind_repeats_what_asked_for_its_choices_in_its_folders():
     assert unpacked.repeats("tests/test_a.py::test_b", {"packing"})
     assert not unpacked.repeats("tests/tasks/test_a.py::test_b", {"attention"})
     assert not unpacked.repeats("tests/pages/test_a.py::test_b", {"packing"})
+    assert CHOICES["bf16-fused-2"].repeats("tests/pages/test_a.py::test_b", {"threads"})
     assert CHOICES["fp32-fused"].repeats("tests/pages/test_a.py::test_b", {"attention"})
 
 

@@ -75,8 +75,9 @@ class Choices:
 # of those that ask for packing, the ones in some folders.
 CHOICES = {
     "fp32-explicit": Choices("fp32", "explicit"),
-    "bf16-fused": Choices("bf16", "fused", repeated=frozenset({"precision"})),
-    "bf16-explicit-2": Choices("bf16", "explicit", threads=2, repeated=frozenset({"threads"})),
+    "bf16-fused-2": Choices(
+        "bf16", "fused", threads=2, repeated=frozenset({"precision", "threads"})
+    ),
     # The folders of the rooms that load weights and compute with them, and of commands and pages:
     # what other rooms do with a model's outputs is the same however its weights lie in memory.
     "fp32-fused-unpacked": Choices(
