@@ -69,6 +69,7 @@ def test_a_table_keeps_its_columns(bertsmith, place, tmp_path, name):
     assert scored["accuracy"] == pytest.approx(share)
 
 
+@pytest.mark.same_on_all_computers
 def test_objects_keep_their_columns_too(bertsmith, place, tmp_path):
     rows = [{"id": 1, "text": "good", "line": 5}, {"id": 2, "text": "dull", "more": ["a"]}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -103,6 +104,7 @@ def test_predictions_may_be_predicted_again(bertsmith, place, tmp_path):
     assert scored["accuracy"] == 1.0
 
 
+@pytest.mark.same_on_all_computers
 def test_a_row_may_hold_an_infinite_number(bertsmith, place, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "good", "x": Infinity}\n{"text": "dull"}\n')
     out = tmp_path / "o.jsonl"
@@ -112,6 +114,7 @@ def test_a_row_may_hold_an_infinite_number(bertsmith, place, tmp_path):
     assert "x" not in second
 
 
+@pytest.mark.same_on_all_computers
 def test_the_line_of_an_example_is_that_of_messages(bertsmith, place, tmp_path):
     (tmp_path / "a.csv").write_text("text\ngood\ndull\n")
     words = ("--file", tmp_path / "a.csv", "--out", tmp_path / "o.jsonl", *FP32)
@@ -144,6 +147,7 @@ def test_tables_of_other_tasks(bertsmith, refused, place, tmp_path):
     assert ".jsonl, .conll or .conllu" in told and "words" in told
 
 
+@pytest.mark.same_on_all_computers
 def test_a_delimiter_stays(bertsmith, place, tmp_path):
     (tmp_path / "a.csv").write_text("id;text\n1;good, good\n2;dull\n")
     words = ("--file", tmp_path / "a.csv", "--out", tmp_path / "o.csv", "--delimiter", ";", *FP32)
@@ -151,6 +155,7 @@ def test_a_delimiter_stays(bertsmith, place, tmp_path):
     assert (tmp_path / "o.csv").read_text().startswith("id;text;label;probability\n1;good, good;")
 
 
+@pytest.mark.same_on_all_computers
 def test_a_delimiter_is_for_the_files_that_have_one(bertsmith, refused, place, tmp_path):
     rows = [{"text": text, "label": label} for text, label in (("good", "pos"), ("dull", "neg"))]
     objects, table = tmp_path / "a.json", tmp_path / "a.csv"
@@ -186,6 +191,7 @@ def test_a_delimiter_is_for_the_files_that_have_one(bertsmith, refused, place, t
             call()
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.parquet", "o.xlsx", "o.jsonl"])
 def test_nothing_is_written_where_a_row_is_wrong(refused, place, tmp_path, name):
     # Enough rows before it that some are answered; and what a library keeps open is closed, as
@@ -226,6 +232,7 @@ def test_labels_that_are_no_strings_stay_what_they_are(
     assert str(column.type) == kind
 
 
+@pytest.mark.same_on_all_computers
 def test_excel_gets_long_numbers_as_texts_of_all_their_digits(bertsmith, place, tmp_path):
     rows = [{"text": "good", "id": number} for number in (7, 10**15 - 1, 10**15, -(10**17) - 1)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -267,6 +274,7 @@ def test_the_columns_of_training_are_known(bertsmith, place, tmp_path):
     assert definition.trained.names == {"text": ("review",), "label": ("stars",)}
 
 
+@pytest.mark.same_on_all_computers
 def test_a_line_is_answered_before_the_next_is_written(place):
     command = [sys.executable, "-m", "bertsmith", "predict", str(place / "classifier"), "-", *FP32]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -280,6 +288,7 @@ def test_a_line_is_answered_before_the_next_is_written(place):
         assert process.stdout.read() == b"" and process.wait() == 0
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize(
     "name, model, options",
     [

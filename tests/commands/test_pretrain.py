@@ -290,10 +290,6 @@ def start(words, stderr):
     )  # fmt: skip
 
 
-def finish(words):
-    assert start(words, subprocess.DEVNULL).wait(timeout=600) == 0
-
-
 def wait_for_checkpoint(process, folder):
     """Wait until a run has saved a checkpoint that was not there."""
     before, deadline = list_checkpoints(folder), time.monotonic() + 300
@@ -302,9 +298,10 @@ def wait_for_checkpoint(process, folder):
         time.sleep(0.02)
 
 
-def test_a_stopped_process_resumes_bit_for_bit(corpus_dir, tmp_path):
+@pytest.mark.same_on_all_computers
+def test_a_stopped_process_resumes_bit_for_bit(bertsmith, corpus_dir, tmp_path):
     out, length = tmp_path / "stopped", ("--steps", 80, "--checkpoint-every", 4)
-    finish(command(corpus_dir, tmp_path / "whole", *length))
+    bertsmith(*command(corpus_dir, tmp_path / "whole", *length))
     words = command(corpus_dir, out, *length)
     hang_up = signal.SIGHUP
     if signal.getsignal(hang_up) is signal.SIG_IGN:
@@ -324,6 +321,6 @@ def test_a_stopped_process_resumes_bit_for_bit(corpus_dir, tmp_path):
     wait_for_checkpoint(process, out / "checkpoints")
     process.kill()
     assert process.wait(timeout=600) == -signal.SIGKILL
-    finish([*words, "--resume"])
+    bertsmith(*words, "--resume")
     assert losses(out) == losses(tmp_path / "whole")
     assert len(losses(out)) > 40

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from subprocess import PIPE
 
+import pytest
 from tiny_models import save_tiny
 
 from bertsmith.commands.catalog import COMMANDS
@@ -48,6 +49,7 @@ for name, command in COMMANDS.items():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.same_on_all_computers
 def test_prediction_imports_no_other_task_and_nothing_of_training(tmp_path):
     folder = save_tiny(tmp_path / "model", "classify", labels="ab")
     program = f"""

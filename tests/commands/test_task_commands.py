@@ -42,6 +42,7 @@ def place(tmp_path_factory):
     return folder
 
 
+@pytest.mark.same_on_all_computers
 def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
     write_reviews(tmp_path / "data.jsonl", 3)
     before = (tmp_path / "data.jsonl").read_bytes()
@@ -56,6 +57,7 @@ def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
     assert (tmp_path / "data.jsonl").read_bytes() == before
 
 
+@pytest.mark.same_on_all_computers
 def test_a_page_is_whole_though_the_reader_of_the_lines_has_left(place, tmp_path):
     page = tmp_path / "page.html"
     words = ["-m", "bertsmith", "predict", place / "classifier", *TEXTS, "--page", page, *FP32]
@@ -241,6 +243,7 @@ def test_a_compressed_column_to_vectors_in_its_order(typed, place, tmp_path, mon
     np.testing.assert_allclose(np.load(out), encoder.encode(TEXTS), atol=1e-6)
 
 
+@pytest.mark.same_on_all_computers
 def test_the_report_counts_what_was_cut_or_skipped(typed, place, tmp_path):
     source, out = tmp_path / "t.txt", tmp_path / "v.npy"
     source.write_text(f"good\n\n{'bad ' * 50}\n \n")
@@ -253,6 +256,7 @@ def test_the_report_counts_what_was_cut_or_skipped(typed, place, tmp_path):
     assert (report["hidden_size"], report["pooling"], report["precision"]) == (24, "mean", "fp32")
 
 
+@pytest.mark.same_on_all_computers
 def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):
     path, out, misses = (tmp_path / name for name in ("a.jsonl", "out.jsonl", "misses.jsonl"))
     rows = [rf'{{"text": "good \ud83d film", "label": "{label}"}}' for label in ("pos", "neg")]
@@ -265,6 +269,7 @@ def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):
     assert miss["text"] == "good \ufffd film"
 
 
+@pytest.mark.same_on_all_computers
 def test_a_closed_standard_input_is_told(refused, place, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     message = refused("embed", place / "pretrained", "-", "--out", tmp_path / "v.npy", *FP32)
@@ -287,6 +292,7 @@ def test_punctuation_among_filled_words_is_quoted():
     assert shown == ["bad", "','", "good", "##ing", "'s", "'…'", "不"]
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("line, parts", [
     ("predict classifier", ["Nothing to predict", "--file FILE"]),
     ("predict classifier good -", ["- reads", "not both"]),
