@@ -4,7 +4,10 @@ import json
 import re
 import shlex
 import sys
+from contextlib import redirect_stdout
 from copy import deepcopy
+from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +61,20 @@ def test_the_readme_is_short():
     assert not [line for line in lines if len(line) > 120 and "](" not in line and "|" not in line]
 
 
+@cache
+def known_flags(command: str) -> set[str]:
+    """The flags that a command's help shows, with those of all commands."""
+    shown = StringIO()
+    with redirect_stdout(shown):
+        for line in ([*command.split(), "--help-all"], ["--help"]):
+            main(line)
+    return {"--help", "--help-all", *re.findall(r"--[a-z][\w.-]*", shown.getvalue())}
+
+
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
-def test_shown_commands_and_flags_exist(words, capsys):
-    name = find_command(words)
-    for line in ([*name.split(), "--help-all"], ["--help"]):  # the latter: those of all commands
-        main(line)
-    known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
-    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= {
-        "--help", "--help-all", *known
-    }  # fmt: skip
+def test_shown_commands_and_flags_exist(words):
+    shown = {word.partition("=")[0] for word in words if word.startswith("--")}
+    assert shown <= known_flags(find_command(words))
 
 
 def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys, monkeypatch):
@@ -141,11 +149,11 @@ def test_after_finetuning_the_next_step_asks_the_model(task, are_pairs, texts):
     assert shlex.split(command) == ["bertsmith", "predict", "runs/mine", *texts]
 
 
-def test_next_steps_of_the_demo_can_be_typed(tmp_path, capsys):
+def test_next_steps_of_the_demo_can_be_typed(tmp_path):
     for step in list_next_steps(tmp_path / "my demo"):
         for command in step["commands"]:
             words = shlex.split(command.removeprefix(find_program()))
-            test_shown_commands_and_flags_exist(words, capsys)
+            test_shown_commands_and_flags_exist(words)
             assert not any(word == "demo" or word.startswith("demo/") for word in words)
 
 
