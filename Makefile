@@ -46,12 +46,8 @@ bench-quick: .venv/bench.stamp  ## the same with less, five minutes (20 without 
 bench-quality: .venv/bench.stamp  ## what ten minutes of pre-training are worth on either side
 	$(BIN)/python -m benchmarks.speed time_to_quality --minutes 10
 
-# The pages lie under build/pages as in the repository, so that their links lead to the same places.
 docs: .venv/test.stamp  ## the documentation as a site without a network, build/site/index.html
-	mkdir -p build/pages/bertsmith
-	ln -sfn $(addprefix ../../,README.md README.zh.md CONTRIBUTING.md CHANGELOG.md LICENSE docs benchmarks) build/pages/
-	ln -sfn ../../../bertsmith/recipes build/pages/bertsmith/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python tools/build_site.py build
 	! grep -rlE --include='*.html' '<(script|link|img)[^>]* (src|href)="https?:' build/site
 
 notebooks: .venv/test.stamp  ## run docs/notebooks and store their outputs, a quarter of an hour
@@ -70,12 +66,15 @@ format: .venv/test.stamp
 
 # pip would compile thousands of modules that nobody imports, which is nearly half of its time;
 # others are compiled when they are first imported, once, as long as Python may keep the result.
+# What the demo imports has to be there before the packages of the tests are, which would hide that
+# one is missing from requirements.lock.
 unexport PYTHONDONTWRITEBYTECODE
 
 .venv/demo.stamp: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --editable .
+	$(BIN)/python -c "import bertsmith.commands.demo"
 	touch $@
 
 .venv/test.stamp: .venv/demo.stamp requirements-test.lock

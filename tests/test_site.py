@@ -3,7 +3,6 @@
 import doctest
 import inspect
 import json
-import os
 import re
 import subprocess
 import sys
@@ -52,21 +51,8 @@ def test_the_reference_lists_the_parameters_of_an_estimator(name):
 
 def build_site(folder: Path) -> Path:
     """Build the site as `make docs` does."""
-    pages, site = folder / "pages", folder / "site"
-    (pages / "bertsmith").mkdir(parents=True)
-    for name in ("README.md", "README.zh.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
-        (pages / name).symlink_to(ROOT / name)
-    for name in ("docs", "benchmarks", "bertsmith/recipes"):
-        (pages / name).symlink_to(ROOT / name)
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    config = config.replace("docs_dir: build/pages", f"docs_dir: {pages}")
-    config = config.replace("site_dir: build/site", f"site_dir: {site}")
-    config = config.replace("tools/", f"{ROOT}/tools/").replace("paths: [.]", f"paths: [{ROOT}]")
-    (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
-    subprocess.run(command, cwd=folder, env=environment, check=True)
-    return site
+    subprocess.run([sys.executable, ROOT / "tools/build_site.py", folder], check=True)
+    return folder / "site"
 
 
 @pytest.mark.slow

@@ -1,0 +1,43 @@
+"""Build the documentation as a site without a network: `python tools/build_site.py build`.
+
+The pages lie under FOLDER/pages as in the repository, so that their links lead to the same places;
+the site is FOLDER/site.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = (
+    "README.md", "README.zh.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs", "benchmarks",
+    "bertsmith/recipes",
+)  # fmt: skip
+"""Files and folders of the repository that have pages, or that pages link to."""
+
+
+def main() -> None:
+    """Build the site in the folder that the command line names; a warning ends it with an error."""
+    folder = Path(sys.argv[1]).resolve()
+    pages, site = folder / "pages", folder / "site"
+    for source in SOURCES:
+        link = pages / source
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(ROOT / source)
+    os.environ["NO_MKDOCS_2_WARNING"] = "1"
+    config = load_config(
+        str(ROOT / "mkdocs.yml"), docs_dir=str(pages), site_dir=str(site), strict=True
+    )
+    config.plugins.on_startup(command="build", dirty=False)
+    try:
+        build(config)
+    finally:
+        config.plugins.on_shutdown()
+
+
+if __name__ == "__main__":
+    main()
