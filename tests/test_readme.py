@@ -11,7 +11,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import mypy.api
 import pytest
 from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 
@@ -262,38 +261,6 @@ def test_the_site_has_every_page_and_every_public_name():
     reference = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^::: bertsmith\.(\w+)$", reference, re.MULTILINE))
     assert documented == set(bertsmith.__all__) - {"__version__"}
-
-
-def test_the_public_names_are_typed(tmp_path, monkeypatch):
-    kinds = """
-import bertsmith
-import numpy
-model: bertsmith.Pretrained = bertsmith.pretrain(["A text."], text_column="text", steps=2)
-model = bertsmith.pretrain((line for line in ["a"]), tokenizer="t", deduplicate=True)
-bertsmith.pretrain({"text": ["A text."]}, out=model.out)
-bertsmith.pretrain(3)  # error
-bertsmith.pretrain("a.txt", tokenizer=3)  # error
-encoder = bertsmith.SentenceEncoder(model, pooling="mean").fit([("a", "b")], [1.0], eval=0.2)
-vectors: numpy.ndarray = encoder.encode(["a"], batch_size=2, show_progress=True)
-label: str = bertsmith.load("m", task="classify")("a film").label
-answers: list[str] = [each.answer for each in bertsmith.load("m", task="answer")([("q", "p")])]
-clf = bertsmith.TextClassifier("m", epochs=3.0, class_weights={"spam": 2.0}).fit(["a"], [1])
-bertsmith.TextClassifier("m", epoch=3)  # error
-bertsmith.TextClassifier("m", epochs="3")  # error
-"""
-    file, config = tmp_path / "kinds.py", tmp_path / "mypy.ini"
-    file.write_text(kinds, encoding="utf-8")
-    # To read torch would take five times as long, and its types are not the question here.
-    config.write_text(
-        "[mypy]\nfollow_imports = silent\n[mypy-torch.*,transformers.*]\nfollow_imports = skip\n"
-    )
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("MYPY_CONFIG_FILE_DIR", str(tmp_path))  # so that mypy's own value goes again
-    cache = str(tmp_path / "cache")
-    found, _, _ = mypy.api.run([str(file), "--config-file", str(config), "--cache-dir", cache])
-    lines = enumerate(kinds.split("\n"), start=1)
-    wrong = [str(number) for number, line in lines if line.endswith("# error")]
-    assert re.findall(r"kinds.py:(\d+): error", found) == wrong, found
 
 
 SMALL = {
