@@ -38,14 +38,17 @@ READ_BYTES = 1 << 14
 """Bytes that are read from a file at once: less than the shorter file has."""
 
 
-def growth(work, files):
-    """Return how many more bytes Python and numpy held at once for the second file.
+def check_growth(work, files, allowed):
+    """Check that Python and numpy hold less than `allowed` bytes more at once for the second file.
 
-    The least of three tries, as threads leave more or less for Python's collector.
+    One of three tries has to show it, as threads leave more or less for Python's collector.
     """
     work(files[0])  # what is made once
-    small, large = (min(peak(lambda file=file: work(file)) for _ in range(3)) for file in files)
-    return large - small
+    small = min(peak(lambda: work(files[0])) for _ in range(3))
+    growths = [peak(lambda: work(files[1])) - small]
+    while growths[-1] >= allowed and len(growths) < 3:
+        growths.append(peak(lambda: work(files[1])) - small)
+    assert growths[-1] < allowed, growths
 
 
 def write_texts(path, count, task):
@@ -74,7 +77,7 @@ def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
     files = [write_texts(tmp_path / f"{count}.{suffix}", count, task) for count in LONG_ROWS]
     predictor = load(folder, device="cpu", precision="fp32")
     allowed = BYTES_PER_ROW * (LONG_ROWS[1] - LONG_ROWS[0]) + UNCOLLECTED
-    assert growth(lambda file: evaluate(predictor, file), files) < allowed
+    check_growth(lambda file: evaluate(predictor, file), files, allowed)
     out = tmp_path / "out.jsonl"
 
     def write_predictions(file):
@@ -83,7 +86,7 @@ def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
         with out.open("rb") as lines:
             assert sum(1 for _ in lines) in LONG_ROWS
 
-    assert growth(write_predictions, files) < UNCOLLECTED
+    check_growth(write_predictions, files, UNCOLLECTED)
 
 
 def test_encode_holds_vectors(tmp_path, monkeypatch):
@@ -92,7 +95,7 @@ def test_encode_holds_vectors(tmp_path, monkeypatch):
     texts = ["a good film", ("the dull story", "was fine")]
     inputs = [texts * (count // 2) for count in ROWS]
     allowed = 24 * 4 * (ROWS[1] - ROWS[0]) + UNCOLLECTED
-    assert growth(encoder.encode, inputs) < allowed
+    check_growth(encoder.encode, inputs, allowed)
 
 
 def words_and_labels(count):
@@ -116,8 +119,8 @@ def test_estimators_hold_answers(tmp_path, monkeypatch):
     classifier = fit(save_tiny(tmp_path / "m", "masked_lm"), inputs[0])
     allowed = BYTES_PER_ROW * (sizes[1] - sizes[0]) + UNCOLLECTED
     for ask in (classifier.predict, classifier.predict_proba):
-        assert growth(lambda given, ask=ask: ask(given[0]), inputs) < allowed
-    assert growth(lambda given: classifier.score(*given), inputs) < allowed
+        check_growth(lambda given, ask=ask: ask(given[0]), inputs, allowed)
+    check_growth(lambda given: classifier.score(*given), inputs, allowed)
 
 
 def test_fit_holds_token_ids(tmp_path):
@@ -125,7 +128,8 @@ def test_fit_holds_token_ids(tmp_path):
     model = save_tiny(tmp_path / "m", "masked_lm")
     sizes = (3000, 9000)
     inputs = [words_and_labels(size) for size in sizes]
-    assert growth(lambda texts: fit(model, texts), inputs) < FITTED_BYTES * (sizes[1] - sizes[0])
+    allowed = FITTED_BYTES * (sizes[1] - sizes[0])
+    check_growth(lambda texts: fit(model, texts), inputs, allowed)
 
 
 SCORED = {
@@ -147,7 +151,7 @@ def test_scoring_without_a_model(task, tmp_path):
     # Of numbers a row's two are kept, and their ranks are taken at the end.
     bytes_per_row = 120 if task == "regress" else 1
     allowed = bytes_per_row * (counts[1] - counts[0]) + UNCOLLECTED
-    assert growth(lambda pair: score(*pair), pairs) < allowed
+    check_growth(lambda pair: score(*pair), pairs, allowed)
 
 
 def test_portions_of_long_texts_hold_fewer(monkeypatch):

@@ -4,6 +4,7 @@ The pages lie under FOLDER/pages as in the repository, so that their links lead 
 the site is FOLDER/site.
 """
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -20,7 +21,9 @@ SOURCES = (
 
 
 def main() -> None:
-    """Build the site in the folder that the command line names; a warning ends it with an error."""
+    """Build the site in the folder that the command line names."""
+    # As `mkdocs build --quiet` does: links to code, which has no page, would be warned of.
+    logging.getLogger("mkdocs").setLevel(logging.ERROR)
     folder = Path(sys.argv[1]).resolve()
     pages, site = folder / "pages", folder / "site"
     for source in SOURCES:

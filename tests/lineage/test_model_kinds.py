@@ -33,6 +33,7 @@ from bertsmith.model.saving import save_model
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
 
+pytestmark = pytest.mark.same_on_all_computers
 SYSTEM_SETTINGS = {
     "gpt": GptSettings("tiny", max_length=32),
     "lstm": RecurrentSettings("tiny", max_length=32),

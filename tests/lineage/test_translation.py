@@ -94,6 +94,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_bit_for_bit(tmp_path, tokenizer)
         finetune_translation(settings, out, resume=True)
 
 
+@pytest.mark.same_on_all_computers
 def test_other_examples_are_refused_on_resuming(tmp_path, tokenizer):
     settings = make_settings(tmp_path, tokenizer, training={"checkpoint_every": 4})
     with pytest.raises(KilledError):

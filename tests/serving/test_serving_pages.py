@@ -37,6 +37,7 @@ def address(server):
         yield running.address
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_of_the_pages_run(program, address, capsys):
     for package in re.findall(r"^from (openai|huggingface_hub) import", program, re.MULTILINE):
