@@ -114,6 +114,7 @@ def test_too_many_open_files(corpus_dir, tmp_path):
             do()
 
 
+@pytest.mark.same_on_all_computers
 def test_ascii_locales_read_and_write_all_characters(tmp_path):
     model = save_tiny(tmp_path / "modèle", "classify", labels=("größe", "电影"))
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}

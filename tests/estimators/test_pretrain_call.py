@@ -36,6 +36,7 @@ def text(corpus_dir):
     return corpus_dir.parent / "text.txt"
 
 
+@pytest.mark.same_on_all_computers
 def test_a_call_makes_vocabulary_corpus_and_model(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = bertsmith.pretrain(str(text), steps=2, **WITH_VOCABULARY)
@@ -63,6 +64,7 @@ def test_a_call_makes_vocabulary_corpus_and_model(text, tmp_path, monkeypatch):
     assert bertsmith.load_tokenizer(further.out).vocab == bertsmith.load_tokenizer(model.out).vocab
 
 
+@pytest.mark.same_on_all_computers
 def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     out = tmp_path / "m"
     call = {**SMALL, "corpus": corpus_dir, "out": out, "steps": 4, "checkpoint_every": 1}
@@ -155,6 +157,7 @@ def test_no_second_copy_of_the_texts_is_held():
         assert peak(lambda read=read: sum(1 for _ in iter_documents(read))) < 1_500_000  # of 2 MB
 
 
+@pytest.mark.same_on_all_computers
 def test_the_summary_of_the_command_ends_the_call(text, tmp_path, capsys):
     shown = {**WITH_VOCABULARY, "show_progress": True}
     model = bertsmith.pretrain(str(text), out=tmp_path / "m", steps=2, **shown)
@@ -165,6 +168,7 @@ def test_the_summary_of_the_command_ends_the_call(text, tmp_path, capsys):
     assert "no better than token frequencies" in repr(model)
 
 
+@pytest.mark.same_on_all_computers
 def test_a_call_that_ended_early_goes_on_with_what_it_built(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     call = {**WITH_VOCABULARY, "steps": 1}
@@ -177,6 +181,7 @@ def test_a_call_that_ended_early_goes_on_with_what_it_built(text, tmp_path, monk
     assert not [path for path in Path("runs").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.same_on_all_computers
 def test_what_another_call_built_is_not_used(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     call = {**WITH_VOCABULARY, "steps": 1}
@@ -186,6 +191,7 @@ def test_what_another_call_built_is_not_used(text, tmp_path, monkeypatch):
         bertsmith.pretrain(str(text), **{**call, "vocab_size": 151})
 
 
+@pytest.mark.same_on_all_computers
 def test_a_corpus_of_an_earlier_tokenizer_is_not_used(text, tmp_path, monkeypatch):
     """The folder of the tokenizer has changed since the first call."""
     monkeypatch.chdir(tmp_path)

@@ -103,6 +103,7 @@ for threads in (1, 2):
 """
 
 
+@pytest.mark.same_on_all_computers
 def test_a_loss_of_a_notebook_needs_one_process(model: Path) -> None:
     """A script from standard input, which has no file either."""
     done = subprocess.run(

@@ -105,6 +105,7 @@ main(words)
 """
 
 
+@pytest.mark.same_on_all_computers
 @on_linux
 def test_a_limit_is_met_with_one_line(tmp_path):
     labels = ("neg", "pos")

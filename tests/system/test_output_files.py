@@ -48,6 +48,7 @@ def train(tmp_path):
     return f"tokenizer train {tmp_path}/text.txt --vocab-size 60 --out".split()
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("kind", ["folder", "file"])
 def test_a_second_process_is_told_at_its_start(tmp_path, train, refused, kind):
     out = tmp_path / "new" / "out"  # neither is there yet
