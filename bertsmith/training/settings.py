@@ -14,6 +14,9 @@ from bertsmith.system.bounds import check_seed, check_upper_limits
 from bertsmith.system.compute import Advanced, Compute
 
 Optimizer = Literal["adamw", "muon"]
+MIN_EPSILON = 1e-30
+"""Least epsilon of Adam. In fp32 one below 1e-45 is 0: weights without a gradient, such as those of
+tokens that have not occurred yet, would be divided by it and become NaN."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class TrainingSettings(Compute):
         check_seed("training.seed", self.seed)
         if self.keep < 0:
             raise SettingError("training.keep", self.keep, "0 or more")
+        if self.keep == 0 and self.checkpoint_every is not None:
+            raise ConfigError(
+                f"{option('training.checkpoint_every')}: found {self.checkpoint_every} with "
+                f"{option('keep', 0)}, which saves no checkpoints. Leave out one of the two."
+            )
 
     def check_length(self) -> None:
         """Check that the length of the run is set.
@@ -111,7 +119,8 @@ class OptimSettings:
         for name in ("adam_beta1", "adam_beta2"):
             value = getattr(self, name)
             _check(name, value, 0 <= value < 1, "at least 0 and below 1")
-        _check("adam_epsilon", self.adam_epsilon, self.adam_epsilon > 0, "above 0")
+        _check("adam_epsilon", self.adam_epsilon, self.adam_epsilon >= MIN_EPSILON,
+               f"of {MIN_EPSILON:g} or more")  # fmt: skip
         _check("warmup_fraction", self.warmup_fraction, 0 <= self.warmup_fraction < 1,
                "at least 0 and below 1")  # fmt: skip
         if self.schedule == "wsd":

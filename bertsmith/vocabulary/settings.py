@@ -45,6 +45,12 @@ class LearningSettings:
         self._check("character_coverage", 0 < self.character_coverage <= 1, "above 0, up to 1")
         self._check("held_out_share", 0 <= self.held_out_share < 1, "0 or more, below 1")
         self._check("processes", self.processes is None or self.processes >= 1, "1 or more")
+        if self.held_out and self.held_out_share != LearningSettings.held_out_share:
+            raise ConfigError(
+                f"{option('held_out_share')}: found {self.held_out_share} beside "
+                f"{option('held_out')}, whose texts are held out in place of a share. Leave one of "
+                "the two out."
+            )
 
     def _check(self, name: str, holds: bool, allowed: str) -> None:
         """Refuse the value of a setting unless `holds`; `allowed` says what is allowed."""

@@ -67,6 +67,8 @@ def test_larger_models_learn_by_smaller_steps(corpus_dir, family, rates):
     ("--start-length 32", ["start_length: found 32", "start_share"]),
     ("--masking-schedule-steps 100", ["masking_schedule_steps"]),
     ("--masking-schedule-steps 100 --final-masking-rate 0.3 --duplicates 2", ["duplicates"]),
+    ("--checkpoint-every 10 --keep 0", ["checkpoint_every: found 10", "keep"]),
+    ("--adam-epsilon 1e-300", ["adam_epsilon: found 1e-300", "1e-30 or more"]),
 ])  # fmt: skip
 def test_settings_that_exclude_each_other_are_refused(corpus_dir, line, parts):
     with refuses(ConfigError, *parts):

@@ -88,6 +88,8 @@ def test_case_and_accents_are_kept_on_request(files):
      ["--kind unigram", "--min-frequency, --rule"]),
     ("a", {"surplus": -0.1}, ConfigError, ["--surplus: found -0.1", "0 to 10"]),
     ("a", {"character_coverage": 1.5}, ConfigError, ["--character-coverage: found 1.5", "above 0"]),
+    ("a", {"held_out_share": 0.1, "held_out": ("b.txt",)}, ConfigError, [
+        "--held-out-share: found 0.1", "--held-out"]),
     ("a", {"held_out_share": 1.0}, ConfigError, ["--held-out-share: found 1.0", "below 1"]),
     ("a", {"processes": 0}, ConfigError, ["--processes: found 0", "1 or more"]),
     ("a", {"model_max_length": 2}, ConfigError, ["--model-max-length: found 2", "3 or more"]),
