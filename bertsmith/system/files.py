@@ -7,6 +7,7 @@ folder replaces an old one, neither exists for a moment.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -175,6 +176,31 @@ def _remove_leftovers(path: Path) -> None:
             if (lock := try_lock(leftover)) is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
                 os.close(lock)
+
+
+def move(path: Path, target: Path) -> None:
+    """Move a file or a folder, also to another disk, as where a link leads.
+
+    At each moment one of the two places has it whole.
+
+    Raises:
+        InputError: the disk is full or cannot be written.
+    """
+    try:
+        path.replace(target)
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    if not path.is_dir():
+        with atomic_write(target) as copy, path.open("rb") as original:
+            shutil.copyfileobj(original, copy)
+        path.unlink()
+        return
+    with atomic_dir(target) as folder:
+        shutil.copytree(path, folder, dirs_exist_ok=True)
+    # Renamed first, so that nobody takes a half removed folder for a whole one.
+    shutil.rmtree(path.rename(path.with_name(f".{path.name.lstrip('.')}.removed")))
 
 
 def sha256_file(path: Path) -> str:

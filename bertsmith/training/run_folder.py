@@ -29,7 +29,7 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.bounds import LARGEST
 from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE
-from bertsmith.system.files import write_json
+from bertsmith.system.files import move, write_json
 from bertsmith.system.hardware import ComputeChoices
 from bertsmith.system.locks import hold_folder, locked
 from bertsmith.system.run_state import name_kind
@@ -255,7 +255,7 @@ class RunFolder:
         for path in existing:
             target = self._aside_dir / path.relative_to(self.path)
             target.parent.mkdir(exist_ok=True)
-            path.replace(target)
+            move(path, target)
         for directory in (
             self.checkpoints_dir,
             self.runs_dir,

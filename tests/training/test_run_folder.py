@@ -1,9 +1,11 @@
 """The run's folder: an earlier run is safe unless it was named."""
 
 import contextlib
+import errno
 import os
 import threading
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -135,6 +137,29 @@ def test_choices_that_are_damaged_are_named(tmp_path):
 
 class Killed(BaseException):
     """Ends everything at once."""
+
+
+def test_checkpoints_on_another_disk_are_put_aside(tmp_path, monkeypatch):
+    """The system renames no folder to another disk; the user put a link in place of checkpoints."""
+    folder, disk = earlier_run(tmp_path / "run", complete=True), tmp_path / "disk"
+    folder.checkpoints_dir.rename(disk)
+    folder.checkpoints_dir.symlink_to(disk)
+    (disk / "step-00000001" / "state").write_text("x")
+    (disk / ".step-00000002").write_text("a file")
+    replace = os.replace
+
+    def replace_on_one_disk(source, target):
+        places = [Path(os.path.realpath(path)).is_relative_to(disk) for path in (source, target)]
+        if places[0] != places[1]:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(source))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_on_one_disk)
+    folder.begin()
+    aside = folder.earlier_dir / "checkpoints"
+    assert (aside / "step-00000001" / "state").read_text() == "x"
+    assert (aside / ".step-00000002").read_text() == "a file"
+    assert folder.checkpoints_dir.is_symlink() and not list(disk.iterdir())
 
 
 @pytest.mark.parametrize("has_earlier", [False, True])
