@@ -367,16 +367,17 @@ def test_a_full_disk_ends_all_ranks_with_one_message(corpus_dir, tmp_path):
     assert not list(out.rglob("*.tmp*")) and not (out / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("code, part", [
+@pytest.mark.parametrize("code, part, is_fresh", [
     ("import bertsmith._version\nbertsmith._version.__version__ = '0.0.1'",
-     "has another bertsmith than rank 0: '0.0.1'"),
-    ("import sys\nsys.argv[-1] = '3'", "was started with '--steps 3', and rank 0 with '--steps 2'"),
+     "has another bertsmith than rank 0: '0.0.1'", True),
+    ("import sys\nsys.argv[-1] = '3'", "was started with '--steps 3', and rank 0 with '--steps 2'",
+     False),
 ], ids=["version", "settings"])  # fmt: skip
 @pytest.mark.same_on_all_computers
-def test_a_rank_that_was_started_otherwise_is_refused(corpus_dir, tmp_path, code, part):
+def test_a_rank_that_was_started_otherwise_is_refused(corpus_dir, tmp_path, code, part, is_fresh):
     patch = at_start_of(1, code, tmp_path / "patch")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
-    answers = end_ranks(start_ranks(words, 2, front=patch, is_fresh=True))
+    answers = end_ranks(start_ranks(words, 2, front=patch, is_fresh=is_fresh))
     assert [code for code, *_ in answers] == [2, 2], answers
     assert "rank 1 on " in answers[0][2] and part in answers[0][2]
     assert answers[1][1:] == ("", "") and not (tmp_path / "run").exists()
