@@ -31,7 +31,7 @@ from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.data.work_units import WorkUnit, plan_work_units, total_bytes
 from bertsmith.errors import CorpusError, option
 from bertsmith.system.executor import Executor
-from bertsmith.system.files import atomic_dir
+from bertsmith.system.files import atomic_dir, check_is_no_mount
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
@@ -125,7 +125,8 @@ def build_with(
 
 
 def _check_out(out: Path, texts: Sequence[str | Path]) -> list[str]:
-    """Return the names of the texts, sorted, none of which is in `out`."""
+    """Return the names of the texts, sorted, none of which is in `out`, which can be replaced."""
+    check_is_no_mount(out)
     paths = sorted(map(str, texts))
     check_outside(out, *paths)
     return paths

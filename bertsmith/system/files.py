@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.errors import InputError, WriteError
+from bertsmith.errors import ConfigError, InputError, WriteError
 from bertsmith.system.locks import try_lock
 from bertsmith.system.write_error import write_error, writing
 
@@ -111,6 +111,21 @@ def write_json(path: Path, value: Any) -> None:
         file.write("\n")
 
 
+def check_is_no_mount(folder: Path) -> None:
+    """Check that no disk is mounted at a folder that `atomic_dir` will replace.
+
+    The system moves no such folder, as a volume of a container, and would say so only at the end.
+
+    Raises:
+        ConfigError: a disk is mounted there.
+    """
+    if os.path.ismount(os.path.realpath(folder)):
+        raise ConfigError(
+            f"{folder}: a disk or a volume of a container is mounted at this folder, so it cannot "
+            f"be replaced. Choose a folder in it, such as {folder / 'out'}."
+        )
+
+
 @contextlib.contextmanager
 def atomic_dir(path: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `path` when the block ends without an error.
@@ -120,7 +135,9 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
     Raises:
         InputError: the disk is full or cannot be written; the old folder stays.
+        ConfigError: a disk is mounted at `path`.
     """
+    check_is_no_mount(path)
     target = Path(os.path.realpath(path))
     with writing(path):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,23 @@ from refusals import refuses
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import atomic_dir, atomic_write, sha256_file, write_json
 from bertsmith.system.output_files import hold_outputs
+from bertsmith.vocabulary.train import check_tokenizer_out
+
+
+def test_a_folder_at_which_a_disk_is_mounted_is_refused_before_the_work(tmp_path, monkeypatch):
+    """The system would refuse to move it, as a volume of a container, when all is done."""
+    out = tmp_path / "volume"
+    out.mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: os.fspath(path) == str(out))
+    has_begun = False
+    with refuses(ConfigError, f"{out}: ", f"{out}/out"), atomic_dir(out):
+        has_begun = True
+    assert not has_begun and not list(out.iterdir())
+    with refuses(ConfigError, f"{out}: ", f"{out}/out"):
+        check_tokenizer_out(out, overwrite=False)
+    with atomic_dir(out / "out") as folder:
+        (folder / "a").write_text("a")
+    assert (out / "out" / "a").exists()
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path):
