@@ -158,7 +158,7 @@ def format_costs(cost: Mapping[str, float]) -> list[str]:
 
 
 def guess_table(guesses: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]]) -> list[str]:
-    sentences = read_recipe(Path("lineage"), kind="compare")["sentences"]
+    sentences = read_recipe(Path("lineage"), kinds=("compare",))["sentences"]
     rows = [
         (
             sentence.replace("[MASK]", "`[MASK]`"),

@@ -81,9 +81,10 @@ def _with_names(hint: Any, names: Sequence[str]) -> Any:
     return hint
 
 
-def shipped_recipes(kind: str = "*") -> dict[str, Path]:
-    """Find the package's recipes of a kind such as "pretrain", by name."""
-    return {path.stem: path for path in sorted(RECIPES.glob(f"{kind}/*.toml"))}
+def shipped_recipes(*kinds: str) -> dict[str, Path]:
+    """Find the package's recipes of kinds such as "pretrain", by name; without kinds all."""
+    paths = [path for kind in kinds or ("*",) for path in sorted(RECIPES.glob(f"{kind}/*.toml"))]
+    return {path.stem: path for path in paths}
 
 
 def recipe_summary(path: Path) -> str:
@@ -91,13 +92,13 @@ def recipe_summary(path: Path) -> str:
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
-def find_recipe(recipe: Path, folder: Path = Path(), kind: str = "*") -> Path:
+def find_recipe(recipe: Path, folder: Path = Path(), kinds: Sequence[str] = ()) -> Path:
     """Find the file of a recipe: a path within `folder`, or a recipe of the package by its name.
 
     The package's recipes have names such as "quarter-hour" or "pretrain/quarter-hour.toml".
 
     Args:
-        kind: the kind of recipes that the command takes, such as "pretrain".
+        kinds: the kinds of recipes that the command takes, such as "pretrain"; by default all.
 
     Raises:
         ConfigError: there is no such file and no such recipe.
@@ -107,32 +108,33 @@ def find_recipe(recipe: Path, folder: Path = Path(), kind: str = "*") -> Path:
     name = recipe.as_posix().removesuffix(".toml")
     for stem, path in shipped_recipes().items():
         if name in (stem, f"{path.parent.name}/{stem}"):
-            if kind in ("*", path.parent.name):
+            if path in shipped_recipes(*kinds).values():
                 return path
             raise ConfigError(
-                f"{recipe} is a recipe of another command. {_choice_of_recipes(kind)} "
+                f"{recipe} is a recipe of another command. {_choice_of_recipes(kinds)} "
                 "'bertsmith recipes' shows which command takes which."
             )
     if file.is_dir():
         raise ConfigError(f"{file}: a folder, not a recipe. Name a .toml file in it.")
-    near = difflib.get_close_matches(recipe.stem, shipped_recipes(kind), n=1)
+    near = difflib.get_close_matches(recipe.stem, shipped_recipes(*kinds), n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
-    raise ConfigError(f"{file}: no such recipe. {hint}{_choice_of_recipes(kind)}")
+    missing = "no such file" if recipe.suffix == ".toml" else "no such recipe"
+    raise ConfigError(f"{file}: {missing}. {hint}{_choice_of_recipes(kinds)}")
 
 
-def _choice_of_recipes(kind: str) -> str:
-    names = ", ".join(shipped_recipes(kind))
+def _choice_of_recipes(kinds: Sequence[str]) -> str:
+    names = ", ".join(shipped_recipes(*kinds))
     shipped = f", or one of bertsmith's recipes by its name: {names}" if names else ""
     return f"Give the path of a .toml file{shipped}."
 
 
-def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str, Any]:
+def read_recipe(path: Path, folder: Path = Path(), kinds: Sequence[str] = ()) -> dict[str, Any]:
     """Read a recipe, by path or name, into plain tables.
 
     Raises:
         ConfigError: the file is missing or is not TOML (with line and column).
     """
-    with find_recipe(path, folder, kind).open("rb") as file:
+    with find_recipe(path, folder, kinds).open("rb") as file:
         content = file.read(MAX_RECIPE_BYTES + 1)
     if len(content) > MAX_RECIPE_BYTES:
         raise ConfigError(

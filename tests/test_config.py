@@ -152,6 +152,10 @@ def test_a_command_is_told_of_its_own_recipes_alone(refused):
     line = refused("pretrain", "--recipe", "quarterhour", "--corpus", "x", "--out", "y")
     assert "'quarter-hour'" in line and "masks" not in line and "few-labels" not in line
     assert "bertsmith recipes" in refused("pretrain", "--recipe", "masks", "--out", "y")
+    words = ("--corpus", "x", "--steps", "1", "--out", "y")
+    line = refused("compare", "hour", "mine.toml", *words)
+    assert "mine.toml: no such file. " in line and "masks" in line and "few-labels" not in line
+    assert "bertsmith recipes" in refused("compare", "hour", "few-labels", *words)
     assert "quarter-hour" not in refused("finetune", "tag", "--recipe", "few-label")
 
 

@@ -101,7 +101,8 @@ def _encode_shard(
         return
     documents = count_noun(report.documents, "document")
     tokens = count_noun(report.tokens, "token")
-    print(f"shard {shard}  {documents}, {tokens}; {report.units:,} of {report.all_units:,} parts")
+    parts = f"{report.units:,} of {count_noun(report.all_units, 'part')}"
+    print(f"shard {shard}  {documents}, {tokens}; {parts}")
     command = with_modules(f"bertsmith corpus merge {shell_path(out)}")
     print(f"next      {command}  # once all shards are encoded")
 
@@ -125,7 +126,7 @@ def describe_html(sources: SourcesManifest) -> str:
     tags = count_noun(sources.html_tags, "HTML tag")
     is_left, it = ("is left", "it") if sources.html_tags == 1 else ("are left", "them")
     return (
-        f"{tags} such as <br /> {is_left} in the text. The model learns tag names and "
+        f"{tags} such as <i> or <br /> {is_left} in the text. The model learns tag names and "
         f"attributes as words. Remove {it}."
     )
 

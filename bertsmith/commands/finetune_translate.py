@@ -30,7 +30,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         )
     for name, flag in (("num_skipped", "--train"), ("num_eval_skipped", "--eval")):
         if result[name]:
-            print_note(f"{flag}: {count_noun(result[name], 'row was', 'rows were')} left out")
+            rows = count_noun(result[name], "row was", "rows were")
+            print_note(f"{flag}: {rows} left out: a text was missing or longer than --max-length")
     if settings.json:
         print(json.dumps(result))
         return

@@ -144,7 +144,7 @@ def parse_with_recipe(
             for field in dataclasses.fields(cls)  # type: ignore[arg-type]
             if field.default is field.default_factory is dataclasses.MISSING
         }
-        recipe_values = read_recipe(Path(name), kind=kind)
+        recipe_values = read_recipe(Path(name), kinds=(kind,))
         needs = recipe_values.pop("needs", [])
         default = from_mapping(cls, recipe_values, name, cls(**required))
     option = Option("--recipe", "NAME", _recipe_help(kind), MAIN_PANEL)

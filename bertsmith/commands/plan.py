@@ -10,7 +10,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.forecast import forecast
 from bertsmith.pretraining.scaling import Scaling, parse_bandwidth
-from bertsmith.system.counts import count_noun
+from bertsmith.system.counts import count_noun, percent
 
 # Prefixes of units (yotta to mega), by factor.
 PREFIXES = {1e24: "Y", 1e21: "Z", 1e18: "E", 1e15: "P", 1e12: "T", 1e9: "G", 1e6: "M"}
@@ -86,7 +86,8 @@ def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
     yield (
         f"ranks   {scaling.num_ranks}: {_format_time(scaling.seconds)} a step, of which "
         f"{_format_time(scaling.collective_seconds)} for {_format_count(scaling.num_bytes, 'B')} "
-        f"that each rank sends at {bandwidth}; efficiency {scaling.efficiency:.0%}"
+        f"that each rank sends at {bandwidth}; efficiency "
+        f"{percent(scaling.efficiency, decimals=0)}"
     )
     yield (
         "        This assumes machines like this one, a network that sends and receives at the "

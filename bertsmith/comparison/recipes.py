@@ -157,7 +157,7 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
             there are fewer than two recipes.
         InputError: a task's file does not exist.
     """
-    tables = {path: read_recipe(path) for path in settings.files}
+    tables = {path: read_recipe(path, kinds=("compare", "pretrain")) for path in settings.files}
     path, file = _find_comparison_file(tables)
     recipes = list(_read_recipes(path, file, settings))
     for recipe_path, table in tables.items():
@@ -217,7 +217,8 @@ def _read_recipes(
         recipe_file = inline.pop("file", None)
         from_file = {}
         if recipe_file is not None:
-            from_file = read_recipe(_as_path(recipe_file, f"{source}: file"), path.parent)
+            recipe_path = _as_path(recipe_file, f"{source}: file")
+            from_file = read_recipe(recipe_path, path.parent, kinds=("pretrain",))
         is_system = "system" in from_file or "system" in inline
         shared = {
             key: shared_table
@@ -326,7 +327,7 @@ def find_data(path: Path, source: str) -> Path:
     """Return `path`; raise InputError if it is not a file."""
     if not path.is_file():
         raise InputError(
-            f"{source}: no file {path}. Name the folder of the tasks' files by {option('data')}."
+            f"{source}: no file {path}. Put it there, or name another folder by {option('data')}."
         )
     return path
 

@@ -21,6 +21,11 @@ Row = tuple[str, ...]
 # Verdicts on a difference that shows nothing.
 WITHIN = "within noise"
 UNKNOWN = "unknown"
+UNITS = (
+    "Mean ± standard deviation over the seeds. Losses are in nats, or in bits per byte where the "
+    "title says so; other scores are shares times 100."
+)
+"""The line below the table of scores."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +171,7 @@ class ComparisonReport:
 
     def __str__(self) -> str:
         rows = [*transposed(self.score_rows()), *transposed(self.cost_rows())[1:]]
-        lines = [*align_columns(rows, str.ljust), "", *self.verdicts()]
+        lines = [*align_columns(rows, str.ljust), "", UNITS, *self.verdicts()]
         if self.errors:
             lines += ["", "failed:", *(f"  {error}" for error in self.errors)]
         return "\n".join(lines)

@@ -45,8 +45,8 @@ def shorten(settings: StudentSettings, model: BertModel) -> tuple[BertModel, str
             f"{num_layers} layers. Give 1 to {num_layers}."
         )
     keep = choose_layers(num_layers, num_kept)
-    named = ", ".join(str(number) for number in keep)
-    return truncate_layers(model, keep), f"layers {named} of the {num_layers} of {settings.teacher}"
+    named = f"{'layer' if num_kept == 1 else 'layers'} {', '.join(map(str, keep))}"
+    return truncate_layers(model, keep), f"{named} of the {num_layers} of {settings.teacher}"
 
 
 def check_widths(settings: StudentSettings, student: BertConfig, teacher: BertConfig) -> None:

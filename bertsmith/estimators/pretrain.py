@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.config import check_needs, from_mapping, read_recipe, spelling
-from bertsmith.data.corpus_build import build_corpus
+from bertsmith.data.corpus_build import build_corpus, check_corpus_out
 from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.encoded_texts import as_items, is_table, name_type
 from bertsmith.data.json_rows import list_names
@@ -173,6 +173,9 @@ def pretrain(
         built = [] if inputs is None or overwrite else inputs_file.read_built(inputs)
         has_corpus = is_built or ("corpus" in built and corpus_folder.exists())
         if texts is not None and not has_corpus:
+            # Before a vocabulary is learned, which may take minutes.
+            paths = () if isinstance(source_texts, TextsInMemory) else files
+            check_corpus_out(corpus_folder, overwrite, paths)
             tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
             if tokenizer_folder is None and isinstance(texts, Iterator):
                 raise InputError(
@@ -240,7 +243,7 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
     ignored = ("corpus", *OF_THE_COMMAND)
     recipe_values = {
         key: value
-        for key, value in read_recipe(Path(recipe), kind="pretrain").items()
+        for key, value in read_recipe(Path(recipe), kinds=("pretrain",)).items()
         if key not in ignored
     }
     needs = recipe_values.pop("needs", [])

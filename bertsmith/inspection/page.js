@@ -101,7 +101,10 @@ function translate(text, values = {}) {
 }
 
 // A count with its noun, which Chinese sentences have already.
-const amount = (count, noun) => (isChinese ? count : `${count} ${noun}${count === 1 ? "" : "s"}`);
+const written = (count) => count.toLocaleString("en");
+const amount = (count, noun) => (isChinese ? written(count) : `${written(count)} ${noun}${count === 1 ? "" : "s"}`);
+// transformers' names for the systems that are known to readers by others.
+const FAMILY_NAMES = { gpt2: "GPT", marian: "Transformer", t5: "T5" };
 
 function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -265,12 +268,13 @@ function passage(part, all, decorate) {
 function showHeader() {
   document.documentElement.lang = data.language;
   const amounts = { layers: amount(data.layers, "layer"), heads: amount(data.heads, "head"), tokens: amount(data.numAll, "token") };
+  const values = { ...data, ...amounts, family: FAMILY_NAMES[data.family] ?? data.family };
   const about = sides.length > 1
-    ? translate("{folder} is a model of the family {family}. Its source and target have {tokens}.", { ...data, ...amounts })
-    : translate("{folder} is a model of the family {family}, with {layers} of {heads}. The text has {tokens}.", { ...data, ...amounts });
+    ? translate("{folder} is a model of the family {family}. Its source and target have {tokens}.", values)
+    : translate("{folder} is a model of the family {family}, with {layers} of {heads}. The text has {tokens}.", values);
   main.append(make("h1", {}, translate("Inside the model")), make("p", { className: "soft" }, about));
   if (data.numAll > numShown) {
-    main.append(make("p", { className: "wrong", id: "cut" }, translate("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: numShown, all: data.numAll })));
+    main.append(make("p", { className: "wrong", id: "cut" }, translate("The page shows the first {count} tokens of {all}, and the prediction is that of these alone.", { count: written(numShown), all: written(data.numAll) })));
   }
   const merge = make("input", { type: "checkbox", id: "words", checked: state.words });
   merge.addEventListener("change", () => { state.words = merge.checked; redraw(); });

@@ -19,6 +19,12 @@ SCORE_NAMES = {
     "lm": "next token",
     "nsp": "NSP",
     "sop": "SOP",
+    "contrast": "contrastive",
+    "rtd": "replaced tokens",
+    "forward": "next token",
+    "backward": "previous token",
+    "span": "missing spans",
+    "write": "target tokens",
 }
 """Names of the keys, and parts of keys, whose name is not the key with spaces for underscores."""
 SCORE_MEANINGS = {
@@ -50,8 +56,8 @@ def score_name(key: str) -> str:
 
     >>> [score_name(key) for key in ("macro_f1", "matthews_correlation", "exact_match")]
     ['macro-F1', 'MCC', 'exact match']
-    >>> score_name("held_out_mlm_loss"), score_name("recall_at_5")
-    ('held-out masked LM loss', 'recall at 5')
+    >>> score_name("held_out_mlm_loss"), score_name("recall_at_5"), score_name("contrast_loss")
+    ('held-out masked LM loss', 'recall at 5', 'contrastive loss')
     """
     if key in SCORE_NAMES:
         return SCORE_NAMES[key]

@@ -1,6 +1,7 @@
 """`bertsmith plan` from the command line; a few real steps of a tiny model."""
 
 import json
+import re
 
 import pytest
 from tiny_models import save_tiny
@@ -49,7 +50,8 @@ def test_several_machines_are_planned_by_what_must_travel(bertsmith, corpus_dir)
     assert ranks["step_seconds"] == pytest.approx(alone / 8 + ranks["collective_seconds"])
     assert ranks["efficiency"] == pytest.approx(alone / 8 / ranks["step_seconds"])
     page = bertsmith(*words, *several)
-    assert "ranks   8: " in page and "at 100Mbit; efficiency" in page and "This assumes" in page
+    assert "ranks   8: " in page and "This assumes" in page
+    assert re.search(r"at 100Mbit; efficiency \d+ %$", page, re.MULTILINE)
     assert "travel in fp32" in page
     assert "ranks   " not in bertsmith(*words)
 

@@ -124,6 +124,7 @@ def test_as_it_is_typed_and_what_the_page_tells(finished, capsys):
     captured = capsys.readouterr()
     assert captured.err.count("pre-trained already") == 6
     assert "\nwords: accuracy" in captured.out and "\nlarger than noise: " in captured.out
+    assert "other scores are shares times 100" in captured.out
     typed(finished, "--json")
     found = json.loads(capsys.readouterr().out)
     assert found == figures(finished)

@@ -14,6 +14,7 @@ from tiny_models import GOOD, load_for_task, save_tiny, tiny_tokenizer, write_cs
 
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
+from bertsmith.distillation.student import shorten
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted, as_flags
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
@@ -59,6 +60,12 @@ def student(place):
 
 def journal(out):
     return read_journal(out / "journal.jsonl")
+
+
+def test_a_student_of_one_layer_is_described_as_such(place):
+    settings = DistillSettings(teacher=place / "teacher", num_layers=1)
+    _, made_of = shorten(settings, load_model(place / "teacher"))
+    assert made_of == f"layer 0 of the 4 of {place / 'teacher'}"
 
 
 def test_a_student_of_half_the_layers_learns_what_its_teacher_knows(settings, student, place):

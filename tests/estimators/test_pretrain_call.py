@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import datasets
@@ -187,8 +188,19 @@ def test_what_another_call_built_is_not_used(text, tmp_path, monkeypatch):
     call = {**WITH_VOCABULARY, "steps": 1}
     with refuses(ConfigError, "device: ", worded=False):
         bertsmith.pretrain(str(text), **call, device="cuda:99")
-    with refuses(BertsmithError, "text-tokenizer", "overwrite=True"):
+    with refuses(CorpusError, "text-corpus", "overwrite=True"):
         bertsmith.pretrain(str(text), **{**call, "vocab_size": 151})
+    shutil.rmtree("runs/text-corpus")
+    with refuses(ConfigError, "text-tokenizer", "overwrite=True"):
+        bertsmith.pretrain(str(text), **{**call, "vocab_size": 151})
+
+
+def test_another_corpus_is_found_before_a_vocabulary_is_learned(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    build_corpus([text], tiny_wordpiece(), Path("runs/text-corpus"), executor=LocalProcesses(1))
+    with refuses(CorpusError, "text-corpus", "overwrite=True"):
+        bertsmith.pretrain(str(text), steps=1, **SMALL)
+    assert not Path("runs/text-tokenizer").exists()
 
 
 @pytest.mark.same_on_all_computers

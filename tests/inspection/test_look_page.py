@@ -278,6 +278,14 @@ def test_the_page_begins_with_a_sentence(open_page):
     assert page.locator("main > .soft").first.inner_text() == sentence
 
 
+def test_systems_have_their_usual_names_and_large_counts_a_comma(open_page):
+    page = open_page("classify", "a good film")
+    page.evaluate("() => { data.family = 'marian'; data.numAll = 2477; main.replaceChildren(); }")
+    page.evaluate("showHeader()")
+    sentence = page.locator("main > .soft").first.inner_text()
+    assert "of the family Transformer, " in sentence and sentence.endswith(" 2,477 tokens.")
+
+
 def test_unknown_words_and_accents_are_located(open_page):
     page = open_page("classify", "Góod  fílm, good")
     assert page.locator("#saliency .passage").all_text_contents() == ["Góod  fílm, good"]

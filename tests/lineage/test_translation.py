@@ -196,14 +196,20 @@ def test_settings_that_cannot_be_are_refused(changes, parts, tmp_path):
 
 def test_the_lines_train_and_write(tmp_path, tokenizer, typed, bertsmith, refused):
     write_pairs(tmp_path / "train.tsv", "copy", 60, 1)
+    with (tmp_path / "train.tsv").open("a", encoding="utf-8") as file:
+        file.write("ant " * 40 + "\tant\n")  # longer than --max-length
     write_pairs(tmp_path / "eval.tsv", "copy", 20, 2)
     out = tmp_path / "out"
     line = (
         "finetune", "translate", "--train", tmp_path / "train.tsv", "--eval",
         tmp_path / "eval.tsv", "--tokenizer", tokenizer, "--out", out, "--batch-size", "8",
         "--precision", "fp32", "--threads", "1", "--steps", "2", "--schedule", "noam",
+        "--max-length", "32", "--skip-long",
     )  # fmt: skip
     printed = typed(*line)
+    assert "--train: 1 row was left out: a text was missing or longer than --max-length" in (
+        printed.err
+    )
     assert "8 held-out rows, 2 times" in printed.err and "--eval-rows 20 for more" in printed.err
     assert "whole target right" in printed.out and f"bertsmith translate {out}" in printed.out
     assert "holds an earlier run" in refused(*line)
