@@ -39,7 +39,7 @@ def write_pairs(path, task, number, seed):
     draws = random.Random(seed)
     lines = ["source\ttarget"]
     for _ in range(number):
-        words = draws.choices(WORDS, k=draws.randint(1, 8))
+        words = draws.choices(WORDS, k=draws.randint(1, 5))
         lines.append(" ".join(words) + "\t" + " ".join(TASKS[task](words)))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
