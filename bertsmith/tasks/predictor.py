@@ -409,7 +409,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         def vectors() -> Iterator[Vectors]:
             pairs = iter_pairs(texts)
             while chunk := list(islice(pairs, size)):
-                rows = encode_texts(loaded.tokenizer, chunk, max_length)
+                rows = encode_texts(
+                    loaded.tokenizer, chunk, max_length, text_vectors.truncation_side
+                )
                 self.unknown_tokens.add(rows.ids.flat, loaded.tokenizer)
                 self.unknown_tokens.warn(loaded.folder.path)
                 yield from text_vectors.vectors(loaded.model, rows)

@@ -57,7 +57,7 @@ def test_vectors_are_those_of_transformers_by_any_number_of_threads(tmp_path, mo
 
 def test_a_long_text_may_keep_its_end(tmp_path):
     encoder = load(save_tiny(tmp_path))
-    words = ["good", "bad", "film", "the", "story"] * 20
+    words = ["good", "bad", "film", "the", "story"] * 20 + ["good", "good", "bad"]
     for side, kept in (("left", words[-35:]), ("right", words[:35])):
         of_side = encoder.with_definition(replace(encoder.definition, truncation_side=side))
         found = of_side.encode(" ".join(words))
