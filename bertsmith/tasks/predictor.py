@@ -473,7 +473,12 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         if unknown := sorted(changes.keys() - allowed):
             names = ", ".join(sorted(allowed))
             raise ConfigError(f"There is no option {', '.join(unknown)}. Options are: {names}.")
-        return self.with_definition(replace(definition, **changes))  # type: ignore[return-value]
+        # Numbers of numpy become Python's, since JSON, to which `save` writes, has no others.
+        plain = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in changes.items()
+        }
+        return self.with_definition(replace(definition, **plain))  # type: ignore[return-value]
 
     def to(self, device: str) -> Self:
         """Move the model to a device by reading its folder again; return the predictor itself.
@@ -612,7 +617,7 @@ def check_batch_size(batch_size: int | None) -> int:
     Raises:
         ConfigError: `batch_size` is not a whole number above 0.
     """
-    if batch_size is not None and not (isinstance(batch_size, int) and batch_size > 0):
+    if batch_size is not None and not (isinstance(batch_size, int | np.integer) and batch_size > 0):
         raise SettingError("batch_size", batch_size, "a whole number above 0")
     return batch_size or CHUNK_EXAMPLES
 

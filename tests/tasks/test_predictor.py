@@ -180,7 +180,7 @@ def test_probabilities(load):
 def test_vectors_in_portions_and_their_similarity(load):
     encoder, texts = load(""), ["a good film", "the dull story", ("a", "film")]
     vectors = encoder.encode(texts)
-    portions = encoder.encode(iter(texts), batch_size=2)
+    portions = encoder.encode(iter(texts), batch_size=np.int64(2))
     np.testing.assert_allclose(portions, vectors, atol=1e-6)
     assert encoder.encode([]).shape == (0, 24)
     cosines = encoder.similarity(vectors, texts[:2])
@@ -281,7 +281,10 @@ def test_a_threshold_and_a_length_are_numbers(load, tmp_path):
             bertsmith.load(folder, max_length=length)
     assert bertsmith.load(folder, max_length=np.int64(9)).loaded.max_length == 9
     answers = load("answer").with_options(max_answer_length=np.int64(5))
-    assert answers.definition.max_answer_length == 5
+    assert bertsmith.load(answers.save(tmp_path / "a")).definition.max_answer_length == 5
+    surer = load("multi_label").with_options(threshold=np.float32(0.75))
+    assert bertsmith.load(surer.save(tmp_path / "s")).definition.threshold == 0.75
+    assert len(load("masked_lm").with_options(top=np.int64(2))("a [MASK] .").masks[0]) == 2
 
 
 def test_options(load, tmp_path):

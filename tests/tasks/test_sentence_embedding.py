@@ -69,6 +69,15 @@ def settings_for(place, out, kind, **changes):
     return EmbedSettings(**{**usual, **changes})
 
 
+def test_no_cosine_is_above_1_or_below_minus_1():
+    """Rounded in fp64, that of a vector with itself may be 1.0000000000000002."""
+    vectors = np.random.default_rng(0).normal(size=(100, 24)).astype(np.float32)
+    for sign in (1, -1):
+        cosines = [Vectors(np.stack([each, sign * each]), False).cosine for each in vectors]
+        np.testing.assert_allclose(cosines, sign, rtol=1e-12)
+        assert max(map(abs, cosines)) == 1.0
+
+
 def test_groups_do_not_depend_on_the_number_of_processes():
     rng, words = np.random.default_rng(0), [*GOOD, *BAD, *OTHER[:7]]
     texts = [" ".join(rng.choice(words, 2 + number % 5)) for number in range(46)]
