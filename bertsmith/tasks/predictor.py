@@ -304,7 +304,10 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 f"data: found {name_type(data)}. Give a table or rows with texts and labels, such "
                 'as {"text": texts, "label": labels}, or the name of a file.'
             )
-        options = from_mapping(definition.columns, columns, "evaluate")
+        # Options of this predictor, such as `repair`, stay unless the call has others.
+        options = from_mapping(
+            definition.columns, {**definition.applied_columns, **columns}, "evaluate"
+        )
         check_delimiter(options, source)
         accumulator, num_skipped = accumulate_rows(
             self.with_definition(definition), source, options

@@ -141,6 +141,11 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """
         return self
 
+    @property
+    def applied_columns(self) -> Mapping[str, Any]:
+        """Values of options of `with_columns` that an evaluation keeps, by the options' names."""
+        return {}
+
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
         """Return a copy with settings that depend on all labels of a file, such as their range.
 

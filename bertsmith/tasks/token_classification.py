@@ -214,6 +214,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             strict=columns.strict,
         )
 
+    @property
+    def applied_columns(self) -> Mapping[str, Any]:
+        return {"repair": self.repair, "strict": self.strict}
+
     def reader(
         self, source: ExampleSource, columns: TagColumns | None, *, labelled: bool
     ) -> TaggedReader:

@@ -129,6 +129,18 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
     assert accumulator.result().num_illegal == 0
 
 
+def test_an_evaluation_keeps_the_options_of_the_predictor(tagger):
+    """Random labels break IOB2, so that scores differ with repair and with strict counting."""
+    words = [random_words(n, n) for n in range(2, 19)]
+    labels = [np.random.default_rng(len(each)).choice(NAMES, len(each)).tolist() for each in words]
+    data = {"words": words, "labels": labels}
+    for options in ({"repair": True}, {"strict": True}, {"repair": True, "strict": True}):
+        choice = tagger.with_options(**options)
+        assert choice.evaluate(data) == tagger.evaluate(data, **options) != tagger.evaluate(data)
+        usual = choice.evaluate(data, repair=False, strict=False)
+        assert usual == tagger.evaluate(data)
+
+
 def test_a_folder_remembers_how_text_was_cut(tmp_path):
     asked = settings(tmp_path, steps=1, columns=TagColumns(split="characters"))
     tagger = load(finetune(Tag, asked).out, **FP32)
