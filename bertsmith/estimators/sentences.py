@@ -95,6 +95,7 @@ class SentenceEncoder(Estimator):
         self._warn_of_unused_parameters()
         self.predictor_ = self._load_encoder()
         self._columns = {}
+        vars(self).pop("result_", None)  # of an earlier training, whose model is no longer here
         return self
 
     def _warn_of_unused_parameters(self) -> None:

@@ -105,6 +105,12 @@ def test_pairs_train_it(encoder):
     of_scores = encoder.fit(pairs, np.linspace(0, 1, len(pairs)), eval=None).transform(TEXTS)
     assert not np.array_equal(of_pairs, before)
     assert not np.array_equal(of_scores, of_pairs)
+    assert encoder.result_.num_train == len(pairs)
+    issued_warnings.clear()
+    with pytest.warns(BertsmithWarning, match="steps=2"):
+        encoder.fit(TEXTS)  # loads the model again, and trains nothing
+    np.testing.assert_array_equal(encoder.transform(TEXTS), before)
+    assert not hasattr(encoder, "result_")
 
 
 def test_searches_and_copies(encoder):
