@@ -95,7 +95,9 @@ class AnswerPrediction:
     def probability(self) -> float:
         """The probability of the decision among all candidates, from 0 to 1."""
         probabilities = self._probabilities()
-        return float(probabilities[0] if self.is_answered else 1 - probabilities.sum())
+        if self.is_answered:
+            return float(probabilities[0])
+        return max(0.0, 1 - float(probabilities.sum()))  # the sum may be rounded to above 1
 
     @property
     def no_answer_score(self) -> float:

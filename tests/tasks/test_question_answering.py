@@ -29,7 +29,8 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_answer_files
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.model_folder import read_folder
-from bertsmith.tasks.answer_search import NUM_CANDIDATES, best_answers
+from bertsmith.tasks.answer_prediction import AnswerPrediction
+from bertsmith.tasks.answer_search import NUM_CANDIDATES, SpanCandidates, best_answers
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings.answer import AnswerSettings
@@ -85,6 +86,17 @@ def test_no_answer_is_given_above_the_threshold():
         [question(f"{LONG} good")],
     )
     assert long.answer == "good"
+
+
+def test_no_probability_of_no_answer_is_below_0():
+    """With a low threshold, the likeliest spans may be refused, whose probabilities add up to 1."""
+    scores = np.sort(np.random.default_rng(0).normal(size=(100, 20)).astype(np.float32))[:, ::-1]
+    starts = np.arange(20)
+    for of_question in scores:
+        spans = SpanCandidates(starts, starts + 1, of_question, null_score=-60.0)
+        prediction = AnswerPrediction("a" * 20, spans, threshold=-1e9, is_truncated=False)
+        assert not prediction.is_answered
+        assert 0 <= prediction.probability < 1e-12
 
 
 def test_empty_passages_have_no_answer():
