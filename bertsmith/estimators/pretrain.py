@@ -132,6 +132,8 @@ def pretrain(
         resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
         corpus_options = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
         reading = from_mapping(CorpusSettings, corpus_options, "pretrain")
+        learning = {"files": [str(IN_MEMORY)], "vocab_size": vocab_size}
+        vocab_size = from_mapping(TokenizerSettings, learning, "pretrain").vocab_size
         if (texts is None) == (corpus is None):
             advice = "give one of the two" if corpus is None else "give only one of the two"
             raise ConfigError(f"texts, corpus: {advice}.")
