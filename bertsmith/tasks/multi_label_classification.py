@@ -90,6 +90,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def __post_init__(self) -> None:
         if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):
             raise SettingError("threshold", self.threshold, "above 0, below 1")
+        if not (isinstance(self.label_separator, str) and self.label_separator):
+            raise SettingError("label_separator", self.label_separator, "text, such as ','")
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

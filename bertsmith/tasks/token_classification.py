@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from bertsmith.data.windowing import Windowing
 from bertsmith.data.word_rows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, ExamplesError, InputError, option
 from bertsmith.model.bert import BertModel
+from bertsmith.system.bounds import check_choice
 from bertsmith.system.counts import count_noun, line_with_count
 from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.inference import LoadedModel
@@ -114,6 +115,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     }
     rows_stay_together = False
     reads_tokens = True
+
+    def __post_init__(self) -> None:
+        check_choice("scheme", self.scheme, get_args(Scheme))
+        check_choice("split", self.split, get_args(WordRule))
 
     @classmethod
     def select(cls, examples: list[TaggedSentence], settings: TagSettings) -> list[TaggedSentence]:

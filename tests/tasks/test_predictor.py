@@ -262,6 +262,8 @@ def test_the_mask_may_be_in_lower_case(load):
 @pytest.mark.parametrize("head, option, value", [
     ("masked_lm", "top", 0), ("masked_lm", "top", 2.5), ("masked_lm", "top", "5"),
     ("multi_label", "threshold", "0.5"), ("multi_label", "threshold", 1.0),
+    ("multi_label", "label_separator", ""), ("multi_label", "label_separator", None),
+    ("tag", "scheme", "IOB"), ("tag", "split", "letters"),
     ("answer", "threshold", 0.5), ("", "pooling", "max"), ("", "max_length", 1),
     ("", "max_length", "9"), ("answer", "max_answer_length", 0),
     ("answer", "max_answer_length", "9"), ("answer", "language", "xx"),
