@@ -305,9 +305,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 'as {"text": texts, "label": labels}, or the name of a file.'
             )
         # Options of this predictor, such as `repair`, stay unless the call has others.
-        options = from_mapping(
-            definition.columns, {**definition.applied_columns, **columns}, "evaluate"
-        )
+        own = {name: getattr(definition, name) for name in definition.kept_columns}
+        options = from_mapping(definition.columns, own | columns, "evaluate")
         check_delimiter(options, source)
         accumulator, num_skipped = accumulate_rows(
             self.with_definition(definition), source, options

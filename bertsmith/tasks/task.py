@@ -141,11 +141,6 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """
         return self
 
-    @property
-    def applied_columns(self) -> Mapping[str, Any]:
-        """Values of options of `with_columns` that an evaluation keeps, by the options' names."""
-        return {}
-
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
         """Return a copy with settings that depend on all labels of a file, such as their range.
 
@@ -213,6 +208,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """The settings of the command `bertsmith finetune NAME`; their docstring is its help."""
     columns: ClassVar[type[Any]]
     """The dataclass of options for reading a file; all its fields have defaults."""
+    kept_columns: ClassVar[tuple[str, ...]] = ()
+    """Names of fields of the task and of `columns` whose values in the task an evaluation keeps."""
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}
     """Formats of prediction files by the endings of their names."""
     rows_stay_together: ClassVar[bool] = True

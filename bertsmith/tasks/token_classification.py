@@ -103,6 +103,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     noun = "sentence"
     settings = TagSettings
     columns = TagColumns
+    kept_columns = ("repair", "strict")
     heads = ("tag",)
     stored = ("scheme", "split")
     pipeline = "token-classification"
@@ -218,10 +219,6 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             repair=columns.repair,
             strict=columns.strict,
         )
-
-    @property
-    def applied_columns(self) -> Mapping[str, Any]:
-        return {"repair": self.repair, "strict": self.strict}
 
     def reader(
         self, source: ExampleSource, columns: TagColumns | None, *, labelled: bool
