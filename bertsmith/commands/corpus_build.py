@@ -13,7 +13,7 @@ from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
 from bertsmith.data.settings import ShardNumber
 from bertsmith.data.sharded_build import build_shard, build_with
-from bertsmith.data.unknown_tokens import LOUD_RATE, warn_unknown
+from bertsmith.data.unknown_tokens import WARNING_RATE, warn_unknown
 from bertsmith.model.hub import find_tokenizer
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.dask_cluster import connect
@@ -72,7 +72,7 @@ def print_corpus(
         started_at: the value of `time.perf_counter` when the command began.
     """
     elapsed_seconds = time.perf_counter() - started_at
-    if manifest.unknown_rate > LOUD_RATE:  # the rate of each split is printed in any case
+    if manifest.unknown_rate > WARNING_RATE:  # the rate of each split is printed in any case
         warn_unknown(manifest.unknown_rate, out)
     if as_json:
         head = {"out": str(out), "elapsed_seconds": round(elapsed_seconds, 3)}

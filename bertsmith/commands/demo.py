@@ -30,8 +30,9 @@ def describe_demo(results: dict[str, Any]) -> Iterator[str]:
         f"the question   {right.pop(PRETRAINED)} right with pre-training, {right.pop(UNTRAINED)} "
         f"without (same model, {results['question']['num_train']} labels)"
     )
-    plain = ", ".join(f"{share} {METHODS[name][0]}" for name, share in right.items())
-    yield f"plain methods  {plain}"
+    # The methods that are left have no BERT, such as TF-IDF.
+    others = ", ".join(f"{share} {METHODS[name][0]}" for name, share in right.items())
+    yield f"plain methods  {others}"
     if note := describe_shortening(results):
         yield f"note           {note}"
     yield f"more minutes   {MORE_MINUTES}"

@@ -32,7 +32,7 @@ def run_on_ranks(
 
     Args:
         line: the words of the command line on this rank.
-        threads: number of processor threads that the command line asks for; None if it is open.
+        threads: number of processor threads that the command line asks for; None if it does not.
     """
     ranks = join_ranks(launch)
     if ranks.rank > 0:
@@ -41,7 +41,7 @@ def run_on_ranks(
         if threads is not None:
             torch.set_num_threads(min(threads, available_cores()))
         try:
-            ranks.gather((code_facts(), [*line]))
+            ranks.gather((code_facts(), [*line]))  # for `_check_ranks` on rank 0
             code = serve_rank(ranks)
         except TrainingError as error:
             print(f"bertsmith: rank {ranks.rank}: {as_flags(error.message)}", file=sys.__stderr__)
@@ -112,5 +112,7 @@ def _comparable(line: Sequence[str]) -> Iterator[str]:
         if word == "--threads":
             next(words, None)
         elif not word.startswith("--threads="):
+            is_option = word.startswith("-")
+            name, equals, value = word.partition("=") if is_option else ("", "", word)
             # Only the last part of a path, since folders may differ.
-            yield word.rstrip("/").rpartition("/")[2]
+            yield name + equals + value.rstrip("/").rpartition("/")[2]

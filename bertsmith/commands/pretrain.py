@@ -22,10 +22,10 @@ from bertsmith.training.page import RunPage
 from bertsmith.training.run_folder import RunFolder
 
 
-def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
-    """Build the job that the settings describe, on their corpus or on `corpus`."""
+def build_job(settings: Settings) -> PretrainJob:
+    """Build the job that the settings describe."""
     return PretrainJob(
-        corpus=corpus or settings.corpus,
+        corpus=settings.corpus,
         model=settings.model,
         pretraining=settings.pretraining,
         training=settings.training,
@@ -70,6 +70,7 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     """
     if find_plateau(result) is not None:
         return []
+    # The discriminator of an ELECTRA predicts no tokens; its generator does.
     masked_lm = f"{result['out']}/{GENERATOR}" if has_trained_generator(result) else result["out"]
     mask = result.get("mask_token", "[MASK]")
     model = Path(result["out"])
@@ -79,4 +80,5 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
         f"bertsmith finetune classify --model {shell_path(model)} --train train.csv --eval dev.csv "
         f"--out {shell_path(out)}"
     )
+    # `with_modules` repeats the user's flags --import.
     return [f"try        {with_modules(fill)}", f"next       {with_modules(finetune)}"]

@@ -2,21 +2,20 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from bertsmith.commands.resume import print_resume_state, resume_command
+from bertsmith.commands.settings.pretrain_system import PretrainSystem
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
 from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.training.display import Display
 from bertsmith.training.run_folder import RunFolder
 
 
-def run_system(system: str, settings: Any, line: Sequence[str]) -> None:
-    """Train a system and print its results, as text or as JSON.
+def run_system(system: str, settings: PretrainSystem, line: Sequence[str]) -> None:
+    """Train a system, a model of another kind than BERT, and print its results as text or JSON.
 
     Args:
         system: "gpt", "lstm", "elmo" or "t5".
-        settings: the settings of its command, a `PretrainSystem`.
         line: the words of the command, for the advice on how to resume.
     """
     job = SystemJob(system, settings.corpus, settings.model, settings.training, settings.optim)

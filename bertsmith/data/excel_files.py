@@ -63,17 +63,17 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
         try:
             _check_size(path, file)
             workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            names = [sheet.title for sheet in workbook.worksheets[1:] if _has_values(sheet)]
+            other_names = [sheet.title for sheet in workbook.worksheets[1:] if _has_values(sheet)]
         except ERRORS_OF_DAMAGE as error:
             raise _damaged(path, error) from error
         if not workbook.worksheets:
             raise InputError(f"{path}: no sheet with cells. Save the table as the first sheet.")
         sheet = workbook.worksheets[0]
-        if names:
+        if other_names:
             warn_once(
                 f"{path}: only the first sheet, '{sheet.title}', is read (others: "
-                f"{list_names(names)}). To read another one, move it to the front or save it as "
-                ".csv."
+                f"{list_names(other_names)}). To read another one, move it to the front or save it "
+                "as .csv."
             )
         sheet.reset_dimensions()  # some programs write wrong ones
         width = 0
@@ -101,7 +101,7 @@ def find_formula(path: Path, row: int, columns: Collection[int]) -> str | None:
         columns: indices of the cells to look at, from 0.
     """
     openpyxl = import_openpyxl(path)
-    with open_seekable(path, lambda num_bytes: None) as file:
+    with open_seekable(path, lambda num_bytes: None) as file:  # without a progress bar
         try:
             sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
             sheet.reset_dimensions()
@@ -127,7 +127,8 @@ def cell_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, datetime) and value.timetz() == time_of_day():  # without a time zone
+    # A date is read as midnight of that day, without a time zone.
+    if isinstance(value, datetime) and value.timetz() == time_of_day():
         value = value.date()
     return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
 

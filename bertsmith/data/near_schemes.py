@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+LETTERS = "[BIESMLU]"
+"""Pattern of the letters of the schemes IOB2, BIOES, BMES and BILOU, except for O."""
 MARKS = r"[-‐‒–—−_:./|+~]"
 """Characters that are used in place of a hyphen, after NFKC has replaced full-width forms."""
 WORDS = {
@@ -17,23 +19,24 @@ WORDS = {
     **dict.fromkeys(("single", "singleton", "unit", "unique"), "S"),
 }
 """Words that stand for the letters of schemes."""
-LETTER_BEFORE = rf"(?P<letter>[BIESMLU])\s*(?:{MARKS}|\s)\s*(?P<type>.+)"
-LETTER_BEHIND = rf"(?P<type>.+?)\s*{MARKS}\s*(?P<letter>[BIESMLU])"
-IN_BRACKETS = r"(?P<letter>[BIESMLU])\s*[(\[{<]\s*(?P<type>.+?)\s*[)\]}>]"
-BEHIND_IN_BRACKETS = r"(?P<type>.+?)\s*[(\[{<]\s*(?P<letter>[BIESMLU])\s*[)\]}>]"
+LETTER_BEFORE = rf"(?P<letter>{LETTERS})\s*(?:{MARKS}|\s)\s*(?P<type>.+)"
+LETTER_BEHIND = rf"(?P<type>.+?)\s*{MARKS}\s*(?P<letter>{LETTERS})"
+TYPE_IN_BRACKETS = rf"(?P<letter>{LETTERS})\s*[(\[{{<]\s*(?P<type>.+?)\s*[)\]}}>]"
+LETTER_IN_BRACKETS = rf"(?P<type>.+?)\s*[(\[{{<]\s*(?P<letter>{LETTERS})\s*[)\]}}>]"
 WORD_BEFORE = rf"(?P<letter>{'|'.join(WORDS)})\s*(?:{MARKS}|\s)\s*(?P<type>.+)"
 WORD_BEHIND = rf"(?P<type>.+?)\s*(?:{MARKS}|\s)\s*(?P<letter>{'|'.join(WORDS)})"
 FORMS = [
     re.compile(form, re.DOTALL | re.IGNORECASE)
-    for form in (LETTER_BEFORE, LETTER_BEHIND, IN_BRACKETS, BEHIND_IN_BRACKETS)
+    for form in (LETTER_BEFORE, LETTER_BEHIND, TYPE_IN_BRACKETS, LETTER_IN_BRACKETS)
 ]
 """Forms of labels that mark spans: `B_PER`, `PER-B`, `B(PER)` and `PER(B)`."""
-LETTER_GLUED = re.compile(r"(?P<letter>[BIESMLU])(?P<type>[A-Z]\w*)")
-CHANCY_FORMS = [
+LETTER_GLUED = re.compile(rf"(?P<letter>{LETTERS})(?P<type>[A-Z]\w*)")
+"""Form of labels such as `BPER`."""
+AMBIGUOUS_FORMS = [
     LETTER_GLUED,
     *(re.compile(form, re.DOTALL | re.IGNORECASE) for form in (WORD_BEFORE, WORD_BEHIND)),
 ]
-"""Forms that plain labels may have by chance, such as `BAD`, `in stock` or `week end`."""
+"""Forms that plain labels often have, too, such as `BAD`, `in stock` or `week end`."""
 LETTERS_ALONE = (set("bies"), set("bmes"), set("bilu"))
 """Letters of the schemes BIOES, BMES and BILOU, in lower case, which may stand without a type."""
 OUTSIDE_NAMES = {"o", "0", "_", "other", "none", "null", "out", "outside"}
@@ -61,9 +64,11 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
     """Find a label that nearly follows a scheme; None if the labels seem to be plain.
 
     All labels, except fillers and those for words outside of spans, must have the same form, so
-    that `Hepatitis-B` beside `Influenza` stays plain. Besides, some type must have both B and a
-    letter for later words (`B_PER` and `I_PER`); if there are labels for words outside of spans and
-    plain labels hardly have the form by chance, any B or I is enough (`B_PER` beside `O`).
+    that `Hepatitis-B` beside `Influenza` stays plain. Besides, there must be one of two signs:
+
+    - Some type has both B and a letter for later words (`B_PER` and `I_PER`).
+    - Words outside of spans have a label (`O`), the form is not ambiguous, and some label has the
+      letter B or I (`B_PER`).
 
     >>> find_near_label(["O", "B_PER", "I_PER"])
     NearLabel(label='B_PER', written='B-PER')
@@ -72,9 +77,11 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
     named = [label for label in labels if label not in outside and not is_filler(label)]
     if not named:
         return None
-    for readings, is_chancy in _readings(list(map(_usual, named))):
-        has_long_span = _some_type_continues(readings)
-        if not (has_long_span or (outside and not is_chancy and _has_b_or_i(readings))):
+    for readings, is_ambiguous in _readings(list(map(_usual, named))):
+        has_sign = _some_type_continues(readings) or (
+            outside and not is_ambiguous and _has_b_or_i(readings)
+        )
+        if not has_sign:
             continue
         rewritten = [f"{letter}-{type_}" if type_ else letter for letter, type_ in readings]
         pairs = [*zip(named, rewritten, strict=True), *((label, "O") for label in outside)]
@@ -95,24 +102,24 @@ def _usual(label: str) -> str:
 def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
     """Yield, for each form that all labels have, their letters and types.
 
-    The second value is whether plain labels may have this form by chance.
+    The second value is whether the form is ambiguous, because plain labels often have it, too.
     """
     lowered = list(map(str.lower, named))
     if any(set(lowered) <= letters for letters in LETTERS_ALONE):
         yield [_Reading(label.upper(), "") for label in lowered], False
     if set(lowered) <= WORDS.keys() and {"B", "I"} <= {WORDS[label] for label in lowered}:
         yield [_Reading(WORDS[label], "") for label in lowered], False
-    # `LEVEL_B` has the form of `PER-B`, but its first letter also that of `BPER`: such labels have
-    # either form by chance.
+    # `LEVEL_B` has the form of `PER-B` and, as it begins with L, that of `BPER`. If all labels have
+    # both forms, they are probably plain.
     is_glued = all(map(LETTER_GLUED.fullmatch, named))
-    for form in (*FORMS, *CHANCY_FORMS):
+    for form in (*FORMS, *AMBIGUOUS_FORMS):
         matches = [match for label in named if (match := form.fullmatch(label))]
         if len(matches) == len(named):
             readings = [
                 _Reading(WORDS.get(match["letter"].lower(), match["letter"].upper()), match["type"])
                 for match in matches
             ]
-            yield readings, is_glued or form in CHANCY_FORMS
+            yield readings, is_glued or form in AMBIGUOUS_FORMS
 
 
 def _some_type_continues(readings: Collection[_Reading]) -> bool:

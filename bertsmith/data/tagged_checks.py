@@ -1,8 +1,8 @@
 """Recognize tables of texts, headers and lost empty lines where labelled words are expected.
 
-Each rule is a guess that needs several signs, so that real sentences pass: words may hold blanks
-(`New York`, words of Vietnamese, non-breaking spaces), a file may be a single sentence, and labels
-may be rare.
+Each rule is a guess. It needs several signs that the rows are no words, so that real sentences
+pass: words may hold blanks (`New York`, words of Vietnamese, non-breaking spaces), a file may be a
+single sentence, and labels may be rare.
 """
 
 import re
@@ -64,10 +64,11 @@ has more parts of speech."""
 MAX_LONE_SENTENCE_WORDS = 1000
 """Maximum number of words of a file that is one sentence; the longest sentences of news have some
 hundreds."""
-MIN_LONE_COUNT = 4
-"""Minimum number of rows of a file's only sentence for the sign that its first column numbers the
-words; in longer files, two rows of a sentence are enough."""
+MIN_NUMBERED_ROWS = 4
+"""Minimum number of rows for the sign that the first column numbers the words, if the file is a
+single sentence; of several sentences, one with two rows is enough."""
 MULTIWORD_NUMBER = re.compile(r"\d+[-.]\d+")
+"""Number of a multi-word token (`3-4`) or of an empty node (`3.1`) in CoNLL-U."""
 SHOWN_ROWS = 3
 SHOWN_WORD_CHARACTERS = 40
 
@@ -109,8 +110,8 @@ def check_rows(
 def _check_header(source_name: str, lines: Sequence[tuple[int, str]]) -> None:
     """Raise InputError if the first line names the columns.
 
-    If a later line ends with the last cell of the first line, the first line is a word with its
-    label, even if both are usual names of columns.
+    If a later line ends with the last cell of the first line, that cell is a label, so the first
+    line is a word with its label, even if both are usual names of columns (`form` and `pos`).
     """
     row, first = lines[0]
     cells = split_header(first)
@@ -147,12 +148,13 @@ def check_word_numbers(
     """
     num_columns = min((len(cells) for rows in sentences for cells in rows), default=0)
     longest = max(map(len, sentences), default=0)
-    if num_columns < 3 or longest < (MIN_LONE_COUNT if len(sentences) == 1 else 2):
+    if num_columns < 3 or longest < (MIN_NUMBERED_ROWS if len(sentences) == 1 else 2):
         return
     first_columns = [_without_multiword(cells[0].strip() for cells in rows) for rows in sentences]
     if not _count_from(0, first_columns) and not _count_from(1, first_columns):
         return
     label_advice = ""
+    # If there are three columns, the last can only be the label, after the number and the word.
     if not is_label_chosen and num_columns != 3:
         label_advice = (
             f" The labels are taken from the last column, {num_columns}; choose another with "
@@ -177,7 +179,7 @@ def _count_from(start: int, columns: Sequence[Sequence[str]]) -> bool:
 
 
 def _without_multiword(cells: Iterable[str]) -> list[str]:
-    """Leave out the numbers of CoNLL-U's multi-word tokens and empty nodes (`3-4`, `3.1`)."""
+    """Leave out the numbers of multi-word tokens and empty nodes, which do not count words."""
     return [cell for cell in cells if not MULTIWORD_NUMBER.fullmatch(cell)]
 
 
@@ -228,7 +230,7 @@ def check_words(
     labels = [label for sentence in sentences for label in sentence.labels]
     fault = _find_fault(words, labels)
     if fault is None and labels and is_alone:
-        fault = _find_lost_ends(words)
+        fault = _find_lost_empty_lines(words)
         if fault is None and not is_ended and _is_short_table(words, labels):
             fault = (
                 f"no empty line ends a sentence in {len(words):,} rows, which look like short "
@@ -311,7 +313,7 @@ def _are_span_labels(cells: Sequence[str]) -> bool:
     return bool(inside) and all(map(PREFIXED.fullmatch, inside))
 
 
-def _find_lost_ends(words: Sequence[str]) -> str | None:
+def _find_lost_empty_lines(words: Sequence[str]) -> str | None:
     """Describe why the words of a file without an empty line are not one sentence; else None."""
     if len(words) >= MIN_TABLE_ROWS and len(set(words)) >= 0.95 * len(words):
         return (
@@ -330,8 +332,8 @@ def _find_lost_ends(words: Sequence[str]) -> str | None:
 def _is_short_table(words: Sequence[str], labels: Sequence[str]) -> bool:
     """Return whether rows without an empty line look like short texts, each with its label.
 
-    They are words if a label is `O` or marks a span, or if punctuation marks have rows of their
-    own.
+    They are words if a label is `O` or marks a span (`B-PER`), if all labels are letters of schemes
+    alone (`B`, `I`), as in word segmentation, or if punctuation marks have rows of their own.
     """
     num_different = len(set(words))
     size = len(words)

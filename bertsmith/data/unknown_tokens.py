@@ -12,9 +12,9 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOTED_RATE = 0.02
 """Share of unknown tokens above which it is mentioned."""
-LOUD_RATE = 0.2
+WARNING_RATE = 0.2
 """Share of unknown tokens above which a warning is due."""
-LOUD_RATE_IN_SHORT_TEXT = 0.5
+WARNING_RATE_IN_SHORT_TEXT = 0.5
 """Share of unknown tokens above which a warning is due for a text of fewer than `MANY_TOKENS`
 tokens, in which a few names or emoji may make up a fifth."""
 MANY_TOKENS = 100
@@ -30,7 +30,7 @@ class UnknownTokens:
     """Whether the unknown tokens are already reported; commands report them with their results."""
 
     def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
-        """Count the tokens of a row, int32 `[tokens]`, without [CLS] and [SEP]."""
+        """Count the tokens of a row, int32 `[tokens]`, except for its [CLS] and [SEP]."""
         is_framing = (ids == tokenizer.cls_id) | (ids == tokenizer.sep_id)
         self.num_tokens += len(ids) - int(np.count_nonzero(is_framing))
         self.num_unknown += int(np.count_nonzero(ids == tokenizer.unk_id))
@@ -46,14 +46,14 @@ class UnknownTokens:
         return self.num_unknown / max(1, self.num_tokens)
 
     @property
-    def is_loud(self) -> bool:
+    def needs_warning(self) -> bool:
         """Whether a warning is due: more than a fifth of the tokens, or half in a short text."""
-        limit = LOUD_RATE if self.num_tokens >= MANY_TOKENS else LOUD_RATE_IN_SHORT_TEXT
+        limit = WARNING_RATE if self.num_tokens >= MANY_TOKENS else WARNING_RATE_IN_SHORT_TEXT
         return self.rate > limit
 
     def warn(self, source: object) -> None:
-        """Warn once if many tokens are unknown."""
-        if self.is_reported or not self.is_loud:
+        """Warn once if many tokens are unknown, by a Python warning."""
+        if self.is_reported or not self.needs_warning:
             return
         self.is_reported = True
         warn_once(f"{source}: {describe_rate(self.rate)}.")
@@ -64,7 +64,7 @@ def describe_rate(rate: float) -> str | None:
     if rate <= NOTED_RATE:
         return None
     share = f"{percent(rate)} of the tokens are unknown to the vocabulary"
-    if rate <= LOUD_RATE:
+    if rate <= WARNING_RATE:
         return share
     return (
         f"{share}, so the model cannot read them: take a model for this language and kind of text, "
@@ -73,7 +73,10 @@ def describe_rate(rate: float) -> str | None:
 
 
 def warn_unknown(rate: float, source: object) -> None:
-    """Print `describe_rate` to standard error, as a warning where the share is large."""
+    """Print what share of the tokens is unknown, unless it is small, to standard error.
+
+    Commands do so for a whole file; if the share is large, the line begins with WARNING.
+    """
     if (description := describe_rate(rate)) is not None:
-        warning = "WARNING: " if rate > LOUD_RATE else ""
+        warning = "WARNING: " if rate > WARNING_RATE else ""
         print(f"{warning}{source}: {description}.", file=sys.stderr, flush=True)

@@ -36,7 +36,7 @@ from bertsmith.finetuning.fine_tuned import FineTuned
 from bertsmith.finetuning.prepared_run import PreparedRun
 from bertsmith.finetuning.resolve import count_shares, resolve_finetuning
 from bertsmith.finetuning.run import FinetuningRun
-from bertsmith.finetuning.task_examples import count_unknown, encode_examples
+from bertsmith.finetuning.task_examples import compute_unknown_rate, encode_examples
 from bertsmith.finetuning.task_model import build_for_task
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
@@ -385,7 +385,7 @@ def _notes_on_unlabelled(
             f"{num_overlap:,} of {count_noun(len(unlabelled), 'unlabelled text')} "
             f"{are_eval_texts}, so the scores may be too high"
         )
-    if unknown_note := describe_rate(count_unknown(encoded, tokenizer)):
+    if unknown_note := describe_rate(compute_unknown_rate(encoded, tokenizer)):
         notes.append(f"texts without labels: {unknown_note}")
     similarity = token_similarity(encoded, labelled, tokenizer)
     if not unknown_note and similarity is not None and similarity < SAME_LANGUAGE:

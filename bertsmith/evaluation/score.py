@@ -2,7 +2,8 @@
 
 Rows are counted as they are read, so files may have any size. Three things stay in memory: numbers
 (16 bytes per row), since their ranks are needed; ids (see `row_pairs.py`); and answers, which are
-looked up by the id of the question. No function here needs torch.
+looked up by the id of the question. No function here needs torch. Variables named `right` hold gold
+labels or answers.
 """
 
 import math
@@ -107,10 +108,13 @@ def score_answer_files(
                 f"predictions, such as that for the question '{missing[0]}'. Give one for each."
             )
         no_answer_probs = [probs.get(id_, 0.0) for id_ in right_answers]
+        # To find the best threshold, the official script takes questions with equal probabilities
+        # in the order of the file of probabilities.
         indices = {id_: index for index, id_ in enumerate(right_answers)}
         order = [indices[id_] for id_ in probs if id_ in indices]
         default = DEFAULT_THRESHOLD
-        if question_format(probs_file) != "squad":  # differences of logits
+        # Differences of logits have no bounds, so other thresholds keep all answers or none.
+        if question_format(probs_file) != "squad":
             default, lowest = INFINITE_SCORE, -INFINITE_SCORE
         threshold = default if threshold is None else threshold
     report = summarize_answers(
@@ -141,6 +145,7 @@ def score_class_files(
     """
     if columns and columns.multi_label:
         return _score_label_sets(gold, predictions, columns)
+    # By these, the reader chooses whether the classes of a Parquet file are numbers or names.
     compared = _PredictedNames(predictions, columns)
     reader = ExampleReader(gold, columns, needs_text=False, compared_labels=compared)
     counts: Counter[tuple[str, str]] = Counter()
@@ -154,6 +159,7 @@ def score_class_files(
         predicted_rows.setdefault(predicted, prediction.ordinal)
         counts[right, predicted] += 1
     assert first_example is not None  # a reader without any example raises an error
+    # A first row whose label does not come again may be a header.
     num_same = sum(count for (right, _), count in counts.items() if right == first_example.label)
     check_header(reader, first_example, counts.total(), comes_again=num_same > 1)
     check_predicted_names(gold_rows, gold, predicted_rows, predictions)
@@ -284,6 +290,7 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     ):
         _check_words(gold, right, predictions, predicted, sentence_number)
         counts = counts or TagCounts(predicted.scheme, strict=columns.strict)
+        # Remarks on words would be the same for both files.
         counts.remarks.update(right.remarks)
         counts.remarks["comments"] += predicted.remarks.count("comments")
         counts.remarks["repaired_predictions"] += predicted.remarks.count("repaired")

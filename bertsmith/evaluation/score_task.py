@@ -94,7 +94,8 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     }
     tasks = [task for task, reader in readers.items() if _can_read(reader)]
     if "tag" in tasks and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
-        tasks.remove("tag")  # a table: there is no empty line, as there is between sentences
+        # Labelled words have empty lines between their sentences. Without any, it is a table.
+        tasks.remove("tag")
     if "choose" in tasks and "classify" in tasks:
         tasks.remove("classify")
     if tasks == ["classify"] and not is_multi_label:

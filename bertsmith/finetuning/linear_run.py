@@ -32,7 +32,7 @@ from bertsmith.finetuning.notes import notes_on_examples
 from bertsmith.finetuning.results import FineTuningResult
 from bertsmith.finetuning.run_files import check_run_out, file_sums
 from bertsmith.finetuning.scoring import noun_of, score_baselines
-from bertsmith.finetuning.task_examples import count_unknown
+from bertsmith.finetuning.task_examples import compute_unknown_rate
 from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts, open_unlabelled
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder
@@ -232,7 +232,7 @@ def fit_task(
             is_multi_label=is_multi_label,
             threshold=settings.threshold,
         )
-    unknown_note = describe_rate(count_unknown(encoded, loaded.tokenizer))
+    unknown_note = describe_rate(compute_unknown_rate(encoded, loaded.tokenizer))
     if unknown_note is not None:
         notes.append(unknown_note)
     result = FittedHead(

@@ -22,7 +22,7 @@ from bertsmith.finetuning.recurrent_start import build_new, load_vocabulary, set
 from bertsmith.finetuning.resolve import resolve_finetuning
 from bertsmith.finetuning.run_files import check_run_out, file_sums
 from bertsmith.finetuning.scoring import score_baselines, score_saved, scores_before
-from bertsmith.finetuning.task_examples import count_unknown, encode_examples
+from bertsmith.finetuning.task_examples import compute_unknown_rate, encode_examples
 from bertsmith.finetuning.task_model import build_for_task
 from bertsmith.finetuning.trained_head import read_trained_head, save_with_head
 from bertsmith.model.bert import BertModel
@@ -103,7 +103,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         prepared, self._initial = self.load(replace(dataset, task=task), machine)
         if self.dataset is None:  # in a series, each run would repeat the warnings
             for part in (prepared.objective.train, prepared.objective.held_out):
-                warn_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
+                warn_unknown(compute_unknown_rate(part.encoded, prepared.tokenizer), part.path)
         return prepared
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:

@@ -23,15 +23,17 @@ def encode_examples(
 ) -> FineTuning:
     """Encode all examples, and build the objective that divides each step among the processes.
 
-    `batch_size` is that of the settings. In distillation it may be smaller, since a step then also
-    has texts without labels.
+    Args:
+        batch_size: that of the settings. In distillation it may be smaller, since a step then also
+            has texts without labels.
+        objective_type: the class of the objective.
     """
     task = dataset.task
     limit = tokenizer.model_max_length
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
     examples = training_examples(task, train, settings.train, dataset.train)
-    unknown_note = describe_rate(count_unknown(train, tokenizer))
+    unknown_note = describe_rate(compute_unknown_rate(train, tokenizer))
     if unknown_note is not None:
         examples = replace(examples, notes=(*examples.notes, unknown_note))
     return objective_type(
@@ -44,7 +46,7 @@ def encode_examples(
     )
 
 
-def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
+def compute_unknown_rate(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
     """Compute the share of unknown tokens in all rows, from 0 to 1."""
     unknown = UnknownTokens()
     unknown.add(encoded.rows.ids.flat, tokenizer)

@@ -1,4 +1,4 @@
-"""Heads by their names on the page, such as "2.1": layer 2, head 1, counted from 1."""
+"""Attention heads by their names on the page, such as "2.1": layer 2, head 1, counted from 1."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,9 @@ MAX_QUOTED = 80
 def parse_heads(
     without: str | Iterable[str], num_layers: int, num_heads: int
 ) -> set[AttentionHead]:
-    """Read heads such as "2.1", layer 2, head 1, to pairs of numbers from 0.
+    """Parse the names of heads to leave out, such as "2.1", into pairs of numbers from 0.
+
+    `without` is that option of `look`.
 
     Raises:
         SettingError: there is no such layer or head.

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.inspection.corpus_view import CorpusView, view_corpus
 from bertsmith.inspection.decisions import TextDecisions, decide, head_name
 from bertsmith.inspection.explanations import explain
-from bertsmith.inspection.head_outputs import pack_copies
 from bertsmith.inspection.head_statistics import HeadStatistics, StatisticsSum
 from bertsmith.inspection.heads_by_name import parse_heads
 from bertsmith.inspection.look_result import Look
@@ -113,7 +113,15 @@ def look_at_text(
     words: bool,
     language: str,
 ) -> TextLook:
-    """Look at a text as the model's task reads it; the arguments are those of `look`.
+    """Look at a text as the model's task reads it.
+
+    Args:
+        pair: the second text, the passage of a question, or the choices of a prompt.
+        corpus: a file of texts, for statistics of the heads and a map of the texts' vectors.
+        checkpoints: whether to look at the checkpoints of the folder's run as well.
+        without: names of attention heads such as "2.1"; the prediction without them is shown, too.
+        words: whether the page first shows words instead of tokens.
+        language: the language of the page, "en" or "zh".
 
     Raises:
         InputError: a text is empty, or the task reads fewer or more; or the file has no text.
@@ -123,10 +131,10 @@ def look_at_text(
     config = predictor.model.config
     heads = parse_heads(without, config.num_layers, config.num_attention_heads)
     loaded_length = predictor.loaded.max_length
-    num_heads = config.num_layers * config.num_attention_heads
+    total_heads = config.num_layers * config.num_attention_heads
     # As many tokens as the user asked for, else as many as fit on a page, but never more than the
     # model reads.
-    limit = min(loaded_length, predictor.loaded.requested_length or count_page_tokens(num_heads))
+    limit = min(loaded_length, predictor.loaded.requested_length or count_page_tokens(total_heads))
     rows = read_text(predictor, text, pair, limit)
     decided = decide(predictor, rows)
     if heads:
@@ -174,7 +182,7 @@ def _check_is_one_model(predictor: Predictor[Any]) -> None:
 
 
 def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None:
-    """Check that there is a decision that could change without a head.
+    """Check that there is a decision that could change without an attention head.
 
     Raises:
         ConfigError: there is none.
@@ -184,7 +192,7 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
             f"{option('without')}: the prediction of a linear head is not computed without a head "
             "of its encoder. Leave it out, or look at a model fine-tuned as a whole."
         )
-    if head_name(predictor) is None:
+    if head_name(predictor) is None:  # it has no output head
         raise ConfigError(
             f"{option('without')}: this model has no prediction that could change without a head. "
             "Leave it out."
@@ -198,7 +206,10 @@ def _check_can_change(predictor: Predictor[Any], decided: TextDecisions) -> None
 
 
 def _shown_path(folder: Path) -> str:
-    """Return a relative path as it is, and of an absolute path only the folder's name."""
+    """Return a relative path as it is, and of an absolute path only the folder's name.
+
+    A page that is passed on does not tell where the folder lies on this computer.
+    """
     return folder.name if folder.is_absolute() else str(folder)
 
 
@@ -209,8 +220,7 @@ def _statistics(
     config = predictor.model.config
     total = StatisticsSum(config.num_layers, config.num_attention_heads)
     total.add_lengths([len(shown.ids)])
-    batch = pack_copies(predictor.model, shown.ids, shown.type_ids)
-    is_separator = (batch.input_ids == predictor.tokenizer.sep_id).cpu()
+    is_separator = torch.from_numpy(shown.ids == predictor.tokenizer.sep_id)
     for layer, weights in enumerate(decided.layers.attentions):
         total.add_weights(layer, weights, is_separator)
     return total.result()

@@ -70,6 +70,8 @@ class CausalLanguageModelling(CorpusObjective[LeftToRight, Batch]):
         labels = batch.targets["labels"]
         hidden = model.encode(batch).index_select(0, batch.targets["positions"])
         weight = model.word.weight
+        # The loss is as in masked LM, but the output layer has no bias, and no tokens are sampled.
+        # On a CPU `fill_up` appends rows of zeros, so that matrix products have few shapes.
         loss, correct, _ = MaskedLMLoss.apply(  # type: ignore[no-untyped-call]
             fill_up(hidden), weight, weight.new_zeros(len(weight)), labels, None
         )

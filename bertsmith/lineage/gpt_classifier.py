@@ -48,6 +48,7 @@ class GptClassifierConfig(BertConfig):
     eos_token_id: int | None = None
 
     model_type: ClassVar[str] = "gpt2"
+    # The fields that must be 1 or more.
     sizes: ClassVar[tuple[str, ...]] = tuple(name for name in SIZES if name != "type_vocab_size")
     has_pooler: ClassVar[bool] = False
     poolings: ClassVar[tuple[str, ...]] = ("last_token",)
@@ -66,7 +67,7 @@ class GptClassifierConfig(BertConfig):
 
 
 class GptClassifierLayer(TransformerLayer):
-    """Causal self-attention, then feed-forward.
+    """Causal self-attention, then feed-forward, with pre-layer normalization.
 
     Each of the two reads normalized vectors, and its output is added to the vectors before
     normalization.
@@ -101,6 +102,7 @@ class GptHead(ClassificationHead):
 
 def _build_embeddings(config: GptClassifierConfig) -> Embeddings:
     embeddings = Embeddings(config)
+    # GPT-2 normalizes in each layer and after the last one, but not here.
     embeddings.norm = nn.Identity()  # type: ignore[assignment]
     embeddings.dropout_prob = config.embedding_dropout
     return embeddings
@@ -177,6 +179,8 @@ FAMILY = Family(
         "layers.{i}.feed_forward.down": (f"{LAYER}.mlp.c_proj",),
         "final_norm": ("transformer.ln_f",),
         **TASK_HEAD_NAMES,
+        # There is no head "regress", but with its name a folder of a regression is refused for it,
+        # and not because weights are missing.
         **{f"heads.{name}.dense": ("score",) for name in (*CLASS_HEADS, "regress")},
     },
     architectures=architectures("GPT2"),

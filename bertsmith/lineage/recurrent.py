@@ -140,6 +140,7 @@ class RecurrentLanguageModel(TrainableModel):
         for row, ids in enumerate(input_ids):
             padded[row, : len(ids)] = torch.tensor(ids)
         hidden = self._embed(padded.to(self.device)).float()
+        # A PackedSequence, since a padded tensor would give the states after the padding.
         new_states = []
         for number, layer in enumerate(self.layers):
             rows = pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)

@@ -108,7 +108,7 @@ class NumberReport(Report, ReadingCounts):
             ScoreLine("Pearson", self.pearson, score_meaning("pearson", examples)),
             ScoreLine("Spearman", self.spearman, score_meaning("spearman")),
             ScoreLine("RMSE", self.rmse, score_meaning("rmse")),
-            *self.notes("text or number"),
+            *self.notes(lacking="text or number"),
         ]
 
 
@@ -156,4 +156,4 @@ class SimilarityReport(Report, ReadingCounts):
                 ScoreLine("Accuracy", self.accuracy, "a cosine of 0.5 or more counts as 1"),
                 ScoreLine("F1", self.f1, "of the pairs whose score is 1"),
             ]
-        return [*contents, *self.notes("texts or score")]
+        return [*contents, *self.notes(lacking="texts or score")]

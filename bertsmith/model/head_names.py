@@ -6,8 +6,8 @@ PAIR_HEADS = tuple(name for name, task in PAIR_TASKS.items() if task.has_head)
 """Heads that classify the relation of a row's two segments."""
 PRETRAINING_HEADS = (*OBJECTIVES, *PAIR_HEADS)
 CLASS_HEADS = ("classify", "multi_label")
-"""Heads that predict one class or several for a whole text; systems beside BERT can have them, too.
-"""
+"""Heads that predict one class or several for a whole text. A GPT, LSTM, GRU or ELMo can have them,
+too."""
 LABEL_HEADS = ("classify", "multi_label", "tag")
 """Heads with an output per label."""
 NUMBER_HEADS = ("regress", "choose")

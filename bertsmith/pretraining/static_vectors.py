@@ -1,6 +1,7 @@
-"""Vectors of tokens that are counted in a corpus, without training: the command `vectors`.
+"""Vectors of tokens, computed without training from counts of a corpus: the command `vectors`.
 
-They are written as the folder of a model without layers (model/families/static_vectors.py), which
+Pairs of tokens that stand near each other are counted (pretraining/counted_start.py). The vectors
+are written as the folder of a model without layers (model/families/static_vectors.py), which
 model2vec and sentence-transformers read, too.
 """
 
@@ -65,11 +66,12 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
     check_outside(settings.out, settings.corpus)
     check_folder(folder, settings)
     corpus = Corpus.open(settings.corpus, "train")
-    check_memory(corpus, "vectors", "")
+    check_memory(corpus, purpose="vectors", alternative="")
     began = time.perf_counter()
     tokenizer = corpus.tokenizer()
-    with drawing_from(settings.seed):
+    with drawing_from(settings.seed):  # for the randomized SVD
         vectors, counts = count_vectors(corpus, settings.size)
+    # [UNK] occurs in texts, but stands for any words, so its neighbours say nothing.
     special_ids = sorted(tokenizer.special_ids)
     vectors[special_ids] = 0
     counts[special_ids] = 0
@@ -91,6 +93,7 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
         corpus.num_tokens,
         time.perf_counter() - began,
     )
+    # Checked again under the lock: another process may have written the folder in the meantime.
     with folder.held(lambda: check_folder(folder, settings)):
         folder.begin()  # puts an earlier model aside
         write_static_modules(folder.path)

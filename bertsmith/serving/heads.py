@@ -1,4 +1,4 @@
-"""The head of a model: the routes that it can answer, and the error of all other routes."""
+"""The routes that a model can answer, by its head, and the error of all other routes."""
 
 from bertsmith.serving.messages import ModelInfo, ResultKind
 from bertsmith.serving.problems import Problem
@@ -9,7 +9,7 @@ REQUIRED_MODELS: dict[ResultKind, str] = {
     "predict": "a model with a head that predicts",
 }
 """For each kind of result, the kind of model that gives it, for messages."""
-ROUTES = {
+ROUTE_SENTENCES = {
     "feature-extraction": "Its routes are {embed}, {embed_all} and {similarity}.",
     "fill-mask": "Send texts with the mask token to {task}, or use {embed} for vectors.",
     "text-classification": "Its route is {predict}.",
@@ -22,7 +22,7 @@ ROUTES = {
 
 def is_reranker(model: ModelInfo) -> bool:
     """Return whether a model gives a number for a pair of texts, as far as is known."""
-    return model.is_regression and model.reads_pairs is not False
+    return model.is_regression and model.reads_pairs is not False  # None if that is not known
 
 
 def wrong_head(model: ModelInfo, route: str, needed: str, *, has_short_paths: bool) -> Problem:
@@ -35,7 +35,7 @@ def wrong_head(model: ModelInfo, route: str, needed: str, *, has_short_paths: bo
     prefix = "" if has_short_paths else f"/models/{model.name}"
     names = ("embed", "embed_all", "similarity", "predict", "rerank")
     paths = {name: f"{prefix}/{name}" for name in names} | {"task": prefix or "/"}
-    sentence = ROUTES[model.task]
+    sentence = ROUTE_SENTENCES[model.task]
     if is_reranker(model):
         sentence = "Its routes are {rerank}, for a query and texts, and {predict}."
     return Problem(

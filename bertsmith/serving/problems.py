@@ -24,6 +24,7 @@ class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
 
     Args:
         status: the status of HTTP.
+        error_type: the kind of the problem.
         message: a sentence for the user.
         headers: further headers of the response.
     """
@@ -90,6 +91,7 @@ def unhealthy(message: str) -> Problem:
 
 def hung_up() -> Problem:
     """Build the problem of a client that has closed the connection; nobody reads it."""
+    # text-embeddings-inference has no kind for that.
     return Problem(CLIENT_CLOSED, "Overloaded", "the client closed the connection")
 
 
@@ -101,7 +103,7 @@ def problem_of_refusal(refusal: Refusal, field: str | TextField) -> Problem:
     """
     field = TextField(field) if isinstance(field, str) else field
     where = "" if refusal.index is None else f"{field.of_text(refusal.index)}: "
-    message = where + as_fields(refusal.message)
-    if refusal.is_backend:
+    message = where + as_fields(refusal.message)  # spells options as fields of JSON
+    if refusal.is_backend:  # with the status of text-embeddings-inference for this kind
         return Problem(424, "Backend", message)
     return invalid(message, status=413 if refusal.is_too_large else 422)

@@ -102,17 +102,18 @@ class DaskCluster:
                 self._client.cancel(list(pending))
 
     def _num_threads(self) -> int:
-        with self._reached():
+        """Count the threads of all workers; 1 without any, so that an item waits for a new one."""
+        with self._reporting_lost_scheduler():
             return max(1, sum(self._client.nthreads().values()))
 
     def _submit(self, work: Callable[[], object]) -> Any:
         """Submit work without arguments, since Dask would search arguments for futures."""
-        with self._reached():
+        with self._reporting_lost_scheduler():
             return self._client.submit(work, pure=False)
 
     def _limit_deaths(self, keys: Sequence[str]) -> None:
         if keys:
-            with self._reached():
+            with self._reporting_lost_scheduler():
                 self._client.run_on_scheduler(_allow_deaths, keys, MAX_DEATHS)
 
     def _wait(self, futures: Sequence[Any]) -> Sequence[Any]:
@@ -122,7 +123,7 @@ class DaskCluster:
         began = time.monotonic()
         while True:
             try:
-                with self._reached(), self._client.as_current():
+                with self._reporting_lost_scheduler(), self._client.as_current():
                     ended = distributed.wait(
                         futures, timeout=CHECK_SECONDS, return_when="FIRST_COMPLETED"
                     )
@@ -139,16 +140,16 @@ class DaskCluster:
         """
         if self._client.status != "running":
             raise self._scheduler_ended()
-        with self._reached():
+        with self._reporting_lost_scheduler():
             workers = self._client.scheduler_info()["workers"]
         paused = [name for name, worker in workers.items() if worker["status"] == "paused"]
         for name in paused:
-            warn_once(_paused(name), self._address)
+            warn_once(_paused(name), state=self._address)
         if not workers:
             warn_once(
                 f"The scheduler {self._address} has lost its workers. The work goes on once others "
                 f"join it ('dask worker {self._address}').",
-                self._address,
+                state=self._address,
             )
         if len(paused) == len(workers) and seconds > STUCK_SECONDS:
             reason = "all of its workers are paused" if workers else "it has no workers"
@@ -180,13 +181,13 @@ class DaskCluster:
             raise ConfigError(_no_bertsmith("A worker")) from error
 
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _reporting_lost_scheduler(self) -> Iterator[None]:
         """Raise `_scheduler_ended` in place of Dask's errors about a lost connection."""
         try:
             yield
-        except TimeoutError:  # of a wait with a limit
+        except TimeoutError:  # an OSError, too, but only says that the time of a wait is over
             raise
-        # Dask cancels what is waited for when it loses the connection.
+        # When Dask loses the connection, it cancels the futures that are waited for.
         except (OSError, CancelledError) as error:
             raise self._scheduler_ended() from error
 
@@ -216,13 +217,16 @@ def connect(address: str) -> Iterator[DaskCluster]:
     try:
         asyncio.run(_test_connection(address))
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, MemoryError) as error:  # an answer may seem to be of any length
+    # A MemoryError: a server of another kind may answer with bytes that Dask reads as the length of
+    # a huge message.
+    except (OSError, ValueError, MemoryError) as error:
         raise ConfigError(
             f"{option('scheduler', address)}: no scheduler answers at this address (within "
             f"{CONNECT_SECONDS} seconds). Start one with 'dask scheduler' on a machine that all "
             "others reach, and give the address that it prints, such as tcp://192.168.1.10:8786."
         ) from error
-    with _quiet("distributed.client"), client:  # also while it closes, if the scheduler has ended
+    # If the scheduler has ended, the client logs errors while it closes, too.
+    with _quiet("distributed.client"), client:
         _check_workers(client, address)
         yield DaskCluster(client, address)
 
@@ -230,8 +234,9 @@ def connect(address: str) -> Iterator[DaskCluster]:
 async def _allow_deaths(keys: Sequence[str], num_deaths: int, dask_scheduler: Any) -> None:
     """Let each of these tasks fail once `num_deaths` workers have died of it.
 
-    This runs in the scheduler. Its limit, `allowed_failures`, is that of the tasks of all users and
-    stays as it is. Instead, the count of deaths of these tasks (`suspicious`) does not begin at 0.
+    This runs in the scheduler. It lets a task fail when the count of its deaths (`suspicious`) is
+    above `allowed_failures`. That limit is for the tasks of all users and stays as it is. Instead,
+    the counts of these tasks begin at another number than 0.
     """
     end = time.monotonic() + CONNECT_SECONDS
     for key in keys:

@@ -95,8 +95,8 @@ def remember(
     """Return the measurement stored under `key`, or take it and store it.
 
     Args:
-        decode: builds the value from the keys and values of its JSON object, which
-            `dataclasses.asdict` has made of it.
+        decode: builds the value, a dataclass, from its fields, which are passed as keyword
+            arguments; usually its class.
         is_wrong: runs a trial, and returns whether it contradicts the stored value. If so, and if
             the cores are not busy, all measurements of this CPU are forgotten: this one is taken
             now, the others when a process needs them. Called at most once per process and key, and
@@ -150,7 +150,7 @@ def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
 
     It is the least disturbed one, as other programs only add time.
     """
-    run()
+    run()  # not timed, since a first call is slower: it allocates memory, for example
     best = float("inf")
     deadline = time.perf_counter() + seconds
     while time.perf_counter() < deadline:
@@ -222,7 +222,7 @@ def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
 
 def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
     """Return the measurement stored under `key`; None if there is none that can be read."""
-    # Absent, of another version, or changed by hand.
+    # These errors mean that it is absent, of another version, or changed by hand.
     with contextlib.suppress(KeyError, TypeError, ValueError):
         entry = _read()[key]
         return Measured(

@@ -16,7 +16,9 @@ class ChoicePrediction:
     text: str
     probabilities: tuple[float, ...]
     is_truncated: bool
+    """Whether the end of the prompt or of a choice was cut off."""
     num_windows: int = 1
+    """Number of windows in which the prompt was read."""
 
     @property
     def probability(self) -> float:
@@ -34,6 +36,7 @@ class ChoicePrediction:
             "probability": self.probability,
             "probabilities": list(self.probabilities),
             "is_truncated": self.is_truncated,
+            "num_windows": self.num_windows,
         }
 
     def line(self, example: ChoiceExample) -> str:

@@ -45,6 +45,8 @@ class RelatedVectors:
         """Divide the vectors `[sequences, hidden]` of a batch by the roles of their texts.
 
         The first text of an example is the anchor, the second its positive, others are negatives.
+        For each sequence, `batch.targets` has the index of its example (`example`), its place among
+        that example's texts (`row_index`), and the number of its text (`text`).
         """
         anchors, positives = rows_at(batch, 0), rows_at(batch, 1)
         row_indices, texts = batch.targets["row_index"], batch.targets["text"]
@@ -133,11 +135,11 @@ class RelatedVectors:
         return is_negative
 
     def first_dimensions(self, size: int) -> Self:
-        """Return a copy with the first `size` numbers of each vector."""
+        """Return a copy with the first `size` numbers of each vector, for a Matryoshka loss."""
         return replace(self, anchors=self.anchors[:, :size], candidates=self.candidates[:, :size])
 
 
 def rows_at(batch: Batch, index: int) -> Tensor:
-    """Return the sequence of each example's text `index`, from 0, int64 `[examples]`."""
+    """Return which sequence is text number `index`, from 0, of each example, int64 `[examples]`."""
     rows = (batch.targets["row_index"] == index).nonzero()[:, 0]
     return rows[batch.targets["example"][rows].argsort()]

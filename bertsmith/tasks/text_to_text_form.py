@@ -34,7 +34,7 @@ def in_form_of_model(
     """
     if not folder.family.config.writes_labels:
         return task
-    if type(task) not in (Classify, Regress):
+    if type(task) not in (Classify, Regress):  # such as `MultiLabel`
         raise ConfigError(
             f"{folder.path}: a T5 writes one label for each text. Leave out "
             f"{option('multi_label', True)}, or choose an encoder, such as a BERT."
@@ -47,7 +47,7 @@ def in_form_of_model(
             )
     if isinstance(task, Classify):
         text_to_text: TextToTextTask[Any] = TextToTextClassify(**_fields_of(task))
-    else:
+    else:  # the T5 writes multiples of 0.2 in the range of the labels
         text_to_text = TextToTextRegress(**_fields_of(task)).with_numbers(train, settings.train)
     return text_to_text.with_vocabulary(folder.tokenizer, folder.config)
 

@@ -1,7 +1,7 @@
 """The resolved settings that the training loop reads, and their check when a run is resumed.
 
-Fields marked `FREE`, such as the interval of checkpoints, may change then; all others must be as
-before.
+Fields with the metadata `FREE` (system/compute.py), such as the interval of checkpoints, may change
+then; all others must be as before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.settings import OptimSettings
 
-NO_LONGER_SHARED = ("num_parts",)
-"""Settings that earlier versions stored in run.json, and that are no longer compared."""
+NO_LONGER_COMPARED = ("num_parts",)
+"""Settings that earlier versions stored in run.json, and that may now differ."""
 OTHER_EXAMPLES = f"the examples of {option('train')} have changed"
 OTHER_SHAPE = "the model has another shape"
 OTHER_PLAN = (
@@ -40,7 +40,9 @@ CHANGE_MESSAGES = {
     "weights_sha256": f"the weights of {option('model')} have changed",
     "unlabelled_sha256": f"the texts of {option('unlabelled')} have changed",
     "teaching.teacher": f"the model of {option('teacher')} has changed",
+    # Only earlier versions stored it with the settings that must be as before.
     "micro_batch_size": "an earlier version of bertsmith began it, which drew other masks",
+    # In a contrastive loss, the texts of these rows are each other's negatives.
     "compared_rows": (
         "the rows of a micro-batch, which are compared, were {was}, and now are {now}: give "
         f"{option('micro_batch_size')} {{was}}, or leave it out"
@@ -147,6 +149,8 @@ def same_fields(config: Any) -> dict[str, Any]:
 def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
     """Drop entries that are None, also in nested tables.
 
+    A setting that a run of an earlier version does not have is then equal to one that is None.
+
     >>> drop_none({"steps": 9, "minutes": None, "best": {"patience": None}})
     {'steps': 9, 'best': {}}
     """
@@ -168,7 +172,7 @@ def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any
     Raises:
         ConfigError: settings or data differ; lists them, except for those that follow from others.
     """
-    old = {name: value for name, value in flatten(before) if name not in NO_LONGER_SHARED}
+    old = {name: value for name, value in flatten(before) if name not in NO_LONGER_COMPARED}
     new = dict(flatten(now))
     differing = [name for name in old | new if old.get(name) != new.get(name)]
     sentences = [describe_change(name, old, new) for name in differing]

@@ -24,7 +24,7 @@ bytes each."""
 ROWS_AT_ONCE = 1 << 12
 """Words that are read from a file, or written to one, at once."""
 _WORD = itemgetter(0)
-"""Gets the word of a pair of word and count."""
+"""Function that takes the word from a pair of word and count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class WordCounts(ScratchFolder):
             self._counts.clear()
 
     def add_file(self, path: Path) -> None:
-        """Add the counts of a file by `write`, which must exist until they are read."""
+        """Add the counts in a file that `write` wrote; it must exist until the counts are read."""
         self._paths.append(path)
 
     def write(self, path: Path) -> None:
@@ -68,19 +68,19 @@ class WordCounts(ScratchFolder):
             return FrequentWords(self._counts, len(self._counts), self._counts.total())
         # All words above a count are kept, and of the words with just that count as many as have
         # room.
-        num_words = Counter(count for _, count in self._sorted())  # by count
+        num_words_of_count = Counter(count for _, count in self._sorted())
         num_kept, lowest_count = 0, 0
-        for count in sorted(num_words, reverse=True):
-            if num_kept + num_words[count] > self._max_words:
+        for count in sorted(num_words_of_count, reverse=True):
+            if num_kept + num_words_of_count[count] > self._max_words:
                 lowest_count = count
                 break
-            num_kept += num_words[count]
+            num_kept += num_words_of_count[count]
         counts = Counter({word: count for word, count in self._sorted() if count > lowest_count})
         rarest = (word for word, count in self._sorted() if count == lowest_count)
         chosen = heapq.nsmallest(self._max_words - num_kept, rarest, key=text_hash)
         counts.update(dict.fromkeys(chosen, lowest_count))
-        total = sum(count * number for count, number in num_words.items())
-        return FrequentWords(counts, num_words.total(), total)
+        total = sum(count * number for count, number in num_words_of_count.items())
+        return FrequentWords(counts, num_words_of_count.total(), total)
 
     def _sorted(self) -> Iterator[tuple[str, int]]:
         """Yield all words with their counts, sorted by word."""
@@ -106,6 +106,7 @@ def write_counts(path: Path, sorted_counts: Iterable[tuple[str, int]]) -> None:
     rows = iter(sorted_counts)
     schema = pyarrow.schema({"word": pyarrow.large_string(), "count": pyarrow.int64()})
     with (
+        # A sweep would list the folder once for each of its many files.
         atomic_write(path, sweep=False) as file,
         pyarrow.ipc.new_file(file, schema) as writer,
     ):

@@ -458,6 +458,12 @@ def test_options_that_differ_between_ranks(words, parts):
         check_line(["--steps", "2", "--out", "/home/a/run"], words.split())
 
 
+def test_options_with_the_value_behind_an_equals_sign_are_compared_by_name():
+    check_line(["--train=/home/a/rows.csv"], ["--train=b/rows.csv"])
+    with refuses(ConfigError, "'--eval=rows.csv', and rank 0 with '--train=rows.csv'"):
+        check_line(["--train=/home/a/rows.csv"], ["--eval=b/rows.csv"])
+
+
 @pytest.mark.parametrize("words", [
     "--steps 2 --out run/", "--steps 2 --threads 3 --out a/run", "--threads=3 --steps 2 --out run",
 ])  # fmt: skip

@@ -28,6 +28,7 @@ from bertsmith.errors import ConfigError, InputError, as_flags
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
+from bertsmith.tasks.choice_prediction import ChoicePrediction
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.loading import load_predictor
@@ -194,6 +195,11 @@ def test_a_long_prompt_is_read_in_windows_the_same_for_all_choices():
     assert max(len(row.ids) for row in rows) == 17
     assert {id_ for window in prompts for id_ in window} == set(tiny_tokenizer().encode_ids(words))
     assert {choice.num_cut for choice in choices} == {0}
+
+
+def test_a_choice_tells_in_how_many_windows_its_prompt_was_read():
+    prediction = ChoicePrediction(0, "yes", (0.75, 0.25), is_truncated=False, num_windows=3)
+    assert prediction.to_json()["num_windows"] == 3
 
 
 def test_logits_are_means_over_windows_and_absent_choices_have_none():

@@ -19,7 +19,7 @@ class Settings(pretrain.Settings):
     """Estimate what a pre-training run takes: time, memory, arithmetic and epochs.
 
     Takes the recipe and the options of `bertsmith pretrain`, and writes no run. Time and memory
-    are measured on this computer, in the run's own preparation and a few seconds of its steps.
+    are measured on this computer: the run is prepared, and its steps are timed for a few seconds.
     """
 
     # Options of `pretrain` that have no effect here; they exist so that its recipes can be used.
@@ -40,7 +40,7 @@ class Settings(pretrain.Settings):
 
     def __post_init__(self) -> None:
         check_upper_limits(self)
-        parse_bandwidth(self.bandwidth)
+        parse_bandwidth(self.bandwidth)  # raises an error for a wrong spelling
         for name in ("nodes", "ranks"):
             if getattr(self, name) < 1:
                 raise SettingError(name, getattr(self, name), "1 or more")

@@ -42,6 +42,7 @@ def map_on_ranks(
         BertsmithError: the function failed on a rank; the message names it.
     """
     iterator = iter(items)
+    # All ranks compute as rank 0 does (precision, paths of attention), so that they round alike.
     choices = current_choices(precision, attention_paths())
     ranks.broadcast((MAP, pickle.dumps((function, choices))))
     while portion := list(islice(iterator, ranks.num_ranks)):
@@ -59,7 +60,8 @@ def _answers(
     try:
         own = function(portion[0])
     except BaseException:
-        ranks.gather((None, None))  # the other ranks wait until all have answered
+        # The other ranks wait until all have answered with an error (or None) and a result.
+        ranks.gather((None, None))
         raise
     return results_of(ranks.gather((None, own)), ranks.hosts)[: len(portion)]
 
@@ -76,10 +78,11 @@ class MappedFunction:
         """Unpickle a function from rank 0; an error is sent as the answer to the first item."""
         self._function = self._error = None
         choices: ComputeChoices
-        if torch.cuda.is_available():
+        if torch.cuda.is_available():  # unpickled tensors of "cuda" go to this rank's GPU
             torch.cuda.set_device(self._ranks.local_rank)
         try:
             self._function, choices = pickle.loads(pickled)
+            # All choices are those of rank 0, but for the threads: machines differ in their cores.
             keep_computing_as(replace(choices, threads=usable_threads()))
         except Exception as error:
             self._error = sendable(error)

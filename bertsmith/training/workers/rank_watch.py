@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch.distributed as dist
 
@@ -30,9 +30,9 @@ from bertsmith.training.workers.rank_errors import print_on_rank
 BEAT_SECONDS = 1.0
 """Time between two reports of a rank. Each report adds 1 to the rank's number of beats."""
 STORE_FACTOR = 2
-"""Longest silence of the store, in longest silences of a rank. It is longer, so that a silent rank
-is named first, and so that an error of the next message, for which the watch waits, can end the
-rank."""
+"""Longest time that the store may be silent, as a multiple of that of a rank. It is longer for two
+reasons: a silent rank is named first; and if the store has ended, the next message usually raises
+an error that ends the rank, for which the watch waits as long as for a silent rank."""
 
 
 class Watch:
@@ -159,7 +159,7 @@ class Watch:
     def _name(self, rank: int) -> str:
         return f"rank {rank} on {self._hosts[rank]}"
 
-    def _end(self, reason: str, stack: str = "") -> None:
+    def _end(self, reason: str, stack: str = "") -> NoReturn:
         """End this process, whose main thread may wait for ever, so that the launcher notices.
 
         Args:

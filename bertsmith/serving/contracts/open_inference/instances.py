@@ -1,4 +1,4 @@
-"""KServe's first protocol, /v1/models/NAME:predict: a list of texts to a list of answers."""
+"""KServe's first protocol, /v1/models/NAME:predict: a list of inputs to a list of answers."""
 
 from typing import Any
 
@@ -40,6 +40,7 @@ async def predict_instances(call: Call) -> Response:
     model = call.model
     if not body.instances:
         raise empty("instances: found none. Send at least one.")
+    # Other inputs, such as questions with contexts, are checked by the handler of the model's task.
     if all(isinstance(one, str) for one in body.instances):
         check_texts(body.instances, "instances")
     content: dict[str, Any] = {"inputs": body.instances}

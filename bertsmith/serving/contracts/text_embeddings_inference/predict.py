@@ -10,7 +10,7 @@ from bertsmith.serving.contracts.label_scores import label_scores
 from bertsmith.serving.contracts.pairs import check_pairs
 from bertsmith.serving.contracts.text_embeddings_inference.truncation import (
     TruncationDirection,
-    check_right,
+    check_cut_at_end,
 )
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
@@ -35,7 +35,7 @@ async def predict(call: Call) -> Response:
     if model.task != "text-classification":
         raise call.wrong_head(model, "/predict", "a model for classes or numbers of texts")
     body = await call.body(PredictBody)
-    check_right(body.truncation_direction)
+    check_cut_at_end(body.truncation_direction)
     # A text, or a list that holds a text, is one row; a list of lists has a row in each of them.
     is_one_row = isinstance(body.inputs, str) or any(isinstance(one, str) for one in body.inputs)
     if is_one_row and isinstance(body.inputs, list):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.text_embeddings_inference.truncation import (
     TruncationDirection,
-    check_right,
+    check_cut_at_end,
 )
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.heads import is_reranker
@@ -35,7 +35,7 @@ async def rerank(call: Call) -> Response:
         needed = "a model that gives one score for a pair of texts"
         raise call.wrong_head(model, "/rerank", needed)
     body = await call.body(RerankBody)
-    check_right(body.truncation_direction)
+    check_cut_at_end(body.truncation_direction)
     texts = check_texts(body.texts, "texts")
     (query,) = check_texts(body.query, "query")
     answers = await call.compute(

@@ -7,7 +7,7 @@ from bertsmith.serving.problems import invalid
 TruncationDirection = Literal["left", "right", "Left", "Right"]
 
 
-def check_right(direction: TruncationDirection) -> None:
+def check_cut_at_end(direction: TruncationDirection) -> None:
     """Check that texts are to be cut at their end, for routes that cannot cut the beginning.
 
     Raises:
