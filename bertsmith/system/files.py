@@ -15,13 +15,12 @@ import re
 import secrets
 import shutil
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from bertsmith.errors import ConfigError, InputError, WriteError
-from bertsmith.system.locks import try_lock
+from bertsmith.system.locks import lock_file, try_lock
 from bertsmith.system.write_error import write_error, writing
 
 
@@ -62,10 +61,12 @@ def _open(path: Path, mode: str) -> IO[Any]:
 @contextlib.contextmanager
 def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two threads that write one path have a temporary file each.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
+    # Two threads that write one path have a temporary file each, and so do two machines that share
+    # the folder, whose processes may have one number.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         with _open(temporary, mode) as file:
+            lock_file(file.fileno())
             if path.exists():
                 shutil.copymode(path, temporary)
             yield file
@@ -79,15 +80,20 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
 def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
     """Remove temporary files that ended processes left, for files whose names match `name`.
 
-    On Windows this does nothing.
+    A file that is locked stays: a process on another machine writes it. On Windows this does
+    nothing.
     """
     if sys.platform == "win32":  # here signal 0, which tests if a process lives, would end it
         return
-    temporary = re.compile(rf"\.{name}\.(\d{{1,9}})(-\d+)?\.tmp")  # process, and thread
+    temporary = re.compile(rf"\.{name}\.(\d{{1,9}})(-[0-9a-f]+)?\.tmp")  # process, and write
     with contextlib.suppress(OSError):  # the folder cannot be listed, or another process was faster
         for leftover in folder.iterdir():
             if (match := temporary.fullmatch(leftover.name)) and not _is_alive(int(match[1])):
-                leftover.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    # NFS locks only files that are open for writing.
+                    if (lock := try_lock(leftover, os.O_RDWR)) is not None:
+                        leftover.unlink(missing_ok=True)
+                        os.close(lock)
 
 
 def _is_alive(process_id: int) -> bool:

@@ -74,25 +74,37 @@ def hold_folder(
         yield
 
 
-def try_lock(folder: Path) -> int | None:
-    """Lock `folder` and return the lock's descriptor, which ends the lock when it is closed.
+def try_lock(path: Path, flags: int = os.O_RDONLY) -> int | None:
+    """Lock a folder or file and return the lock's descriptor; closing it ends the lock.
 
-    None if the folder is locked already, or if the file system has no locks.
+    None if it is locked already, or if the file system has no locks.
+
+    Args:
+        flags: those of `os.open`: `os.O_RDONLY` for a folder.
 
     Raises:
-        OSError: the folder cannot be opened.
+        OSError: it cannot be opened.
     """
     if sys.platform == "win32":
         return None
-    import fcntl
-
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    lock = os.open(path, flags)
+    if not lock_file(lock):
         os.close(lock)
         return None
     return lock
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock an open file until it is closed; return whether that was possible."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def make_folder(stack: contextlib.ExitStack, folder: Path) -> None:

@@ -13,6 +13,7 @@ from refusals import refuses
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import atomic_dir, atomic_write, sha256_file, write_json
+from bertsmith.system.locks import lock_file, try_lock
 from bertsmith.system.output_files import hold_outputs
 from bertsmith.vocabulary.train import check_tokenizer_out
 
@@ -216,6 +217,23 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
         (folder / "whole").write_text("new")
     write_json(tmp_path / "a", {})
     assert {path.name for path in tmp_path.iterdir()} == {"out", "a", *stays}
+
+
+def test_what_another_machine_writes_is_left_alone(tmp_path):
+    # This machine has no process 99999999; another that shares the folder may have one.
+    write_json(tmp_path / "a", 1)
+    with (tmp_path / ".a.99999999-7.tmp").open("wb") as elsewhere:
+        assert lock_file(elsewhere.fileno())
+        write_json(tmp_path / "a", 2)
+        assert Path(elsewhere.name).exists()
+    write_json(tmp_path / "a", 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_file_is_locked_while_it_is_written(tmp_path):
+    with atomic_write(tmp_path / "a"), atomic_write(tmp_path / "a"):
+        temporary = list(tmp_path.iterdir())
+        assert [try_lock(path, os.O_RDWR) for path in temporary] == [None, None]
 
 
 def test_a_process_that_still_builds_is_left_alone(tmp_path):
