@@ -22,6 +22,7 @@ from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_class import add_model_class
+from bertsmith.tokenization.tokenizer_config import read_flags
 from bertsmith.tokenization.tokenizer_files import (
     SPECIAL_NAMES,
     TOKENIZER_CONFIG_FILE,
@@ -33,6 +34,9 @@ from bertsmith.tokenization.tokenizer_files import (
 
 GPT2_CLASS = "GPT2Tokenizer"
 END = "<|endoftext|>"
+"""The token that ends a text, unless tokenizer_config.json names another."""
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+"""Roles of special tokens, in the order in which transformers adds tokens to the vocabulary."""
 
 
 def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
@@ -72,8 +76,10 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
         if [vocab[piece] for piece in pieces] != list(range(len(pieces))):
             raise ValueError("its ids are not 0, 1, 2 and so on")
         added_tokens = _read_added_tokens(files, config, pieces)
-        roles: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, END)
-        return ByteBpeTokenizer(pieces, merges, added_tokens=added_tokens, **roles)
+        settings: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, _role_tokens(config)["eos_token"])
+        flags = {"add_prefix_space": "add_prefix_space"}
+        settings |= read_flags(config, flags, files.path(TOKENIZER_CONFIG_FILE))
+        return ByteBpeTokenizer(pieces, merges, added_tokens=added_tokens, **settings)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"{directory}: has neither {VOCAB_JSON} with merges.txt, nor {TOKENIZER_FILE}. Copy "
@@ -92,12 +98,16 @@ def _read_added_tokens(
 ) -> list[AddedToken]:
     """Read the tokens that were added to GPT-2's vocabulary, in the order of their ids.
 
-    The token that ends a text is always among them. As in `load_tokenizer`, only a folder without a
+    The tokens with a role are always among them. As in `load_tokenizer`, only a folder without a
     newer list is read by added_tokens.json, and special tokens without a role are added, too.
     """
     config_path = files.path(TOKENIZER_CONFIG_FILE)
-    end = AddedToken(END, normalized=False, special=True)
-    extra = extra_special_tokens(config, config_path)
+    special = {
+        content: AddedToken(content, normalized=False, special=True)
+        for content in _role_tokens(config).values()
+    }
+    for token in extra_special_tokens(config, config_path):
+        special.setdefault(token.content, token)
     entries_by_id = member(config, "added_tokens_decoder", dict, config_path, {})
     stored: Sequence[AddedToken]
     if files.has(TOKENIZER_FILE):
@@ -107,7 +117,21 @@ def _read_added_tokens(
     elif entries_by_id or not files.has(ADDED_TOKENS_FILE):
         stored = listed_tokens(entries_by_id, pieces, config_path)
     else:
-        stored = read_added_tokens_file(files, pieces, [end, *extra])
-    tokens = [end if token.content == END else token for token in stored]
+        stored = read_added_tokens_file(files, pieces, list(special.values()))
+    # A token that was listed keeps its settings, except the one that ends a text.
+    end = _role_tokens(config)["eos_token"]
+    tokens = [special[end] if token.content == end else token for token in stored]
     contents = {token.content for token in tokens}
-    return [*tokens, *(token for token in (end, *extra) if token.content not in contents)]
+    return [*tokens, *(token for name, token in special.items() if name not in contents)]
+
+
+def _role_tokens(config: dict[str, Any]) -> dict[str, str]:
+    """Return the special tokens by role; those that are not named are as in transformers."""
+    tokens = dict.fromkeys(ROLES[:3], END)
+    for role in ROLES:
+        value = config.get(role)
+        if isinstance(value, dict):
+            value = value.get("content")
+        if isinstance(value, str):
+            tokens[role] = value
+    return tokens

@@ -218,6 +218,34 @@ def test_tokens_added_to_gpt_2_by_early_transformers_keep_their_ids(tmp_path, is
     assert tokenizer.encode_ids(text) == library(text).input_ids
 
 
+ROLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+
+
+@pytest.mark.parametrize("has_old_files", [False, True])
+@pytest.mark.parametrize(
+    "settings", [{"add_prefix_space": True}, ROLES, {"pad_token": "[PAD]"}, {"eos_token": "</s>"}]
+)
+def test_gpt_2_has_the_settings_of_its_tokenizer_config(tmp_path, settings, has_old_files):
+    bpe = tiny_byte_bpe()
+    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
+    special = [
+        token for name, token in settings.items() if name in ROLES and token in ROLES.values()
+    ]
+    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>", *special])}
+    library = transformers.GPT2Tokenizer(vocab=vocab, merges=list(bpe.merges), **settings)
+    library.save_pretrained(tmp_path)
+    if has_old_files:
+        config = {"tokenizer_class": "GPT2Tokenizer", **settings}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+        (tmp_path / "tokenizer.json").unlink()
+        write_gpt2_vocabulary(tmp_path, bpe, vocab)
+    tokenizer, _ = load_text_tokenizer(tmp_path)
+    text = "the river<|endoftext|>runs<s> down</s>who? <unk> [PAD]<pad>"
+    assert tokenizer.encode_ids(text) == library(text).input_ids
+    assert tokenizer.vocab_size == len(library)
+    assert tokenizer.sep_token == library.eos_token
+
+
 def test_a_start_token_outside_the_vocabulary_does_not_count():
     """transformers gives a new GPT the start token 50,256, whatever its vocabulary is."""
     tokenizer = tiny_wordpiece()
