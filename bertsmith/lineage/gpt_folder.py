@@ -95,6 +95,7 @@ GPT_FOLDER = FolderMap(
     names_in_folder=_names_in_folder,
     clean_weights=_clean_weights,
     is_transposed=lambda name: name.endswith(TRANSPOSED),
+    absent={"bos_token_id": 50256, "eos_token_id": 50256},
     other_names={
         "n_embd": "hidden_size",
         "n_layer": "num_hidden_layers",

@@ -63,6 +63,9 @@ class FolderMap(Generic[ModelT]):
     )
     """Converts the entries of config.json to the fields of `config`; the second argument has the
     names of the weights."""
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    """Values that transformers takes for entries that config.json lacks, if they are not our
+    defaults."""
     other_names: Mapping[str, str] = field(default_factory=dict)
     """Names by which transformers reads entries of config.json, too, if they are not there by their
     own (`attribute_map`)."""
@@ -89,7 +92,9 @@ def load_system(folder_map: FolderMap[ModelT], path: str | Path) -> ModelT:
         for name, other in folder_map.other_names.items()
         if settings.get(name) is None and settings.get(other) is not None
     }
-    entries = folder_map.convert_entries({**settings, **by_other_names}, stored.keys())
+    entries = folder_map.convert_entries(
+        {**folder_map.absent, **settings, **by_other_names}, stored.keys()
+    )
     config = _build_config(folder_map, file, entries)
     with on_meta_device():
         model = folder_map.build(config)
@@ -230,9 +235,10 @@ def _check_kind(folder_map: FolderMap[Any], file: Path, settings: Mapping[str, A
         if kind.model_type != folder_map.fixed["model_type"]:
             raise ModelKindError(file, kind)
     for key, allowed in folder_map.fixed.items():
-        if settings.get(key, allowed) != allowed:
+        value = settings.get(key, folder_map.absent.get(key, allowed))
+        if value != allowed:
             raise CheckpointError(
-                f"{file}: {key} is {settings[key]!r}. bertsmith reads {folder_map.noun} whose "
+                f"{file}: {key} is {value!r}. bertsmith reads {folder_map.noun} whose "
                 f"{key} is {allowed!r}. Choose such a model."
             )
 

@@ -103,6 +103,15 @@ def test_a_model_that_we_do_not_compute_is_refused(folder, key, value):
         load_gpt(folder)
 
 
+def test_missing_ids_are_those_of_gpt_2(folder):
+    file = folder / "config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({key: settings[key] for key in settings if "token_id" not in key}))
+    config = load_gpt(folder).config
+    theirs = transformers.GPT2Config()
+    assert (config.bos_token_id, config.eos_token_id) == (theirs.bos_token_id, theirs.eos_token_id)
+
+
 def test_a_missing_entry_is_named(folder):
     file = folder / "config.json"
     settings = json.loads(file.read_text())

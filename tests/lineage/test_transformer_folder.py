@@ -1,6 +1,7 @@
 """Folders of `marian` are read as transformers wrote them, and written so that it opens them."""
 
 import json
+from dataclasses import MISSING, fields
 
 import pytest
 import torch
@@ -11,7 +12,11 @@ from tiny_tokenizers import tiny_wordpiece
 
 from bertsmith.errors import CheckpointError
 from bertsmith.lineage.transformer import Transformer, TransformerConfig
-from bertsmith.lineage.transformer_folder import load_transformer, save_transformer
+from bertsmith.lineage.transformer_folder import (
+    TRANSFORMER_FOLDER,
+    load_transformer,
+    save_transformer,
+)
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 
 
@@ -95,6 +100,28 @@ def test_older_folders_with_fixed_positions_are_read(folder):
 def test_a_model_that_we_do_not_compute_is_refused(folder, key, value):
     change_config(folder, **{key: value})
     with refuses(CheckpointError, "config.json", key, str(value)):
+        load_transformer(folder)
+
+
+def remove_entry(folder, key):
+    path = folder / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    del settings[key]
+    path.write_text(json.dumps(settings), encoding="utf-8")
+
+
+def test_a_missing_entry_has_the_value_that_it_has_in_transformers(folder):
+    theirs = transformers.MarianConfig()
+    assert theirs.scale_embedding is TRANSFORMER_FOLDER.absent["scale_embedding"]
+    for field in fields(TransformerConfig):
+        if field.default is not MISSING:
+            read = TRANSFORMER_FOLDER.absent.get(field.name, field.default)
+            assert read == getattr(theirs, field.name), field.name
+    change_config(folder, activation_function="relu")
+    remove_entry(folder, "activation_function")
+    assert load_transformer(folder).config.activation_function == "gelu"
+    remove_entry(folder, "scale_embedding")
+    with refuses(CheckpointError, "config.json", "scale_embedding", "False"):
         load_transformer(folder)
 
 
