@@ -73,7 +73,10 @@ def with_added_names(cls: type[Any], hints: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _with_names(hint: Any, names: Sequence[str]) -> Any:
-    """Add names to a `Literal`, or to the one in a union."""
+    """Add names to a `Literal`, or to the one in a union or within `Annotated`."""
+    if typing.get_origin(hint) is typing.Annotated:
+        inner, *metadata = typing.get_args(hint)
+        return typing.Annotated[(_with_names(inner, names), *metadata)]
     if typing.get_origin(hint) is typing.Literal:
         return typing.Literal[(*typing.get_args(hint), *names)]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):

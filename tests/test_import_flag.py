@@ -35,13 +35,19 @@ with Path(__file__).with_name("imported").open("a") as file:
 """
 NAMES = """
 from test_pair_task import WhichHalf  # noqa
+from test_token_objective import FocalLM  # noqa
 
-from bertsmith.model.pretraining_catalog import PAIR_TASKS, PairTaskEntry
+from bertsmith.model.pretraining_catalog import (
+    OBJECTIVES, PAIR_TASKS, ObjectiveEntry, PairTaskEntry
+)
 from bertsmith.tasks.catalog import TASKS
 from bertsmith.tasks.regression import Regress
 
 PAIR_TASKS["half"] = PairTaskEntry(
     implementation="test_pair_task:WhichHalf", term="half", title="half", has_head=False
+)
+OBJECTIVES["focal"] = ObjectiveEntry(
+    implementation="test_token_objective:FocalLM", term="focal", title="focal masked LM"
 )
 
 
@@ -130,6 +136,7 @@ def test_a_family_a_pair_task_and_a_task_of_the_module_have_names_on_the_command
     assert json.loads((out / "config.json").read_text())["model_type"] == "own"
     settings = json.loads((out / "run.json").read_text())["settings"]
     assert settings["pretraining"]["pairs"] == "half"
+    assert "Loss: half" in (out / "curves.svg").read_text()
     train = tmp_path / "a.csv"
     train.write_text("text,label\n" + "a fine film,5\na bad film,1\n" * 20)
     done = run(
@@ -145,12 +152,33 @@ def test_a_family_a_pair_task_and_a_task_of_the_module_have_names_on_the_command
     assert done.stdout.endswith("\tyour text\n")
 
 
+def test_an_objective_of_the_module_is_trained_and_the_run_resumed(corpus_dir, tmp_path):
+    (tmp_path / "my_names.py").write_text(FAMILY + NAMES)
+    flag = ["--import", "my_names"]
+    words = [
+        "-m", "bertsmith", "pretrain", "--corpus", corpus_dir, "--objective", "focal", "--preset",
+        "tiny", "--steps", 2, "--batch-size", 7, "--max-length", 19, "--eval-rows", 7, "--threads",
+        2, "--out", "out", *FP32,
+    ]  # fmt: skip
+    assert "focal" in run(tmp_path, *words).stderr
+    done = run(tmp_path, *words, *flag)
+    assert done.returncode == 0, done.stderr
+    assert "focal masked LM" in (tmp_path / "out" / "curves.svg").read_text()
+    done = run(tmp_path, "-m", "bertsmith", "plan", *words[3:-6], *flag)
+    assert done.returncode == 0, done.stderr
+    words[words.index("--steps") + 1] = 3
+    for known, code in (([], 2), (flag, 0)):
+        done = run(tmp_path, *words, "--resume", *known)
+        assert done.returncode == code, done.stderr
+
+
 def test_a_name_of_no_module_is_refused_with_those_of_the_module(tmp_path):
     (tmp_path / "my_names.py").write_text(FAMILY + NAMES)
     flag = ["--import", "my_names"]
     for words, name in (
         (["params", "tiny", "--family", "owm"], "own"),
         (["pretrain", "--corpus", "a", "--out", "b", "--pairs", "hal"], "half"),
+        (["pretrain", "--corpus", "a", "--out", "b", "--objective", "foca"], "focal"),
         (["finetune", "rat"], "rate"),
     ):
         done = run(tmp_path, "-m", "bertsmith", *words, *flag)

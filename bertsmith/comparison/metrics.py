@@ -11,7 +11,7 @@ from bertsmith.comparison.runs import RunResult
 from bertsmith.metrics.differences import Difference, differences
 from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
-from bertsmith.training.objective import TERM_NAMES
+from bertsmith.training.objective import title_of_term
 
 COMMON_TITLES = {
     "one_segment_loss": "masked LM, one segment: loss",
@@ -132,7 +132,7 @@ def build_title(name: str) -> str:
     """Build the title of a metric from its name, such as `rtd_auc`: objective and metric."""
     objective, _, metric = name.partition("_")
     metric_name = "area under the ROC curve" if metric == "auc" else "accuracy"
-    return f"{TERM_NAMES.get(objective, objective)}: {metric_name}"
+    return f"{title_of_term(objective)}: {metric_name}"
 
 
 def to_json(metric: Metric) -> dict[str, Any]:

@@ -80,9 +80,9 @@ class DistillPretrainingJob:
                 f"{option('pretraining.pairs')}: found {task!r}; a student learns from masked "
                 "tokens only, as DistilBERT does. Leave it out."
             )
-        if self.pretraining.has_generator:
+        if (objective := self.pretraining.objective) not in (None, "masked_lm"):
             raise ConfigError(
-                f"{option('pretraining.objective')}: found 'replaced_token'; a student learns from "
+                f"{option('pretraining.objective')}: found {objective!r}; a student learns from "
                 "masked tokens only, as DistilBERT does. Leave it out."
             )
         self.pretraining.with_shares()  # raises an error for shares that do not fit

@@ -157,17 +157,16 @@ class Family:
             )
         return class_name
 
-    def check_pretraining_heads(self, heads: tuple[str, ...]) -> None:
+    def check_pretraining_heads(self, objective: ObjectiveName, heads: tuple[str, ...]) -> None:
         """Refuse pre-training heads that the family lacks or that could not be saved.
 
-        The first of `heads` is that of the objective on tokens.
+        The first of `heads` is that of `objective`.
 
         Raises:
             ConfigError: the family has no head of the name, or transformers has no class for these
                 heads together; the message names the flag.
         """
-        objective = heads[0]
-        if objective not in self.heads:
+        if heads[0] not in self.heads:
             raise ConfigError(
                 f"{option('pretraining.objective')}: found {objective!r}; models of the family "
                 f"{self.name} have no head for it. Pass {option('objective', self.objective)}, or "

@@ -4,7 +4,9 @@ from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
 
 PAIR_HEADS = tuple(name for name, task in PAIR_TASKS.items() if task.has_head)
 """Heads that classify the relation of a row's two segments."""
-PRETRAINING_HEADS = (*OBJECTIVES, *PAIR_HEADS)
+OBJECTIVE_HEADS = tuple(dict.fromkeys(entry.head for entry in OBJECTIVES.values()))
+"""Heads that predict something of each token, or of each chosen one."""
+PRETRAINING_HEADS = (*OBJECTIVE_HEADS, *PAIR_HEADS)
 CLASS_HEADS = ("classify", "multi_label")
 """Heads that predict one class or several for a whole text. A GPT, LSTM, GRU or ELMo can have them,
 too."""

@@ -26,14 +26,18 @@ class CatalogEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveEntry(CatalogEntry):
-    """An objective on tokens. Its class is `Pretraining` or a subclass; its head has its name."""
+    """An objective on tokens. Its class is `Pretraining` or a subclass."""
 
-    family: str
-    """The family of its paper, which has a head for it."""
-    masking_shares: MaskingShares
+    head: str = "masked_lm"
+    """Name of the head that predicts."""
+    family: str = "bert"
+    """A family that has this head."""
+    masking_shares: MaskingShares = (0.8, 0.1, 0.1)
     """Default of `--mask-share`, `--random-share` and `--keep-share`."""
+    has_pairs: bool = False
+    """Whether its class also computes the loss of a pair task. If not, there are no pairs."""
     has_generator: bool = False
-    """Whether a second model, the generator, replaces tokens. No pair task is learned beside it."""
+    """Whether a second model, the generator, replaces tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +58,13 @@ OBJECTIVES = {
         implementation="bertsmith.pretraining.objective:Pretraining",
         term="mlm",
         title="masked LM",
-        family="bert",
-        masking_shares=(0.8, 0.1, 0.1),
+        has_pairs=True,
     ),
     "replaced_token": ObjectiveEntry(
         implementation="bertsmith.pretraining.replaced_tokens:ReplacedTokens",
         term="rtd",
         title="replaced tokens",
+        head="replaced_token",
         family="electra",
         # The shares of ELECTRA's released code; its paper masks all chosen tokens. A small
         # generator that never sees a token it has to predict may stay long with mere token
@@ -98,8 +102,9 @@ PAIR_TASKS = {
 }
 """Pair tasks, by their name in `--pairs`."""
 
-# The command line and recipes accept only the names above. mypy cannot read a Literal that is
-# computed, so for mypy these types are `str`.
+# The command line and recipes accept the names above, and those that modules of the user add later
+# (`ADDED_NAMES` in config.py). mypy cannot read a Literal that is computed, so for mypy these types
+# are `str`.
 if TYPE_CHECKING:
     ObjectiveName = str
     PairTaskName = str

@@ -12,8 +12,6 @@ from typing import Any
 from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.model.pretraining_catalog import PAIR_TASKS
 
-WITHOUT_HEAD = ("none", *(name for name in PAIR_TASKS if name not in PAIR_HEADS))
-"""Values of `--pairs` that give [CLS] no head, and so do not train its attention."""
 GUESSING = math.log(2)
 """Loss (nats) of guessing one of two labels, such as whether segment B follows segment A."""
 LEARNED = 0.95 * GUESSING
@@ -47,7 +45,8 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
             f"{GUESSING:.3f})"
         )
     pairs = _table(config, "pretraining").get("pairs")
-    if pairs in WITHOUT_HEAD:
+    # Only a head reads [CLS]. A pair task of a module that is not imported is unknown.
+    if pairs == "none" or (pairs in PAIR_TASKS and not PAIR_TASKS[pairs].has_head):
         return f"did not train [CLS] (pairs {pairs})"
     return ""
 

@@ -284,7 +284,9 @@ def _measure_phase(
         first,
         last,
         tokens=tokens,
-        predicted=fmean(sum(objective.counts(batch)["mlm"] for batch in step) for step in steps),
+        predicted=fmean(
+            sum(len(batch.targets["masked_labels"]) for batch in step) for step in steps
+        ),
         busiest=fmean(busiest_tokens(step, machine.num_shares) for step in steps),
         flops=tokens * flops_per_token(objective, model, first),
         epochs=rows / source.rows_per_epoch,

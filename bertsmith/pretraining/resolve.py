@@ -203,7 +203,7 @@ def _resolve_objective(
     if resolved.has_generator and not is_continued:
         size = resolved.generator_size or GENERATOR_SIZE
         resolved = replace(resolved, generator_size=size)
-    family.check_pretraining_heads(resolved.heads)
+    family.check_pretraining_heads(objective, resolved.heads)
     return resolved
 
 

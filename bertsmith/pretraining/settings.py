@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 from bertsmith.config import ADDED_NAMES, NAMES_CODE
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.model.pretraining_catalog import (
     OBJECTIVES,
     PAIR_TASKS,
@@ -20,7 +19,7 @@ from bertsmith.model.pretraining_catalog import (
     PairTaskName,
 )
 from bertsmith.pretraining.chinese_words import Segmenter, load_segmenter, read_word_list
-from bertsmith.system.bounds import check_upper_limits
+from bertsmith.system.bounds import check_choice, check_upper_limits
 from bertsmith.system.compute import FREE, Advanced
 
 Masking = Literal["piece", "word", "span", "ngram"]
@@ -49,6 +48,11 @@ HELD_OUT_MASKING: dict[str, Any] = {
 }
 """Masking of eval rows; None stands for the default shares of the objective. It is the same in all
 runs, so that runs with different masking can be compared."""
+
+
+def added_objectives() -> list[str]:
+    """Return the names of the objectives that modules of the user have added to `OBJECTIVES`."""
+    return [name for name in OBJECTIVES if name not in get_args(ObjectiveName)]
 
 
 def added_pair_tasks() -> list[str]:
@@ -133,7 +137,9 @@ class PretrainingSettings:
     short_seq_prob: Advanced[float] = SHORT_SEQ_PROB
     """Share of short rows: rows of two segments that are cut to a random length, so that the model
     sees short texts. Rows without pairs are short where documents end."""
-    objective: Advanced[ObjectiveName | None] = None
+    objective: Advanced[ObjectiveName | None] = field(
+        default=None, metadata={ADDED_NAMES: added_objectives}
+    )
     """Objective on tokens: masked_lm predicts masked tokens; replaced_token (ELECTRA) detects, for
     every token, whether a small generator, itself trained by masked LM, replaced it. By default
     that of the model's family: replaced_token (electra), else masked_lm."""
@@ -145,6 +151,10 @@ class PretrainingSettings:
     1."""
 
     def __post_init__(self) -> None:
+        if self.objective is not None:
+            check_choice("pretraining.objective", self.objective, OBJECTIVES)
+        if self.pairs is not None:
+            check_choice("pretraining.pairs", self.pairs, [*PAIR_TASKS, "none"])
         _check(
             "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
         )
@@ -171,6 +181,12 @@ class PretrainingSettings:
         self._check_pairs()
 
     def _check_pairs(self) -> None:
+        if self.pairs not in (None, "none") and not self.objective_entry.has_pairs:
+            raise ConfigError(
+                f"{option('pretraining.pairs')}: found {self.pairs!r} with the objective "
+                f"{self.objective!r}, which learns nothing of pairs. Pass "
+                f"{option('pairs', 'none')}, or {option('objective', 'masked_lm')}."
+            )
         is_shortened = self.pairs is None or has_short_rows(self.pairs)
         if self.short_seq_prob != SHORT_SEQ_PROB and not is_shortened:
             raise ConfigError(
@@ -201,14 +217,9 @@ class PretrainingSettings:
         if size is not None:
             _check("generator_size", size, 0 < size <= 1, "above 0, at most 1")
         _check("discriminator_weight", weight, 0 < weight < math.inf, "above 0")
-        if self.has_generator:
-            if self.pairs not in (None, "none"):
-                raise ConfigError(
-                    f"{option('pretraining.pairs')}: found {self.pairs!r} with the objective "
-                    f"{self.objective!r}, which learns nothing of pairs. Pass "
-                    f"{option('pairs', 'none')}, or {option('objective', 'masked_lm')}."
-                )
-        elif self.objective is not None and (size is not None or weight != DISCRIMINATOR_WEIGHT):
+        if self.has_generator or self.objective is None:
+            return
+        if size is not None or weight != DISCRIMINATOR_WEIGHT:
             name = "discriminator_weight" if size is None else "generator_size"
             raise ConfigError(
                 f"{option(f'pretraining.{name}')}: found {getattr(self, name)} with the objective "
@@ -265,7 +276,7 @@ class PretrainingSettings:
     @property
     def pair_task(self) -> PairTaskName:
         """The task on pairs: `pairs`, or if that is open the default for `objective` and `rows`."""
-        if self.has_generator:
+        if not self.objective_entry.has_pairs:
             return "none"
         if self.pairs is None:
             return "next_sentence" if self.rows == "document" else "none"
@@ -278,14 +289,15 @@ class PretrainingSettings:
 
     @property
     def has_generator(self) -> bool:
-        """Whether the objective is replaced token detection."""
+        """Whether the objective has a generator, as replaced token detection has."""
         return self.objective_entry.has_generator
 
     @property
     def heads(self) -> tuple[str, ...]:
         """The heads that a model needs for these tasks; the first is that of the objective."""
-        objective = self.objective or "masked_lm"
-        return (objective, self.pair_task) if self.pair_task in PAIR_HEADS else (objective,)
+        head = self.objective_entry.head
+        has_pair_head = self.pair_task != "none" and PAIR_TASKS[self.pair_task].has_head
+        return (head, self.pair_task) if has_pair_head else (head,)
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
         """Compute the masking rate and shares of a step, counted from 1.

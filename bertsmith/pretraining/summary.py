@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bertsmith.errors import option
-from bertsmith.model.pretraining_catalog import PAIR_TASKS
+from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
 from bertsmith.pretraining.from_model import describe_start
+from bertsmith.pretraining.settings import added_objectives
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.findings import find_plateau
-from bertsmith.training.objective import TERM_NAMES
+from bertsmith.training.objective import title_of_term
 
 NOTED_SHARE = 0.01
 """A line mentions text that a pair task or word masking cannot use if its share is above this."""
@@ -93,12 +94,16 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
             lines.append(f"           {task.title} {_figures(task.term, before, result)}{chance}")
     if "held_out_rtd_loss" in result:
         lines += _describe_detection(before, result)
+    for objective in added_objectives():
+        entry = OBJECTIVES[objective]
+        if f"held_out_{entry.term}_loss" in result:
+            lines.append(f"eval       {entry.title} {_figures(entry.term, before, result)}")
     return lines
 
 
 def _describe_both_ways(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
     forward, backward = (
-        f"{TERM_NAMES[name]} {_figures(name, before, after)}, "
+        f"{title_of_term(name)} {_figures(name, before, after)}, "
         f"perplexity {after[f'held_out_{name}_perplexity']:,.1f}, "
         f"{after[f'held_out_{name}_bits_per_byte']:.3f} bits per byte"
         for name in ("forward", "backward")
@@ -117,7 +122,7 @@ def _describe_detection(before: Mapping[str, float], after: Mapping[str, float])
     metrics = ("recall", "precision", "auc")
     recall, precision, auc = (after[f"held_out_rtd_{metric}"] for metric in metrics)
     return [
-        f"           {TERM_NAMES['rtd']} {_figures('rtd', before, after)} (all called original: "
+        f"           {title_of_term('rtd')} {_figures('rtd', before, after)} (all called original: "
         f"{percent(original)})",
         f"           recall {percent(recall)}, precision {percent(precision)}, "
         f"area under the ROC curve {auc:.3f}",

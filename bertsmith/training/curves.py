@@ -6,7 +6,12 @@ from typing import Any
 
 from bertsmith.pages.charts import Chart, Point, Series, write_svg
 from bertsmith.pages.colors import COLORS, Color
-from bertsmith.training.objective import CHANCE_OF_TERM, TERM_NAMES, WITHOUT_ACCURACY, list_terms
+from bertsmith.training.objective import (
+    WITHOUT_ACCURACY,
+    chances_of_terms,
+    list_terms,
+    title_of_term,
+)
 
 REFERENCE_COLOR: Color = 2
 """Color of dashed lines, which are no curves of the run."""
@@ -56,14 +61,14 @@ def build_charts(
                 Series("token frequency alone", [(0, reference_loss)], "reference", REFERENCE_COLOR)
             )
         if series:
-            title = f"Loss: {TERM_NAMES.get(term, term)}"
+            title = f"Loss: {title_of_term(term)}"
             all_series = [*series, *full_length_mark]
             charts.append(Chart(title, x_label="step", y_label="", series=all_series))
     classified = [term for term in terms if term not in WITHOUT_ACCURACY]
     series = [line for term in classified for line in _series(entries, terms, term, "accuracy")]
     if series:
-        chances = {CHANCE_OF_TERM[term] for term in classified if term in CHANCE_OF_TERM}
-        for chance in sorted(chances):
+        chances = chances_of_terms()
+        for chance in sorted({chances[term] for term in classified if term in chances}):
             series.append(Series("chance", [(0, chance)], "reference", REFERENCE_COLOR))
         series += full_length_mark
         charts.append(
@@ -82,7 +87,7 @@ def _series(
         metric: "loss" or "accuracy".
     """
     color = COLORS[terms.index(term) % len(COLORS)]
-    label = TERM_NAMES.get(term, term)
+    label = title_of_term(term)
     lines = [
         Series(f"{label}, training", _points(entries, f"{term}_{metric}"), "line", color),
         Series(f"{label}, eval", _points(entries, f"held_out_{term}_{metric}"), "dots", color),

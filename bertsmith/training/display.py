@@ -21,7 +21,7 @@ from bertsmith.system.progress import console as stderr_console
 from bertsmith.training.callback import Callback, Status
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import RunningMeans
-from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
+from bertsmith.training.objective import WITHOUT_ACCURACY, list_terms, title_of_term
 
 LIVE_SECONDS = 0.5
 """Shortest time between two updates of the panel; that of lines is `PLAIN_SECONDS`."""
@@ -105,7 +105,7 @@ class Display(Callback):
         for title in ("", "loss", "accuracy", "eval loss", "eval score"):
             table.add_column(title, justify="right" if title else "left", style="bold")
         for term in list_terms({**self._held_out, **self._shown}):
-            table.add_row(TERM_NAMES.get(term, term), *self._format_cells(term))
+            table.add_row(title_of_term(term), *self._format_cells(term))
         bar = Table.grid()  # without a table the bar would not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
         speed = Text(
@@ -138,7 +138,7 @@ def _format_term(metrics: Mapping[str, float], term: str) -> str:
     scores = _format_scores(metrics, term)
     if f"{term}_accuracy" in metrics and scores:
         scores = f"accuracy {scores}"
-    name_and_loss = f"{TERM_NAMES.get(term, term)} loss {_format_loss(metrics, term)}"
+    name_and_loss = f"{title_of_term(term)} loss {_format_loss(metrics, term)}"
     return f"{name_and_loss} ({scores})" if scores else name_and_loss
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from bertsmith.metrics.names import score_name
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.journal import is_held_out
-from bertsmith.training.objective import CHANCE_OF_TERM
+from bertsmith.training.objective import chances_of_terms
 
 LEARNING_STEPS = 100
 """Number of steps in which a model learns little more than how frequent words are. A run with fewer
@@ -85,7 +85,7 @@ def _find_in_loss(
     last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
     if any(f"{term}_loss" in steps[-1] for term in TOKEN_TERMS) and (plateau := find_plateau(last)):
         yield plateau
-    for term, chance in CHANCE_OF_TERM.items():
+    for term, chance in chances_of_terms().items():
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
         if accuracy <= chance + MAX_ABOVE_CHANCE and len(steps) >= LEARNING_STEPS:
             evidence = f"{score_name(term)} is right in {percent(accuracy)} of the eval rows"

@@ -15,11 +15,7 @@ from torch import Tensor
 from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
 from bertsmith.model.trainable import TrainableModel
 
-CHANCE_OF_TERM = {task.term: task.chance for task in PAIR_TASKS.values() if task.chance is not None}
-"""Accuracy of guessing, by loss term, where it is the same for every batch."""
-
-TERM_NAMES = {
-    **{entry.term: entry.title for entry in (*OBJECTIVES.values(), *PAIR_TASKS.values())},
+TITLES_OF_OTHERS = {
     "lm": "next token",
     "forward": "next token",
     "backward": "previous token",
@@ -35,9 +31,29 @@ TERM_NAMES = {
     "soft": "distillation",
     "hidden": "hidden states",
 }
-"""Display names of loss terms; a term that is not listed is displayed by its own name."""
+"""Display names of the loss terms that the catalog of pre-training does not have."""
 WITHOUT_ACCURACY = ("regress", "embed", "hidden")
 """Terms whose accuracy is not displayed: they predict numbers or vectors, not classes."""
+
+
+def titles_of_terms() -> dict[str, str]:
+    """Collect the display names of loss terms, those of the user's modules included."""
+    entries = (*OBJECTIVES.values(), *PAIR_TASKS.values())
+    return {**{entry.term: entry.title for entry in entries}, **TITLES_OF_OTHERS}
+
+
+def title_of_term(term: str) -> str:
+    """Return the display name of a loss term; a term without one is displayed as it is.
+
+    >>> title_of_term("mlm"), title_of_term("my_loss")
+    ('masked LM', 'my_loss')
+    """
+    return titles_of_terms().get(term, term)
+
+
+def chances_of_terms() -> dict[str, float]:
+    """Collect the accuracy of guessing, by loss term, where it is the same for every batch."""
+    return {task.term: task.chance for task in PAIR_TASKS.values() if task.chance is not None}
 
 
 def list_terms(names: Iterable[str]) -> list[str]:

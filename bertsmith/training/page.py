@@ -12,7 +12,7 @@ from bertsmith.pages.scale import Scale
 from bertsmith.training.callback import Callback, Status
 from bertsmith.training.curves import build_charts
 from bertsmith.training.journal import is_held_out, read_journal
-from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
+from bertsmith.training.objective import WITHOUT_ACCURACY, titles_of_terms
 from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import RunFolder
 
@@ -116,7 +116,9 @@ class RunPage(Callback):
             share=Scale(0, 1),
             last=last,
             tokens_per_second=mean_speed(self.entries),
-            terms=[(term, title) for term, title in TERM_NAMES.items() if f"{term}_loss" in last],
+            terms=[
+                (term, title) for term, title in titles_of_terms().items() if f"{term}_loss" in last
+            ],
             without_accuracy=WITHOUT_ACCURACY,
             charts=build_charts(self.entries, run),
             computing=self.computing,
