@@ -14,8 +14,9 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import CorpusError, option, read_error
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.paths import shell_path
-from bertsmith.system.small_files import describe_json_error, read_small_file
+from bertsmith.system.small_files import read_small_file
 from bertsmith.system.write_error import writing
 
 PLAN_NAME = "plan.json"
@@ -83,14 +84,14 @@ class BuildPlan:
 
         path = folder / PLAN_NAME
         try:
-            plan = TypeAdapter(cls).validate_python(json.loads(read_small_file(path)))
+            plan = TypeAdapter(cls).validate_python(parse_json(read_small_file(path)))
             TypeAdapter(CorpusSettings).validate_python(plan.settings)
             if plan.shards < 1:
                 raise ValueError(f"shards: found {plan.shards}; allowed is 1 or more")
         except OSError as error:
             raise read_error(CorpusError, path, error) from error
-        except (ValueError, RecursionError) as error:
-            cause = describe_json_error(error)
+        except ValueError as error:
+            cause = str(error)
             if isinstance(error, ValidationError):
                 first = error.errors()[0]
                 cause = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -17,11 +17,10 @@ from pathlib import Path
 
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.json_rows import (
-    JSON,
     as_json,
+    decode_row,
     json_fault,
     json_type,
-    without_half_characters,
 )
 from bertsmith.data.lines import TEXT_STOPS, Lines, find_cut
 from bertsmith.data.parquet_texts import iter_parquet
@@ -230,8 +229,8 @@ def _json_text(lines: Lines, line: str) -> str | None:
     column = lines.reading.text_column
     advice = 'Each line must be one object such as {"text": "..."}; fix it'
     try:
-        row = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
-    except (ValueError, RecursionError) as error:
+        row = decode_row(line.rstrip("\r\n"))
+    except ValueError as error:
         lines.reject("bad_json", f"not JSON ({json_fault(error)})", advice)
     else:
         if not isinstance(row, dict):

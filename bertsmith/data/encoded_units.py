@@ -6,7 +6,6 @@ whole, so it is complete or absent, whatever ends the process.
 """
 
 import hashlib
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.work_units import WorkUnit, check_is_seen
 from bertsmith.errors import CorpusError
 from bertsmith.system.files import atomic_dir, sha256_file, write_json
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.small_files import read_small_file
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.grouping import group_by_size
@@ -168,14 +168,14 @@ def read_record(directory: Path, plan: str) -> UnitRecord | None:
     """
     record_type, report_type = _record_types()
     try:
-        fields = json.loads(read_small_file(directory / MARKER_NAME))
+        fields = parse_json(read_small_file(directory / MARKER_NAME))
         record: UnitRecord = record_type.validate_python(fields)
         report_type.validate_python(record.report)
         SourceReport.from_json(record.report)  # needs all counts by reason
         is_whole = record.plan == plan and all(
             (directory / name).stat().st_size == size for name, (size, _) in record.files.items()
         )
-    except (OSError, ValueError, KeyError, RecursionError):  # errors of validation are ValueErrors
+    except (OSError, ValueError, KeyError):  # errors of validation are ValueErrors
         return None
     return record if is_whole else None
 

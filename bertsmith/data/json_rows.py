@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from bertsmith.errors import InputError
+from bertsmith.system.json_text import TOO_DEEP
 
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, by which JSON's escapes write an emoji; a text cut within an emoji has
@@ -73,6 +74,18 @@ JSON = json.JSONDecoder(
 equal keys is refused."""
 
 
+def decode_row(text: str) -> Any:
+    """Parse the JSON of a row.
+
+    Raises:
+        ValueError: the text is not JSON, has an object with equal keys, or is nested too deep.
+    """
+    try:
+        return without_half_characters(JSON.decode(text), text)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
 def without_half_characters(value: Any, source: str) -> Any:
     r"""Replace each half of a surrogate pair in a JSON value by U+FFFD; see `CutText`.
 
@@ -85,8 +98,7 @@ def without_half_characters(value: Any, source: str) -> Any:
             has an escape of such a half.
 
     Raises:
-        ValueError: two keys of an object become one.
-        RecursionError: lists and objects are nested too deep.
+        ValueError: two keys of an object become one, or it is nested too deep.
     """
     return as_json(value) if ESCAPED_HALF.search(source) else value
 
@@ -97,8 +109,15 @@ def as_json(value: Any) -> Any:
     A text with half of a surrogate pair becomes `CutText`.
 
     Raises:
-        ValueError: two keys of a mapping become one.
+        ValueError: two keys of a mapping become one, or it is nested too deep.
     """
+    try:
+        return _as_json(value)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def _as_json(value: Any) -> Any:
     if isinstance(value, CutText):
         return value
     if isinstance(value, str):
@@ -106,9 +125,9 @@ def as_json(value: Any) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
+        return [_as_json(item) for item in value]
     if isinstance(value, Mapping):
-        converted = {as_json(str(key)): as_json(item) for key, item in value.items()}
+        converted = {_as_json(str(key)): _as_json(item) for key, item in value.items()}
         if len(converted) < len(value):
             raise ValueError("two keys differ only in half a surrogate pair")
         return converted
@@ -130,11 +149,11 @@ def plain_number(value: Any) -> Any:
     return int(value) if isinstance(exponent, int) and 0 <= exponent < 30 else float(value)
 
 
-def json_fault(error: ValueError | RecursionError) -> str:
+def json_fault(error: ValueError) -> str:
     """Describe why a text could not be read as JSON, for messages."""
     if isinstance(error, json.JSONDecodeError):
         return f"{json_problem(error)} at column {error.colno:,}"
-    return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
+    return str(error)
 
 
 def json_problem(error: json.JSONDecodeError) -> str:

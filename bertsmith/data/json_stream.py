@@ -20,6 +20,7 @@ from bertsmith.data.json_rows import (
 )
 from bertsmith.data.text_files import iter_text
 from bertsmith.errors import InputError, option
+from bertsmith.system.json_text import TOO_DEEP
 
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
 NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
@@ -184,8 +185,10 @@ class _Reader:
                 if not (is_cut and self.read()):
                     raise self.error(json_problem(error), error.pos) from None
                 continue
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 raise self.error(json_fault(error), self.at) from None
+            except RecursionError:
+                raise self.error(TOO_DEEP, self.at) from None
             # A number may continue in the part that is not read yet.
             if NOT_NUMERIC.search(self.text, end) or not self.read():
                 return self.take_value(value, end)
@@ -196,7 +199,7 @@ class _Reader:
         self.at = end
         try:
             return without_half_characters(value, self.text[start:end])
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise self.error(json_fault(error), start) from None
 
     def read(self) -> bool:

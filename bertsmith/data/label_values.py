@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from bertsmith.data.json_rows import as_json, plain_number
+from bertsmith.system.json_text import parse_json
 
 LabelKind = Literal["int", "float", "bool"]
 """Type of labels that are not strings."""
@@ -33,7 +34,7 @@ def label_values(names: Sequence[str], kind: LabelKind | None) -> tuple[Any, ...
     if kind is None or kind not in LABEL_TYPES:
         return tuple(names)
     try:
-        values = tuple(json.loads(name) for name in names)
+        values = tuple(parse_json(name) for name in names)
     except ValueError:
         return tuple(names)
     return values if all(type(value) is LABEL_TYPES[kind] for value in values) else tuple(names)

@@ -4,7 +4,6 @@ Counts can be shown without opening a shard. Checksums show a shard that was cha
 mixed up with another corpus before anything is trained on it (`Corpus.open`).
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,7 +13,8 @@ from typing import Any, Literal
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.bounds import LARGEST
 from bertsmith.system.files import write_json
-from bertsmith.system.small_files import describe_json_error, read_small_file
+from bertsmith.system.json_text import parse_json
+from bertsmith.system.small_files import read_small_file
 
 Split = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "held_out")
@@ -188,8 +188,8 @@ def _check_sums(path: Path, name: str, split: SplitManifest) -> None:
 def is_corpus(directory: Path) -> bool:
     """Return whether a folder has the manifest of a corpus, of any version."""
     try:
-        fields = json.loads(read_small_file(directory / MANIFEST_NAME))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
+        fields = parse_json(read_small_file(directory / MANIFEST_NAME))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
         return False
     return isinstance(fields, dict) and fields.get("format") == CORPUS_FORMAT
 
@@ -209,13 +209,11 @@ def _read_fields(directory: Path) -> dict[str, Any]:
             "'bertsmith corpus build', or copy the folder again."
         )
     try:
-        fields = json.loads(read_small_file(path))
+        fields = parse_json(read_small_file(path))
     except OSError as error:
         raise read_error(CorpusError, path, error) from error
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(
-            f"{path}: damaged, not JSON ({describe_json_error(error)}). {NEXT_STEP}"
-        ) from error
+    except ValueError as error:
+        raise CorpusError(f"{path}: damaged, not JSON ({error}). {NEXT_STEP}") from error
     if not isinstance(fields, dict) or fields.pop("format", None) != CORPUS_FORMAT:
         raise CorpusError(f"{path}: not the manifest of a corpus. {NEXT_STEP}")
     version = fields.pop("format_version", None)

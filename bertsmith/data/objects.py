@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeGuard, get_args
 
 from bertsmith.data.json_rows import (
-    JSON,
     as_json,
+    decode_row,
     json_fault,
     json_type,
-    without_half_characters,
 )
 from bertsmith.data.json_stream import iter_list
 from bertsmith.data.parquet_files import read_parquet
@@ -59,7 +58,7 @@ def _read_mappings(source: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
             )
         try:
             plain_value = as_json(value)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise InputError(
                 f"{locate_row(source, row)}: not like JSON ({json_fault(error)}). Fix the row."
             ) from None
@@ -81,8 +80,8 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            value = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
-        except (ValueError, RecursionError) as error:
+            value = decode_row(line.rstrip("\r\n"))
+        except ValueError as error:
             raise InputError(
                 f"{locate_row(path, row)}: not JSON ({json_fault(error)}). Fix the row: each line "
                 "holds one JSON object."

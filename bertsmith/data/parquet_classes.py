@@ -1,12 +1,12 @@
 """Names of classes in Parquet files that `datasets` wrote: the columns have their numbers."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bertsmith.data.parquet_files import parquet_schema, read_parquet
 from bertsmith.errors import InputError
+from bertsmith.system.json_text import parse_json
 
 MISSING_CLASS = -1
 """Number that `datasets` gives a row without a class."""
@@ -61,7 +61,7 @@ def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]
     {'tags': ['O', 'B-PER']}
     """
     try:
-        features = json.loads(metadata.get(METADATA_KEY, b"null"))["info"]["features"].items()
+        features = parse_json(metadata.get(METADATA_KEY, b"null"))["info"]["features"].items()
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}
     names = {column: _class_names_in(feature) for column, feature in features}
@@ -70,13 +70,15 @@ def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]
 
 def _class_names_in(feature: Any) -> list[str]:
     """Return the names of the classes that a feature describes; empty if it describes none."""
-    if isinstance(feature, list) and len(feature) == 1:  # a sequence, in early versions
-        return _class_names_in(feature[0])
-    if not isinstance(feature, Mapping):
-        return []
-    if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
-        return list(map(str, feature["names"]))
-    return _class_names_in(feature.get("feature"))
+    while True:
+        if isinstance(feature, list) and len(feature) == 1:  # a sequence, in early versions
+            feature = feature[0]
+        elif not isinstance(feature, Mapping):
+            return []
+        elif feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
+            return list(map(str, feature["names"]))
+        else:
+            feature = feature.get("feature")
 
 
 def _name_classes_of(value: Any, names: Sequence[str], location: str) -> Any:

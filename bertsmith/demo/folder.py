@@ -9,7 +9,6 @@ The files of both are told apart by demo.json, even after a demo was killed:
 - missing: the files are all of the earlier demo, which was being moved to its folder or back.
 """
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import write_json
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.locks import hold_folder
 from bertsmith.system.write_error import writing
 
@@ -72,8 +72,8 @@ def is_demo(out: Path) -> bool:
 def _read_result(out: Path) -> dict[str, Any]:
     """Return the content of demo.json; empty if there is none, or no such file of a demo."""
     try:
-        facts = json.loads((out / RESULT).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        facts = parse_json((out / RESULT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
 

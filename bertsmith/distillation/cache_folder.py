@@ -6,7 +6,6 @@ followed by a checksum, which numpy does not read.
 """
 
 import io
-import json
 import mmap
 import zlib
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, option, read_error
 from bertsmith.system.files import atomic_write, remove_stopped_writes, write_json
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.small_files import read_small_file
 
 MANIFEST = "manifest.json"
@@ -66,10 +66,10 @@ def check_cache(directory: Path, facts: Mapping[str, Any]) -> None:
     path = directory / MANIFEST
     facts = {"format": CACHE_FORMAT, **facts}
     try:
-        manifest = json.loads(read_small_file(path))
+        manifest = parse_json(read_small_file(path))
     except OSError as error:
         raise read_error(CheckpointError, path, error) from error
-    except (ValueError, RecursionError):
+    except ValueError:
         raise _foreign(directory, f"or its {MANIFEST} is damaged") from None
     if not isinstance(manifest, dict) or manifest.get("format") != CACHE_FORMAT:
         raise _foreign(directory, f"its {MANIFEST} is another program's")

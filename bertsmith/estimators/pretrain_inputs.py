@@ -4,7 +4,6 @@ A hidden file beside the model's folder holds the inputs until that folder holds
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sources import find_sources
 from bertsmith.model.hub import find_tokenizer
 from bertsmith.system.files import write_json
+from bertsmith.system.json_text import parse_json
 from bertsmith.tokenization.auto import load_tokenizer
 
 
@@ -32,7 +32,7 @@ class PretrainInputs:
     def read_built(self, inputs: Any) -> list[str]:
         """Return the names of the folders that an earlier call with these inputs built."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            content = json.loads(self.path.read_text(encoding="utf-8"))
+            content = parse_json(self.path.read_text(encoding="utf-8"))
             if content["inputs"] == inputs:
                 return list(content["built"])
         return []

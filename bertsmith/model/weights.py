@@ -1,6 +1,5 @@
 """The weights of a folder as named tensors, checked."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from bertsmith.model.nested_folder import model_directory
 from bertsmith.model.weight_formats import READERS
 from bertsmith.model.weight_formats.damage import damaged
 from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.small_files import read_small_file
 
 ADAPTER_FILE = "adapter_config.json"
@@ -83,12 +83,12 @@ def _find_weights(directory: Path) -> tuple[str, list[Path]]:
 def _indexed_shards(index: Path) -> Iterator[Path]:
     """Yield the shards that an index names; each must lie beside it."""
     try:
-        names = set(json.loads(read_small_file(index))["weight_map"].values())
+        names = set(parse_json(read_small_file(index))["weight_map"].values())
     except CheckpointError:  # which is a ValueError, too
         raise
     except OSError as error:
         raise read_error(CheckpointError, index, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(index, "it is not an index of weights") from error
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise damaged(index, f"it names the shard {wrong[0]!r}, which is not a string")

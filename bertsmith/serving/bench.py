@@ -27,6 +27,7 @@ from bertsmith.serving.load_generator import (
     run_precisely,
 )
 from bertsmith.system.counts import percent
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.open_files import allow_open_files
 
 MAX_CONNECTIONS = 4000
@@ -98,8 +99,8 @@ def read_bodies(url: str, file: Path | None = None) -> list[bytes]:
     if file is not None and ".jsonl" in file.suffixes:
         for number, text in enumerate(texts, start=1):
             try:
-                json.loads(text)
-            except (ValueError, RecursionError) as error:
+                parse_json(text)
+            except ValueError as error:
                 raise InputError(
                     f"{file}: text {number} is not JSON. Each line of a .jsonl file is "
                     "sent as the body of a request."

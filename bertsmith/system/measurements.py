@@ -10,7 +10,6 @@ the file) is not repeated.
 
 import contextlib
 import hashlib
-import json
 import os
 import platform
 import time
@@ -24,6 +23,7 @@ import torch
 
 from bertsmith.errors import InputError
 from bertsmith.system.files import write_json
+from bertsmith.system.json_text import parse_json
 
 T = TypeVar("T")
 
@@ -264,7 +264,7 @@ def _cache_path() -> Path:
 
 def _read() -> dict[str, Any]:
     try:
-        return dict(json.loads(_cache_path().read_text(encoding="utf-8")))
+        return dict(parse_json(_cache_path().read_text(encoding="utf-8")))
     except (OSError, RuntimeError, ValueError, TypeError):
         return {}  # no home folder; absent or damaged
 

@@ -1,13 +1,13 @@
 """Check by a folder's run.json whether the run that writes it has reached its end."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.locks import is_held, locked
-from bertsmith.system.small_files import SmallFiles, describe_json_error
+from bertsmith.system.small_files import SmallFiles
 
 PRETRAINING = ("pretrain", "distill pretraining")
 """Commands whose runs end with training; runs of other commands end with scoring."""
@@ -75,14 +75,14 @@ def read_run(files: SmallFiles) -> Mapping[str, Any]:
     an object and so was written by another program.
     """
     try:
-        run = json.loads(files.read("run.json"))
+        run = parse_json(files.read("run.json"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return {}
     except CheckpointError:  # a subclass of ValueError
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         warn_once(
-            f"{files.path('run.json')}: damaged ({describe_json_error(error)}), so it is not known "
+            f"{files.path('run.json')}: damaged ({error}), so it is not known "
             "whether the run reached its end. Copy the folder again."
         )
         return {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.system.git_lfs import describe_pointer, is_pointer
+from bertsmith.system.json_text import parse_json
 
 SPECIAL_KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -34,14 +35,6 @@ def read_small_file(path: Path) -> bytes:
     if is_pointer(content):
         raise CheckpointError(describe_pointer(path))
     return content
-
-
-def describe_json_error(error: ValueError | RecursionError) -> str:
-    """Describe why a file is not JSON.
-
-    For deep nesting Python's own message is about its recursion depth, not about the file.
-    """
-    return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
 
 
 OUTER_FILES = ("modules.json", "config_sentence_transformers.json")
@@ -111,14 +104,14 @@ class SmallFiles:
         """
         path = self.path(name)
         try:
-            value = json.loads(self.read(name).decode("utf-8-sig"), object_pairs_hook=build)
+            value = parse_json(self.read(name).decode("utf-8-sig"), object_pairs_hook=build)
         except CheckpointError:  # a subclass of ValueError
             raise
         except IsADirectoryError as error:
             raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise CheckpointError(
-                f"{path}: not valid JSON ({describe_json_error(error)}). Correct it, or copy it "
+                f"{path}: not valid JSON ({error}). Correct it, or copy it "
                 "again if it is cut short."
             ) from error
         if not isinstance(value, content_type):

@@ -13,6 +13,7 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.labels import label_flags
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.json_text import parse_json
 from bertsmith.tasks.baseline import Baseline, Baselines
 from bertsmith.tasks.checked_examples import CHECKED_EXAMPLES
 from bertsmith.tasks.tfidf import multi_label_scores, score_tfidf_of_several
@@ -30,14 +31,14 @@ class MultiLabelBaselines(Baselines):
 
     def is_gold_key(self, text: str) -> bool:
         try:
-            names = json.loads(text)
+            names = parse_json(text)
         except ValueError:
             return False
         return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
-        names = json.loads(answer)
-        flags_of_keys = np.array([np.isin(task.labels, json.loads(key)) for key in gold])
+        names = parse_json(answer)
+        flags_of_keys = np.array([np.isin(task.labels, parse_json(key)) for key in gold])
         true = np.repeat(flags_of_keys, list(gold.values()), axis=0)  # a row for each text
         predicted = np.broadcast_to(np.isin(task.labels, names), true.shape)
         report = MultiLabelReport.of(LabelCounts.of(true, predicted), task.labels)

@@ -23,6 +23,7 @@ from torch import Tensor
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.files import atomic_dir, sha256_file, write_json
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.locks import try_lock
 from bertsmith.system.small_files import read_small_file
 
@@ -160,13 +161,13 @@ def clear_leftovers(directory: Path) -> None:
 
 def _read_state(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(read_small_file(path / STATE_FILE))
+        facts = parse_json(read_small_file(path / STATE_FILE))
         digest = facts.pop("sha256")
     except FileNotFoundError:
         raise _damaged(path, f"{STATE_FILE} is missing") from None
     except OSError as error:
         raise read_error(CheckpointError, path / STATE_FILE, error) from error
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):  # other JSON, or none
+    except (ValueError, KeyError, AttributeError, TypeError):  # other JSON, or none
         raise _damaged(path, f"{STATE_FILE} is not readable") from None
     if digest != _digest(facts):
         raise _damaged(path, f"{STATE_FILE} is altered")

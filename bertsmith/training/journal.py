@@ -21,6 +21,7 @@ from typing import Any, NoReturn, Self
 
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.system.files import atomic_write
+from bertsmith.system.json_text import parse_json
 
 FLUSH_SECONDS = 1.0
 
@@ -150,8 +151,8 @@ def _checked_entry(line: bytes) -> Any:
 
 def _parse(text: bytes) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except ValueError:
         return None
 
 

@@ -16,6 +16,7 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE
 from bertsmith.model.hub import CARD_FILE, CARD_MARK, HUB_NAME, is_own_card
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_write
+from bertsmith.system.json_text import parse_json
 from bertsmith.training.run_config import flatten
 
 PIPELINES = {
@@ -90,7 +91,7 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
 
 
 def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
-    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    config = parse_json((directory / "config.json").read_text(encoding="utf-8"))
     pipeline = _pipeline(directory, config)
     sections = {
         "Use": _use(pipeline, name, config, has_linear_head=_has_linear_head(run)),

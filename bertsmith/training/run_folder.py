@@ -15,7 +15,6 @@ Existing files are changed only if the user asked to resume or to overwrite the 
 """
 
 import contextlib
-import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -31,9 +30,10 @@ from bertsmith.system.bounds import LARGEST
 from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE
 from bertsmith.system.files import move, write_json
 from bertsmith.system.hardware import ComputeChoices
+from bertsmith.system.json_text import parse_json
 from bertsmith.system.locks import hold_folder, locked
 from bertsmith.system.run_state import name_kind
-from bertsmith.system.small_files import describe_json_error, read_small_file
+from bertsmith.system.small_files import read_small_file
 from bertsmith.system.write_error import writing
 from bertsmith.training.run_facts import RunFacts, damaged_run
 from bertsmith.training.run_machine import read_choices
@@ -200,15 +200,15 @@ class RunFolder:
         """
         try:
             text = read_small_file(self.run_path).decode("utf-8-sig")
-            value = json.loads(text, object_hook=partial(RunFacts.of, self.run_path))
+            value = parse_json(text, object_hook=partial(RunFacts.of, self.run_path))
             if not isinstance(value, RunFacts):
                 raise ValueError("it is not an object")
         except FileNotFoundError:
             raise
         except OSError as error:
             raise read_error(CheckpointError, self.run_path, error) from error
-        except (ValueError, RecursionError) as error:
-            raise damaged_run(self.run_path, describe_json_error(error)) from None
+        except ValueError as error:
+            raise damaged_run(self.run_path, str(error)) from None
         value.check()
         return value
 
@@ -236,9 +236,9 @@ class RunFolder:
         """
         for folder in (self.path, self._aside_dir):
             try:
-                run = json.loads(read_small_file(folder / self.run_path.name))
+                run = parse_json(read_small_file(folder / self.run_path.name))
                 names = run_names(run["series"], run["kind"])
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            except (OSError, ValueError, KeyError, TypeError):
                 continue  # missing or damaged: it names no runs
             return [self.runs_dir / name for name in names]
         return []
@@ -311,9 +311,9 @@ def _is_complete(folder: Path) -> bool:
     if not (folder / "model.safetensors").exists():
         return False
     try:
-        run = json.loads(read_small_file(folder / "run.json"))
+        run = parse_json(read_small_file(folder / "run.json"))
     except FileNotFoundError:  # no run of bertsmith wrote it
         return True
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return isinstance(run, dict) and "summary" in run

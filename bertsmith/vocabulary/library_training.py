@@ -1,12 +1,12 @@
 """Training of vocabularies by the tokenizers library: unigram models, and WordPiece to compare."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import is_installed
+from bertsmith.system.json_text import parse_json
 from bertsmith.vocabulary.alphabet import check_size, choose_alphabet
 from bertsmith.vocabulary.segmentation import CONTINUATION
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, LearnedVocabulary
@@ -79,7 +79,7 @@ def learn_unigram(
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    trained = json.loads(_train(models.Unigram(), trainer, parts).to_str())
+    trained = parse_json(_train(models.Unigram(), trainer, parts).to_str())
     # A special token that also occurs in the text can be learned a second time.
     pieces: dict[str, float] = {}
     for piece, score in trained["model"]["vocab"]:

@@ -1,9 +1,9 @@
 """The model that a tokenizer belongs to: the one in its folder, or the one that it extends."""
 
-import json
 from pathlib import Path
 
 from bertsmith.system.files import write_json
+from bertsmith.system.json_text import parse_json
 
 ORIGIN_NAME = "extension.json"
 """File in an extended tokenizer's folder that names the model."""
@@ -30,7 +30,7 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
     if _has_weights(tokenizer):
         return tokenizer
     try:
-        origin = json.loads((tokenizer / ORIGIN_NAME).read_text(encoding="utf-8"))[KEY]
+        origin = parse_json((tokenizer / ORIGIN_NAME).read_text(encoding="utf-8"))[KEY]
     except (OSError, ValueError, KeyError, TypeError):
         return None  # the tokenizer is no extension, or the file was edited
     model = Path(str(origin))

@@ -1,0 +1,24 @@
+"""Parse JSON that may be damaged, so that all that can be wrong with it is a ValueError.
+
+For lists or objects that are nested too deep, which a damaged or foreign file of a few kilobytes
+may have, Python raises RecursionError, which is no ValueError.
+"""
+
+import json
+from typing import Any
+
+TOO_DEEP = "lists or objects too deep"
+"""Description of JSON that is nested too deep; Python's own is about its recursion, not the file.
+"""
+
+
+def parse_json(text: str | bytes, **hooks: Any) -> Any:
+    """Parse JSON; `hooks` are arguments of `json.loads`, such as `object_hook`.
+
+    Raises:
+        ValueError: the text is not JSON, or nested too deep; its text says why.
+    """
+    try:
+        return json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
