@@ -12,7 +12,7 @@ from typing import Any, Self
 from bertsmith.errors import ConfigError, option
 from bertsmith.training.journal import Journal
 from bertsmith.training.run_config import flatten
-from bertsmith.training.run_folder import CONFIG, RunFolder
+from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trackers.tensorboard import EventWriter
 from bertsmith.training.trackers.tracker import Tracker
 
@@ -23,21 +23,14 @@ class Recorder:
     Args:
         folder: the folder of the run, with its run.json.
         first_step: number of the first step that is to be recorded.
-        report_to: name of a tracker besides TensorBoard; None for no other.
-
-    Raises:
-        ConfigError: the tracker cannot begin; see `open_tracker`.
+        tracker: a tracker besides TensorBoard; None for no other.
     """
 
-    def __init__(self, folder: RunFolder, first_step: int, report_to: str | None) -> None:
+    def __init__(self, folder: RunFolder, first_step: int, tracker: Tracker | None) -> None:
         with ExitStack() as stack:
+            self._trackers = [] if tracker is None else [stack.enter_context(tracker)]
             self._journal = stack.enter_context(Journal(folder.journal_path))
-            events = stack.enter_context(EventWriter(folder.path, first_step))
-            self._trackers: list[Tracker] = [events]
-            if report_to is not None:
-                config = dict(flatten(folder.read_run()[CONFIG]))
-                tracker = open_tracker(report_to, folder.path, config)
-                self._trackers.append(stack.enter_context(tracker))
+            self._trackers.append(stack.enter_context(EventWriter(folder.path, first_step)))
             self._stack = stack.pop_all()
 
     def write(self, entry: Mapping[str, Any]) -> None:
@@ -62,14 +55,14 @@ class Recorder:
 def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
     """Begin a run in the tracker of this name, which is a module of `trackers`.
 
-    `config` has the run's settings, which the tracker shows.
+    `config` has the run's settings, in tables, which the tracker shows.
 
     Raises:
         ConfigError: its package is not installed, or it cannot begin.
     """
     module = importlib.import_module(f"bertsmith.training.trackers.{name}_tracker")
     try:
-        return getattr(module, f"begin_{name}")(directory, config)
+        return getattr(module, f"begin_{name}")(directory, dict(flatten(config)))
     except ImportError as error:
         raise ConfigError(
             f"{option('report_to')}: found {name}, whose package cannot be imported ({error}). "

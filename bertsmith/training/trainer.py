@@ -47,7 +47,7 @@ from bertsmith.training.journal import cut_journal, is_held_out, read_journal
 from bertsmith.training.machine import EXACT_SHARES
 from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
-from bertsmith.training.recorder import Recorder
+from bertsmith.training.recorder import Recorder, open_tracker
 from bertsmith.training.run_config import RunConfig, build_identity, check_same
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.run_machine import (
@@ -57,6 +57,7 @@ from bertsmith.training.run_machine import (
     warn_other_division,
     warn_other_processor,
 )
+from bertsmith.training.trackers.tracker import Tracker
 from bertsmith.training.workers.distributed import DistributedWorkers
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
@@ -150,6 +151,7 @@ class Trainer:
         if has_details():
             hardware = f"{hardware}\ncomputing {computing}"
         self.shown_computing = "\n".join([hardware, *config.notes])
+        self._tracker: Tracker | None = None
         self._clock_zero = 0.0
         """Time of the clock at which the run would have begun if it had never been stopped."""
         self._checkpointed_at = 0.0
@@ -178,8 +180,17 @@ class Trainer:
         """Clear the folder for a new run and write `run.json` with `facts`.
 
         Raises:
-            ConfigError: another process trains in the folder.
+            ConfigError: another process trains in the folder, or the tracker cannot begin; the
+                folder is then as it was.
         """
+        with contextlib.ExitStack() as stack:
+            if self.report_to is not None:
+                tracker = open_tracker(self.report_to, self.folder.path, self.state.identity)
+                self._tracker = stack.enter_context(tracker)
+            self._write_beginning(facts)
+            stack.pop_all()  # `run` closes the tracker
+
+    def _write_beginning(self, facts: Mapping[str, Any]) -> None:
         self.folder.begin()
         own_facts = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -260,9 +271,12 @@ class Trainer:
             for callback in self.callbacks:
                 callback.begin(self.shown_computing)
             first = self.state.step + 1
+            if self._tracker is None and self.report_to is not None:  # of a resumed run
+                config = self.folder.read_run()[CONFIG]
+                self._tracker = open_tracker(self.report_to, self.folder.path, config)
             with (
                 StopSignal() as stop,
-                Recorder(self.folder, first, self.report_to) as self._recorder,
+                Recorder(self.folder, first, self._tracker) as self._recorder,
                 self.workers,
             ):
                 try:

@@ -75,6 +75,24 @@ def test_mlflow_gets_settings_evals_and_means_of_steps(corpus_dir, tmp_path, mon
         run_pretraining(replace(job, training=replace(job.training, seed=1)), tmp_path / "other")
 
 
+def test_a_tracker_that_cannot_begin_leaves_the_folder_as_it_was(corpus_dir, tmp_path, monkeypatch):
+    (tmp_path / "packages" / "mlflow").mkdir(parents=True)
+    (tmp_path / "packages" / "mlflow" / "__init__.py").write_text("import a_package_it_lacks")
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    monkeypatch.delitem(sys.modules, "mlflow", raising=False)
+    job = small_job(corpus_dir, steps=1, report_to="mlflow")
+    with refuses(ConfigError, "--report-to", "mlflow", "a_package_it_lacks"):
+        run_pretraining(job, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    without = replace(job, training=replace(job.training, report_to=None))
+    run_pretraining(without, tmp_path / "run")
+    run = (tmp_path / "run" / "run.json").read_bytes()
+    with refuses(ConfigError, "--report-to", "mlflow", "a_package_it_lacks"):
+        run_pretraining(job, tmp_path / "run", overwrite=True)
+    assert (tmp_path / "run" / "run.json").read_bytes() == run
+    assert not (tmp_path / "run" / "earlier-run").exists()
+
+
 def test_what_is_not_installed_is_named_before_anything_is_read(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     (tmp_path / "wandb").mkdir()  # as it leaves one in the working folder

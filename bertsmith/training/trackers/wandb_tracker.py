@@ -5,12 +5,16 @@ WANDB_ENTITY, WANDB_MODE and the like have their usual effects.
 """
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import ConfigError, option, warn_once
 from bertsmith.training.trackers.tracker import Tracker
+
+FOLDER = "wandb"
+"""The folder within a run's folder where wandb writes."""
 
 
 def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
@@ -26,8 +30,9 @@ def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
         mode = "offline"
         warn_once(
             "wandb: found no API key, so the run is recorded in "
-            f"{directory / 'wandb'}. Set WANDB_API_KEY, and send it with 'wandb sync'."
+            f"{directory / FOLDER}. Set WANDB_API_KEY, and send it with 'wandb sync'."
         )
+    has_files = (directory / FOLDER).exists()
     try:
         run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "bertsmith"),
@@ -37,6 +42,8 @@ def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
             settings=wandb.Settings(mode=mode or "online", console="off", silent=True),
         )
     except wandb.Error as error:
+        if not has_files:  # else the folder would count as used when the command is repeated
+            shutil.rmtree(directory / FOLDER, ignore_errors=True)
         raise ConfigError(
             f"{option('report_to', 'wandb')}: {error}. Check WANDB_API_KEY and the network, or set "
             "WANDB_MODE=offline."
