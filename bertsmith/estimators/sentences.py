@@ -15,6 +15,7 @@ from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
 from bertsmith.estimators.outputs import as_output, default_output
 from bertsmith.estimators.rows import as_values, plain_column
+from bertsmith.model.nested_folder import inner_folder
 from bertsmith.system.bounds import check_choice
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.predictor import Predictor
@@ -151,10 +152,12 @@ class SentenceEncoder(Estimator):
         """
         folder = super().save(out, overwrite=overwrite)
         predictor = self._fitted
-        # The modules of a model in a folder inside have other paths, which stay as they are.
-        is_flat = predictor.loaded.folder.files.outer is None
-        if is_flat and not _names_pooling(folder, predictor.definition.pooling):
-            predictor.definition.write_files(folder)
+        if not _names_pooling(folder, predictor.definition.pooling):
+            if inner_folder(folder) is None:
+                predictor.definition.write_files(folder)
+            else:
+                hidden_size = predictor.model.config.hidden_size
+                predictor.definition.folder.write_pooling(folder, hidden_size)
         return folder
 
     def _load_encoder(self) -> Predictor[Any]:

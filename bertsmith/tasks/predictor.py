@@ -33,6 +33,7 @@ from bertsmith.errors import ConfigError, InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.card_name import rename_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.nested_folder import model_directory
 from bertsmith.model.saving import copy_folder, write_task_settings
 from bertsmith.system.progress import only_bar, progress_bar
 from bertsmith.tasks.chunk_predictor import ChunkPredictor
@@ -508,7 +509,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """
         folder = copy_folder(self.loaded.folder.path, Path(out), overwrite=overwrite)
         if isinstance(self.definition, Task):
-            write_task_settings(folder, named_settings(self.definition))
+            write_task_settings(model_directory(folder), named_settings(self.definition))
         rename_card(folder)
         return folder
 

@@ -6,7 +6,7 @@ format of sentence-transformers, which every version reads.
 
 import json
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -51,6 +51,9 @@ MAX_PARENTS = 3
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The modules that turn a text into a vector, in their order, and the folder with the settings of
 each; "" is the sentence encoder's folder itself."""
+
+MODULE_TYPE = "sentence_transformers.models."
+"""What stands before the name of a module in modules.json."""
 
 
 @dataclass(frozen=True)
@@ -104,32 +107,49 @@ class SentenceFolder:
         Raises:
             ConfigError: sentence-transformers has no such pooling.
         """
+        module_names = ["Transformer", "Pooling", *(["Normalize"] if self.normalize else [])]
+        modules = [{"path": MODULES[name], "type": MODULE_TYPE + name} for name in module_names]
+        length = {"max_seq_length": self.max_length, "do_lower_case": False}
+        self._write(directory, hidden_size, modules, {LENGTH_FILES[0]: length})
+
+    def write_pooling(self, directory: Path, hidden_size: int) -> None:
+        """Write the pooling into a folder whose model is in a folder inside; other modules stay.
+
+        Raises:
+            CheckpointError: modules.json is damaged.
+            ConfigError: sentence-transformers has no such pooling.
+        """
+        model, *others = read_settings(SmallFiles(directory), "modules.json", [])
+        others = [module for module in others if not str(module.get("type")).endswith(".Pooling")]
+        pooling = {"path": MODULES["Pooling"], "type": f"{MODULE_TYPE}Pooling"}
+        self._write(directory, hidden_size, [model, pooling, *others], {})
+
+    def _write(
+        self,
+        directory: Path,
+        hidden_size: int,
+        modules: Sequence[Mapping[str, Any]],
+        files: Mapping[str, Any],
+    ) -> None:
+        """Write the pooling, the modules, which get numbers, and other files."""
         if self.pooling not in POOLINGS.values():
             allowed = ", ".join(POOLINGS.values())
             raise ConfigError(
                 f"{option('pooling')}: found '{self.pooling}'; allowed in a sentence encoder's "
                 f"folder are {allowed}. Choose one with {option('pooling')}."
             )
-        module_names = ["Transformer", "Pooling", *(["Normalize"] if self.normalize else [])]
         modes = {
             f"pooling_mode_{name}": pooling == self.pooling for name, pooling in POOLINGS.items()
         }
-        modules = [
-            {
-                "idx": index,
-                "name": str(index),
-                "path": MODULES[name],
-                "type": f"sentence_transformers.models.{name}",
-            }
-            for index, name in enumerate(module_names)
-        ]
-        files: dict[str, Any] = {
+        contents: dict[str, Any] = {
             f"{MODULES['Pooling']}/config.json": {"word_embedding_dimension": hidden_size, **modes},
-            LENGTH_FILES[0]: {"max_seq_length": self.max_length, "do_lower_case": False},
-            "modules.json": modules,
+            **files,
+            "modules.json": [
+                {**module, "idx": index, "name": str(index)} for index, module in enumerate(modules)
+            ],
         }
-        with recording_sums(directory, *files):
-            for name, content in files.items():
+        with recording_sums(directory, *contents):
+            for name, content in contents.items():
                 write_json(directory / name, content)
 
 

@@ -9,6 +9,7 @@ from refusals import refuses
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
+from bertsmith import SentenceEncoder
 from bertsmith.commands.compress import main as compress
 from bertsmith.errors import BertsmithWarning, CheckpointError, issued_warnings
 from bertsmith.model.loading import load_model
@@ -62,6 +63,24 @@ def test_the_model_is_read_from_its_folder_and_the_pooling_from_beside_it(folder
     np.testing.assert_allclose(read(folder).encode(TEXTS), vectors_of(folder), atol=1e-6)
     expected = load_model(folder / "0_Transformer").state_dict()
     assert load_model(folder).state_dict().keys() == expected.keys()
+
+
+@pytest.mark.parametrize("has_pooling", [True, False])
+def test_a_chosen_pooling_is_that_of_a_copy(folder, tmp_path, has_pooling):
+    if not has_pooling:
+        modules = json.loads((folder / "modules.json").read_text())
+        write(folder, {"modules.json": [modules[0], modules[2]]})
+        (folder / "1_Pooling" / "config.json").unlink()
+    (folder / "config.json").unlink()  # of the library's version, not of the model
+    settings = {"device": "cpu", "precision": "fp32"}
+    encoder = SentenceEncoder(folder, pooling="mean", **settings)
+    copy = encoder.save(tmp_path / "copy")
+    expected = encoder.encode(TEXTS)
+    np.testing.assert_array_equal(SentenceEncoder(copy, **settings).encode(TEXTS), expected)
+    np.testing.assert_array_equal(SentenceEncoder.load(copy, **settings).encode(TEXTS), expected)
+    assert not np.allclose(expected, vectors_of(folder), atol=1e-2)
+    theirs = SentenceTransformer(str(copy), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(expected, theirs, atol=1e-5)
 
 
 def test_a_smaller_copy_has_the_model_in_the_folder_itself(folder, tmp_path):
