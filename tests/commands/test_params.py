@@ -25,8 +25,8 @@ def test_sizes(bertsmith, facts):
     by_sizes = facts("--layers", 12, "--hidden", 768)
     assert by_sizes == facts("base")
     assert by_sizes["bytes"] == {"fp32": 4 * 110_106_428, "bf16": 2 * 110_106_428}
-    flags = "--layers 3 --hidden 30 --heads 5 --intermediate 47 --vocab-size 101 --max-positions 37"
-    config = facts("tiny", *flags.split(), "--type-vocab", 1)["config"]
+    flags = "--layers 3 --hidden 30 --heads 5 --intermediate 47 --vocab-size 101 --type-vocab 1"
+    config = facts("tiny", *flags.split(), "--max-position-embeddings", 37)["config"]
     assert [config[name] for name in (
         "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size",
         "vocab_size", "max_position_embeddings", "type_vocab_size",
@@ -92,7 +92,7 @@ def test_a_size_of_every_family_as_transformers_counts_it(facts, family):
     ("no/such/folder", ["no/such/folder: "]),
     ("--layers 2 --hidden 30 --heads 4", [" 30 ", " 4."]),
     ("base --layers 0", ["--layers: found 0; ", "1 to 1,024"]),
-    ("base --max-positions 99999999", ["--max-positions: found 99999999; ", "1 to 1,048,576"]),
+    ("base --max-position-embeddings 99999999", ["-embeddings: found 99999999; ", "1,048,576"]),
     ("base --embedding 64", ["--embedding: found 64", "bert", "--family albert or electra"]),
     ("base --shared all", ["--shared: found 'all'", "bert", "--family albert"]),
     ("m --hidden 30", ["--hidden cannot", "folder m", "tiny, mini, small, medium, base, large"]),

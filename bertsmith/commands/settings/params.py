@@ -27,7 +27,7 @@ class Sizes:
     vocab_size: int | None = None
     """Vocabulary size in tokens. Default: 30,522, that of the released English BERT, in all
     families."""
-    max_position_embeddings: Annotated[int | None, tyro.conf.arg(name="max-positions")] = None
+    max_position_embeddings: int | None = None
     """Longest text in tokens, for each of which the model has a position embedding (modernbert has
     none). Default: 512."""
     type_vocab_size: Annotated[int | None, tyro.conf.arg(name="type-vocab")] = None
