@@ -79,6 +79,7 @@ def test_a_tracker_that_cannot_begin_leaves_the_folder_as_it_was(corpus_dir, tmp
     (tmp_path / "packages" / "mlflow").mkdir(parents=True)
     (tmp_path / "packages" / "mlflow" / "__init__.py").write_text("import a_package_it_lacks")
     monkeypatch.syspath_prepend(tmp_path / "packages")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")  # bertsmith sets it otherwise
     monkeypatch.delitem(sys.modules, "mlflow", raising=False)
     job = small_job(corpus_dir, steps=1, report_to="mlflow")
     with refuses(ConfigError, "--report-to", "mlflow", "a_package_it_lacks"):
