@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bertsmith._version import __version__
 
 if TYPE_CHECKING:
-    from bertsmith.data.records import IncompleteRowError
+    from bertsmith.data.incomplete_rows import IncompleteRowError
     from bertsmith.errors import BertsmithError
     from bertsmith.estimators.pretrain import Pretrained, pretrain
     from bertsmith.estimators.reading import MultipleChoice, QuestionAnswerer
@@ -68,7 +68,7 @@ _MODULES = {
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
     "Callback": "bertsmith.training.callback",
-    "IncompleteRowError": "bertsmith.data.records",
+    "IncompleteRowError": "bertsmith.data.incomplete_rows",
     "Look": "bertsmith.inspection.look_result",
     "MultipleChoice": "bertsmith.estimators.reading",
     "Predictor": "bertsmith.tasks.predictor",

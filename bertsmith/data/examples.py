@@ -12,9 +12,11 @@ from typing import Any
 
 from bertsmith.data.column_specs import ColumnSpec, lowered
 from bertsmith.data.columns import Columns
+from bertsmith.data.incomplete_rows import IncompleteRowError
 from bertsmith.data.parquet_classes import read_class_names
 from bertsmith.data.parquet_files import parquet_schema
-from bertsmith.data.records import IncompleteRowError, Record, RecordReader
+from bertsmith.data.records import RecordReader
+from bertsmith.data.row_texts import Record
 from bertsmith.data.table_rows import classes_stay_numbers
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns

@@ -14,7 +14,8 @@ from typing import Literal
 from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example
-from bertsmith.data.records import Record, RecordReader
+from bertsmith.data.records import RecordReader
+from bertsmith.data.row_texts import Record
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.system.files import atomic_write
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import ChoiceColumns
-from bertsmith.data.records import Record, RecordReader
+from bertsmith.data.records import RecordReader
+from bertsmith.data.row_texts import Record
 from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.tables import whole_number
 from bertsmith.data.text_files import ExampleSource

@@ -16,8 +16,8 @@ from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.objects import ObjectFormat, holds_objects, read_objects
 from bertsmith.data.predicted_columns import PREDICTED_LABEL_COLUMNS, find_line_key
-from bertsmith.data.records import RAGGED
 from bertsmith.data.row_ids import row_ids
+from bertsmith.data.row_texts import RAGGED
 from bertsmith.data.squad import question_format
 from bertsmith.data.tables import RowFormat, read_rows, read_txt, table_format
 from bertsmith.data.text_files import locate_row

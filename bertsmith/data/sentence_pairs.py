@@ -12,7 +12,8 @@ from typing import Any, Literal
 from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import RelatedColumns
 from bertsmith.data.labels import number
-from bertsmith.data.records import Record, RecordReader
+from bertsmith.data.records import RecordReader
+from bertsmith.data.row_texts import Record
 from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns

@@ -5,7 +5,8 @@ from typing import Any
 
 from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import TranslationColumns
-from bertsmith.data.records import Record, RecordReader
+from bertsmith.data.records import RecordReader
+from bertsmith.data.row_texts import Record
 from bertsmith.data.text_files import ExampleSource
 
 # The usual names of columns; the first one that a table has is read.

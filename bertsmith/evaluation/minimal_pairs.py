@@ -10,7 +10,8 @@ from typing import Protocol
 from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import Columns
 from bertsmith.data.reader import check_limit
-from bertsmith.data.records import Record, RecordReader
+from bertsmith.data.records import RecordReader
+from bertsmith.data.row_texts import Record
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 from bertsmith.errors.model_kinds import PAIR_EVALUATION, ModelKindError

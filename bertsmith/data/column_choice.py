@@ -1,0 +1,210 @@
+"""The choice of a source's columns: which of them hold the texts that a task reads.
+
+A column is the one that the user chose, by name or number, or that of training, or else the first
+with a usual name.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from bertsmith.data.column_specs import (
+    ColumnSpec,
+    are_numbers,
+    assign_columns,
+    is_repeated,
+    lowered,
+)
+from bertsmith.data.delimiters import separator_hint
+from bertsmith.data.json_rows import list_names
+from bertsmith.data.tables import RowFormat
+from bertsmith.data.text_files import ExampleSource, locate_row, name_source
+from bertsmith.data.training_columns import NUMBERED, TrainingColumns
+from bertsmith.errors import InputError, option
+
+FOR_EXCEL = "sep="
+"""Beginning of a first line that tells Excel the separator of columns."""
+
+
+class ColumnChoice:
+    """The columns of a source in which the texts of each spec are.
+
+    Args:
+        source: for messages.
+        header: whether the first row of a table names the columns.
+        find_specs: returns the columns to read, given the names of all columns in lower case.
+        trained: the columns that the model was trained on.
+
+    Attributes:
+        specs: the specs that `find_specs` returned last.
+        names: the names of each spec's columns, once they are chosen.
+        is_numbered_as_trained: whether columns are found by the numbers that training used, since
+            the first row does not name them.
+    """
+
+    def __init__(
+        self,
+        source: ExampleSource,
+        header: Literal["auto", "yes", "no"],
+        find_specs: Callable[[Sequence[str]], Sequence[ColumnSpec]],
+        trained: TrainingColumns,
+    ) -> None:
+        self.source = source
+        self.header = header
+        self.find_specs = find_specs
+        self.trained = trained
+        self.is_numbered_as_trained = False
+        self.specs = self._specs_of([])
+        self.names: dict[str, tuple[str, ...]] = {}
+
+    def clear(self) -> None:
+        """Forget the chosen columns, before the source is read again."""
+        self.names = {}
+        self.is_numbered_as_trained = False
+
+    @property
+    def read_specs(self) -> list[ColumnSpec]:
+        return [spec for spec in self.specs if spec.is_read]
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row of a csv, tsv or xlsx file names the columns.
+
+        With `header` "auto" it does, unless the user chose all necessary columns by number.
+        """
+        if self.header != "auto":
+            return self.header == "yes"
+        if self.is_numbered_as_trained:
+            return False
+        # The first spec, the text, counts as necessary. It is optional only where files of labels
+        # are compared, and if its column is not chosen there, the header is needed to find it.
+        choices = [
+            spec.chosen
+            for index, spec in enumerate(self.read_specs)
+            if index == 0 or spec.chosen or not spec.is_optional
+        ]
+        return not all(choice is not None and are_numbers(choice) for choice in choices)
+
+    def choose_in_first_row(self, first: list[str], file_format: RowFormat) -> dict[str, list[int]]:
+        """Find each spec's indices in a first row: chosen, by name, or by number as in training.
+
+        Raises:
+            InputError: as `choose`.
+        """
+        try:
+            return self.choose(first, file_format, by_number=not self.has_header)
+        except InputError:
+            has_choice = any(spec.chosen is not None for spec in self.specs)
+            if has_choice or self.header != "auto" or not self.trained.are_numbers:
+                raise
+        self.names = {}
+        self.is_numbered_as_trained = True
+        return self.choose(first, file_format, by_number=True)
+
+    def choose(
+        self, column_names: list[str], file_format: RowFormat, *, by_number: bool
+    ) -> dict[str, list[int]]:
+        """Find each spec's indices among `column_names`; fill `names`.
+
+        Raises:
+            InputError: a column that the user chose, or that every table must have, is missing.
+        """
+        self.specs = self._specs_of([] if by_number else lowered(column_names))
+        names = column_names
+        if by_number:
+            names = [f"{NUMBERED}{number}" for number in range(1, len(column_names) + 1)]
+        indices: dict[str, list[int]] = {}
+        assigned = assign_columns(self.specs, column_names, by_number=by_number)
+        for spec in self.read_specs:
+            columns = assigned[spec.name]
+            if columns is not None:
+                indices[spec.name] = columns
+                self.names[spec.name] = tuple(names[i] for i in columns)
+            elif spec.chosen is not None or not spec.is_optional:
+                problem = self._missing(spec, column_names, file_format, by_number)
+                raise InputError(f"{name_source(self.source)}: {problem}")
+        return indices
+
+    def extend(self, row: int, column_names: list[str]) -> None:
+        """Add keys that earlier rows lack to `names`; `column_names` are all keys so far.
+
+        Raises:
+            InputError: a key belongs to a spec that all rows must have, or none of them; or it
+                would have been read instead of another key if the first row had it.
+        """
+        location = locate_row(self.source, row)
+        by_old_specs = assign_columns(self.specs, column_names, by_number=False)
+        new_specs = self._specs_of(lowered(column_names))
+        by_new_specs = assign_columns(new_specs, column_names, by_number=False)
+        for spec in self.read_specs:
+            before = self.names.get(spec.name, ())
+            # The usual names that a spec looks for may depend on all columns. A spec that has found
+            # its column keeps the names of the first row; one that has none takes the new names.
+            indices = (by_old_specs if before else by_new_specs)[spec.name] or ()
+            names = tuple(column_names[i] for i in indices)
+            if before and names and names != before and not spec.is_many:
+                raise InputError(
+                    f"{location}: has '{names[0]}', which the rows before lack: there, "
+                    f"'{before[0]}' was taken for the {spec.name}. Name the right one with "
+                    f"{option(spec.option)}."
+                )
+            if names and not before and not spec.may_be_empty:
+                raise InputError(
+                    f"{location}: has a {spec.name} ('{names[0]}'), which the rows "
+                    f"before lack. Give every row one, or {spec.instead}."
+                )
+            if set(before) < set(names):
+                self.names[spec.name] = names
+
+    def _specs_of(self, column_names: Sequence[str]) -> list[ColumnSpec]:
+        """Build the specs for a table with these columns; add the columns of training to each."""
+        names, numbers = self.trained.names, self.trained.numbers
+        if self.is_numbered_as_trained:
+            return [
+                replace(spec, chosen=numbers.get(spec.name))
+                for spec in self.find_specs(column_names)
+            ]
+        return [
+            replace(spec, trained_names=names.get(spec.name, ()))
+            for spec in self.find_specs(column_names)
+        ]
+
+    def _missing(
+        self,
+        spec: ColumnSpec,
+        column_names: list[str],
+        file_format: RowFormat,
+        by_number: bool,
+    ) -> str:
+        """Describe the column that a spec lacks, and say how to choose one."""
+        names = spec.usual_names if spec.chosen is None else (spec.chosen, *spec.chosen.split(","))
+        repeated = [name for name in names if is_repeated(name, column_names)]
+        if repeated and not by_number:
+            return (
+                f"several columns are called '{repeated[0].strip()}', and one is expected. Columns "
+                f"found: {list_names(column_names)}. Give the number of the right one, counted "
+                f"from 1, with {option(spec.option)}, or rename the others."
+            )
+        # If a program gives labels beside its table, as `fit(X, y)` does, `source.added` is the
+        # name of the column that holds them; the program did not choose that name.
+        added = getattr(self.source, "added", None)
+        columns = f"Columns found: {list_names(name for name in column_names if name != added)}"
+        advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."
+        if by_number:
+            columns = (
+                f"The first row, read without a header, has {len(column_names)}: "
+                f"{list_names(column_names)}"
+            )
+            numbers = "numbers" if spec.is_many else "a number"
+            advice = (
+                f"Give {option(spec.option)} {numbers} from 1 to {len(column_names)}, or "
+                f"{option('header', 'yes')}."
+            )
+        missing = f"'{spec.chosen}'" if spec.chosen else f"looks like the {spec.name}"
+        if spec.trained_names and not spec.chosen:
+            missing += f", and none is called {list_names(spec.trained_names)} as in training"
+        if column_names and column_names[0].startswith(FOR_EXCEL):
+            advice = f"Remove the first line, '{column_names[0]}', which only Excel reads."
+        if len(column_names) == 1:
+            advice += separator_hint(file_format, column_names[0])
+        return f"no column {missing}. {columns}. {advice}"
