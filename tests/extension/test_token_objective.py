@@ -28,7 +28,8 @@ class FocalLM(Pretraining):
     def losses(self, model, batch):
         labels = batch.targets["masked_labels"]
         hidden = model.encode(batch)[batch.targets["masked_positions"]]
-        logits = model.heads["masked_lm"](hidden, model.embeddings.word.weight).float()
+        head = model.heads["masked_lm"]
+        logits = head(hidden, model.embeddings.word.weight).float()
         surprisal = F.cross_entropy(logits, labels, reduction="none")
         loss = ((1 - torch.exp(-surprisal)) ** 2 * surprisal).sum()
         return {"focal": LossTerm(loss, (logits.argmax(-1) == labels).sum(), len(labels))}
