@@ -31,8 +31,9 @@ class AttentionPattern:
 
         Layers whose patterns then are equal share one view (`RowLayout.view`).
         """
-        is_reached = self.window is not None and self.window < span - 1
-        return self if is_reached else replace(self, window=None)
+        if self.window is None or self.window < span - 1:
+            return self
+        return replace(self, window=None)
 
 
 FULL = AttentionPattern()

@@ -153,10 +153,10 @@ def _streams(
 
 
 @contextlib.contextmanager
-def one_row_per_sequence(is_on: bool) -> Iterator[None]:
-    """If `is_on`, let `dropout` know that tensors in the block have one row for each sequence."""
+def one_row_per_sequence() -> Iterator[None]:
+    """Let `dropout` know that tensors in the block have one row for each sequence."""
     sequences = _local.sequences
-    if sequences is None or not is_on:
+    if sequences is None:
         yield
         return
     sequences.has_one_each = True

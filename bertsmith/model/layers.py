@@ -124,11 +124,11 @@ class TransformerLayer(nn.Module):
         With `picked`, only these tokens are computed, `[sequences, hidden]`. The output may end in
         padding rows; see `fill_up`. `record_weights` is that of `AttentionView.attend`.
         """
-        with one_row_per_sequence(picked is not None):  # which dropout could not tell by itself
+        if picked is None:
+            return self.combine(hidden, self.attend(hidden, layout, record_weights, picked))
+        with one_row_per_sequence():  # which dropout could not tell by itself
             attended = self.attend(hidden, layout, record_weights, picked)
-            if picked is not None:
-                hidden = fill_up(hidden.index_select(0, picked.index))
-            return self.combine(hidden, attended)
+            return self.combine(fill_up(hidden.index_select(0, picked.index)), attended)
 
     def attend(
         self,
