@@ -61,7 +61,7 @@ def compute_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
     The softmax is computed in fp32, the weights have the dtype of `query`.
     """
     rows, heads, num_queries, size = query.shape
-    beta = 1
+    beta = 1  # the factor of `bias`
     if bias is None:
         bias = query.new_zeros(1, 1, 1)
         # A product to which nothing is added has the same bytes. In bf16 it takes 10 to 30 % less
