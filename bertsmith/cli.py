@@ -24,7 +24,7 @@ from bertsmith.commands.catalog import (
 from bertsmith.commands.error_flags import as_flags_of
 from bertsmith.commands.help import HELP_FLAGS, HelpRequested
 from bertsmith.commands.launch_settings import read_launch_settings
-from bertsmith.commands.option_words import option_words
+from bertsmith.commands.option_words import option_words, with_resume
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted, advice_on
 from bertsmith.pages.made_by import made_by
 from bertsmith.system.escaping import command_streams
@@ -262,7 +262,7 @@ def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Cal
     work_line = line
     if launch.num_restarts and launch_settings.has_begun:
         # After a failure, the launcher runs the first line again.
-        args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
+        args = with_resume(args)
         settings = parse(args, prog)
         work_line = [*words, *args]
     work = partial(_import_main(name), settings, work_line)
@@ -332,13 +332,15 @@ def _importing() -> Iterator[None]:
         return
     # torch makes half a million permanent objects. Searching them for garbage while they are made
     # takes 0.15 s, and each later search would take longer, too.
+    is_collecting = gc.isenabled()
     gc.disable()
     try:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
             yield
     finally:
         gc.freeze()
-        gc.enable()
+        if is_collecting:  # a program that calls `main` may have turned it off
+            gc.enable()
     if stop.requested:
         raise KeyboardInterrupt
 

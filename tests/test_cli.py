@@ -59,6 +59,14 @@ def test_neither_the_overview_nor_the_tokenizer_loads_torch():
     )
 
 
+def test_garbage_collection_stays_off_where_the_caller_turned_it_off():
+    shown = run_python(
+        "import gc; gc.disable(); from bertsmith.cli import main; main(['hardware', '--json']); "
+        "import sys; print(); print('torch' in sys.modules, gc.isenabled())"
+    )
+    assert shown.endswith(b"True False\n")
+
+
 def test_threads_of_a_python_program_do_not_spin_for_long(monkeypatch):
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     program = "import bertsmith, os; print(os.environ['GOMP_SPINCOUNT'])"

@@ -107,7 +107,7 @@ class Lines:
     def reject(self, reason: str, problem: str, advice: str) -> None:
         """Reject the last line: raise InputError, or count it as skipped."""
         # To number a line, all of the file before it is read again.
-        location = f":{self.number}" if self.reading.errors == "strict" else ""
+        location = "" if self.reading.skips else f":{self.number}"
         self.reading.reject(reason, location, problem, advice)
 
     def _refuse_long_row(self, raw: bytes) -> None:

@@ -98,6 +98,14 @@ class Reading:
     start: int = 0
     column_option: str = "text_column"
     """Name of the option by which the user chooses the text column."""
+    can_skip: bool = True
+    """Whether `errors="skip"` applies. It does not while the header of a table is read: without
+    the header, the first row would be taken for it."""
+
+    @property
+    def skips(self) -> bool:
+        """Whether a line, row or file that is bad is left out and counted, and is no error."""
+        return self.can_skip and self.errors == "skip"
 
     def count_bytes(self, count: int) -> None:
         """Count bytes of the file on disk that were read."""
@@ -109,9 +117,12 @@ class Reading:
         Raises:
             InputError: nothing is to be skipped.
         """
-        if self.errors == "strict":
-            raise InputError(f"{self.source.path}{location}: {problem}. {advice}, {_SKIP_ADVICE}.")
-        self.report.skipped[reason] += 1
+        if self.skips:
+            self.report.skipped[reason] += 1
+            return
+        if self.can_skip:
+            advice += f", {_SKIP_ADVICE}"
+        raise InputError(f"{self.source.path}{location}: {problem}. {advice}.")
 
     def describe_missing_column(self, names: Iterable[object]) -> str:
         """Say that the text column is not among the columns there."""

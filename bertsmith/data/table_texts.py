@@ -1,18 +1,22 @@
-"""Read the texts of a .csv or .tsv file, for documents.
+"""Read one column of a .csv or .tsv file, whose texts become documents.
 
-A row that cannot be read is an error, or is skipped and counted.
+A row that cannot be read is an error, or with errors="skip" it is left out and counted. The header
+is never left out, as no row can be read without it.
 """
 
 import csv
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bertsmith.data.delimiters import separator_hint
 from bertsmith.data.lines import MAX_ROW_BYTES, Lines
 from bertsmith.errors import InputError, option
 
-LINE_BYTES = 64
-"""Bytes that each line of a row adds to its size; Python takes about twice as many."""
+LINE_CHARACTERS = 64
+"""Characters that each line of a row counts beside its own, so that a row of very many short lines
+is too long as well. Python needs about twice as many bytes to keep a short line, but the bound need
+not be exact."""
 _TOO_LONG = "row too long"
 
 
@@ -22,20 +26,24 @@ def iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
     `quoted` is true for .csv, where commas and line ends between quotes belong to a text.
 
     Raises:
-        InputError: the first line does not name the column once, or a row cannot be read and
-            none is to be skipped.
+        InputError: the header cannot be read, or does not name the column exactly once; or a row
+            cannot be read, unless `errors` is "skip".
     """
     reading = lines.reading
     rows = _iter_rows(lines, quoted)
-    _, header = next(rows, (1, []))
+    lines.reading = replace(reading, can_skip=False)
+    header_number, header = next(rows, (1, []))
+    lines.reading = reading
     if reading.text_column not in header:
         problem = reading.describe_missing_column(header)
         raise InputError(
-            f"{reading.source.path}:1: {problem}. Choose one with {option(reading.column_option)}; "
-            "the first line has to name the columns."
+            f"{reading.source.path}:{header_number}: {problem}. Choose one with "
+            f"{option(reading.column_option)}; the first line has to name the columns."
         )
     if header.count(reading.text_column) > 1:
-        raise InputError(f"{reading.source.path}:1: {reading.describe_repeated_column()}")
+        raise InputError(
+            f"{reading.source.path}:{header_number}: {reading.describe_repeated_column()}"
+        )
     column = header.index(reading.text_column)
     for number, row in rows:
         if len(row) == len(header):
@@ -63,8 +71,10 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
             number, line = row_lines.first
             advice = "Fix the row"
             if quoted:
-                hint = separator_hint("csv", line, '"', can_ask=False) if number == 1 else ""
+                is_header = not lines.reading.can_skip
+                hint = separator_hint("csv", line, '"', can_ask=False) if is_header else ""
                 advice = f'Close each quote, and double those inside a field ("").{hint} {advice}'
+            # This raises, unless bad rows are skipped: then the next row is read.
             lines.reading.reject("bad_rows", f":{number}", _csv_problem(error), advice)
             row_lines.give_back_all_but_first()
         else:
@@ -73,14 +83,16 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
 
 
 class _RowLines:
-    """Line source of a csv.reader that can give back the lines of a row.
+    """Lines for a csv.reader, which can be given back to be read again as other rows.
 
-    A quote that is never closed takes in all lines up to another quote, though they are rows of
-    their own. The kept lines are bounded: a row whose characters, and `LINE_BYTES` for each line,
-    are more than `MAX_ROW_BYTES` is a csv.Error.
+    After a quote that is never closed, csv.reader reads all lines up to the next quote as one row,
+    although they are rows of their own. So the lines of the current row are kept. They are bounded:
+    a row is a csv.Error if its characters, with `LINE_CHARACTERS` more for each line, are more than
+    `MAX_ROW_BYTES`.
     """
 
     def __init__(self, lines: Lines) -> None:
+        # Lines that `whole` rejects do not come up here, but `lines.number` counts them.
         self._new = ((lines.number, line) for line in lines.whole())
         self._again: deque[tuple[int, str]] = deque()
         self.begin_row()
@@ -91,7 +103,7 @@ class _RowLines:
     def __next__(self) -> str:
         numbered = self._again.popleft() if self._again else next(self._new)
         self._row.append(numbered)
-        self._size += LINE_BYTES + len(numbered[1])
+        self._size += LINE_CHARACTERS + len(numbered[1])
         if self._size > MAX_ROW_BYTES:
             raise csv.Error(_TOO_LONG)
         return numbered[1]
@@ -112,8 +124,8 @@ class _RowLines:
 def _csv_problem(error: csv.Error) -> str:
     if str(error) == _TOO_LONG:
         return (
-            f"the row is larger than {MAX_ROW_BYTES:,} characters, of which each of its lines "
-            f"counts {LINE_BYTES} more; perhaps a quote is never closed"
+            f"the row is too long: its characters, plus {LINE_CHARACTERS} for each of its lines, "
+            f"are more than {MAX_ROW_BYTES:,}; perhaps a quote is never closed"
         )
     if "new-line character" in str(error):
         return "a carriage return (CR) within the row, outside of quotes"

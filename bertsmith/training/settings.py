@@ -14,6 +14,7 @@ from bertsmith.system.bounds import check_seed, check_upper_limits
 from bertsmith.system.compute import Advanced, Compute
 
 Optimizer = Literal["adamw", "muon"]
+Schedule = Literal["linear", "cosine", "constant", "wsd", "noam"]
 MIN_EPSILON = 1e-30
 """Least epsilon of Adam. In fp32 one below 1e-45 is 0: weights without a gradient, such as those of
 tokens that have not occurred yet, would be divided by it and become NaN."""
@@ -103,7 +104,7 @@ class OptimSettings:
     """Adam's epsilon: added to the divisor, so that near-zero gradients do not make large steps."""
     warmup_fraction: Advanced[float] = 0.1
     """Warm-up: the share of the run in which the learning rate rises from zero to its peak."""
-    schedule: Advanced[Literal["linear", "cosine", "constant", "wsd", "noam"]] = "linear"
+    schedule: Advanced[Schedule] = "linear"
     """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
     (warm-up, stable, decay): constant, then a fast decay to zero at the end; or noam, which falls
     with the inverse square root of the steps (Vaswani et al. 2017)."""

@@ -217,6 +217,20 @@ def test_skipping_counts_and_goes_on(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("header", [
+    b'"text,n\n', b'"text" x,n\n', b"text,\xff\n", b"name,n\n", b"text,text\n",
+])  # fmt: skip
+def test_a_bad_header_is_an_error_also_where_rows_are_skipped(tmp_path, header):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\n\n" + header + b"a,1\ntext,2\nb,3\n")
+    for errors in ("skip", "strict"):
+        with refuses(InputError, "a.csv:3: ", worded=False) as caught:
+            read(path, errors=errors)
+        assert "--errors" not in str(caught.value)
+    path.write_bytes(b"\n\ntext,n\na,1\n\xff,2\nb,3\n")
+    assert read(path, errors="skip") == ["a", "b"]
+
+
 @pytest.mark.parametrize("bad, after", [
     ('"never closed,1\n', ""), ('"closed by a later row,1\n', 'last,"1"\n'),
 ])  # fmt: skip

@@ -202,6 +202,12 @@ def test_updates_are_those_of_torch(kind, num_parts, monkeypatch):
         torch.testing.assert_close(view, torch.cat(expected[name]), rtol=1e-4, atol=1e-6)
 
 
+def test_an_unknown_schedule_is_refused_after_warm_up():
+    settings = OptimSettings(schedule="sine")  # type: ignore[arg-type]
+    with refuses(ConfigError, "--schedule", "'sine'", "linear", "noam", worded=False):
+        schedule(0.5, settings)
+
+
 def test_noam_is_the_rate_of_the_paper():
     """Vaswani et al. 2017, section 5.3: d^-0.5 · min(step^-0.5, step · warmup^-1.5)."""
     steps, warmup, size = 1000, 80, 512
