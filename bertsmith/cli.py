@@ -74,11 +74,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         shown_warnings(PROG),
         silenced() if quiet else nullcontext(),
         showing_progress(details=verbose),
-        made_by(shlex.join([PROG, *args])),
+        made_by(shlex.join([PROG, *args])),  # HTML pages show this command
     ):
         try:
             with _telling_ranks(args, debug=debug):
                 modules = _take_modules(args)
+                # The list is changed in place: `_report_errors` reads the command's name from it.
                 if args[:1] == ["help"]:
                     args[:] = [*args[1:], "--help"]
                 run = _find_action(args, modules)
@@ -124,6 +125,8 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
             raise
         is_writing = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
         subject = error.filename or ("output" if is_writing else "error of the system")
+        # What the command has printed comes before the message. If it finds no room, it is
+        # discarded, since Python would try again at exit, and complain.
         try:
             sys.stdout.flush()
         except OSError:
@@ -137,7 +140,7 @@ def _report_errors(args: list[str], *, debug: bool) -> Iterator[None]:
 
 @contextmanager
 def _telling_ranks(args: list[str], *, debug: bool) -> Iterator[None]:
-    """Tell the other ranks of a launch, which wait for this one, if its line is refused."""
+    """Tell the other ranks of a launch if this rank refuses its command line: they wait for it."""
     try:
         yield
     except BertsmithError as error:
@@ -167,7 +170,7 @@ def _remove_flag(args: list[str], *flags: str) -> bool:
 
     Words after `--` are no flags.
     """
-    end = len(option_words(args))
+    end = len(option_words(args))  # where `--` stands, if it does
     kept = [word for word in args[:end] if word not in flags]
     args[:end] = kept
     return len(kept) < end
@@ -228,7 +231,7 @@ def _find_action(args: list[str], modules: Sequence[str]) -> Callable[[], None]:
     name = find_command(args)
     if modules:
         _prepare_launch()
-        # The help of a command of ours is shown even if a module cannot be imported.
+        # The help of a command of bertsmith is shown even if the user's module cannot be imported.
         is_optional = name is not None and not HELP_FLAGS.isdisjoint(option_words(args))
         ignored = (ConfigError,) if is_optional else ()
         with suppress(*ignored), _importing():
@@ -261,7 +264,8 @@ def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Cal
     # All ranks compare the line that the launcher gave them; only the work is told to resume.
     work_line = line
     if launch.num_restarts and launch_settings.has_begun:
-        # After a failure, the launcher runs the first line again.
+        # After a failure, the launcher runs the command line of the start again, which has no
+        # --resume. The output folder has a run already, so this goes on with it.
         args = with_resume(args)
         settings = parse(args, prog)
         work_line = [*words, *args]
@@ -276,9 +280,10 @@ def _prepare_launch() -> Launch | None:
         ConfigError: the environment of the launch has a mistake, of which the other ranks are told.
     """
     launch = read_launch()
-    if launch is not None:  # else torch prints a stack each time that it fails to connect
+    if launch is not None:
+        # By default, torch prints a stack each time that it fails to connect to another rank.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-        read_silence_limit()
+        read_silence_limit()  # only for its error; the limit is used later
     return launch
 
 
@@ -293,7 +298,8 @@ def _print_error(message: str, *, is_own: bool = False) -> None:
     """Print an error. Of several ranks only the first prints; it learns of the others' errors.
 
     Args:
-        is_own: whether no other rank learns of the error, so that this rank prints it in any case.
+        is_own: whether the error is of this rank alone, and rank 0 does not learn of it. Then this
+            rank prints it, whatever its number.
     """
     launch = None
     try:
@@ -310,9 +316,10 @@ def _import_main(name: str) -> Callable[[Any, Sequence[str]], None]:
     """Import the function `main` of a command."""
     with _importing():
         if COMMANDS[name].needs_torch:
-            # Python 3.11 keeps its stack in chunks of 16 KiB. A call that crosses the end of a
-            # chunk allocates the next one, and frees it on return. Imported from within our
-            # modules, deeper in the stack, torch does so 12,000 times, which takes 0.1 s.
+            # Only for speed: torch is imported here, before the command's module imports it. Python
+            # 3.11 keeps the frames of its calls in chunks of 16 KiB. A call that does not fit into
+            # the chunk allocates another one, and frees it on return. If torch is imported deeper
+            # in the stack, 12,000 of its calls do so, which takes 0.1 s.
             import_module("torch")
         main: Callable[[Any, Sequence[str]], None] = import_work(name).main
     return main

@@ -1,4 +1,4 @@
-"""Flags that depend on the task of the model that a line names."""
+"""Flags that depend on the task of the model that a command line names."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +23,9 @@ T = TypeVar("T")
 def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, ModelFolder | None]:
     """Parse a command line as `cls`, whose field `columns` has the type of the model's task.
 
-    Return the settings and the model's folder, which is None if `find_model` finds no model in the
-    line, as for the name "-". For a model that cannot be read, --help shows the help of a
-    classifier.
+    Return the settings and the model's folder. The folder is None if `find_model` finds no model
+    in the command line, for example if "-" (standard input) stands in its place. If the model
+    cannot be read, --help shows the help of a classifier.
 
     Raises:
         CheckpointError: the model cannot be read.
@@ -50,6 +50,8 @@ def load_with_flags(settings: Any, model: Path | ModelFolder) -> Predictor[Task[
     names = ("device", "precision", "max_length", "long_texts", "stride")
     predictor = load_predictor(model, **{name: getattr(settings, name) for name in names})
     print_note(predictor.loaded.precision_note)
-    predictor.unknown_tokens.is_reported = True  # the warning is printed with the results
+    # This turns off the predictor's own warning: the command prints it with the results.
+    predictor.unknown_tokens.is_reported = True
     predictor.ranks = joined_ranks()
-    return predictor.with_definition(predictor.definition.with_columns(settings.columns))
+    task = predictor.definition
+    return predictor.with_definition(task.with_columns(settings.columns))

@@ -16,10 +16,14 @@ LINES_AHEAD = 100
 def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
     """Return whether to skip the blanks before quotes, because the quotes enclose cells.
 
-    The quotes enclose cells in two cases. Either the first rows have equal numbers of cells only if
-    the blanks are skipped; or the rows have equal numbers with the blanks, too, and each cell that
-    begins with a blank and a quote ends in a quote. False for standard input, which can be read
-    only once, and for a file that cannot be read.
+    The first rows are parsed twice: without the blanks and with them. In `1, "a, b"` the quotes
+    enclose a cell if the blank is skipped; otherwise the comma inside them divides it. The result
+    is true in two cases:
+
+    - All rows have as many cells as the first, but only if the blanks are skipped.
+    - They have in both ways, and each cell that begins with a blank and a quote ends in a quote.
+
+    It is false for standard input, which can be read only once, and for a file that cannot be read.
     """
     if path == STANDARD_INPUT:
         return False
@@ -46,8 +50,9 @@ def _parse(lines: Sequence[str], delimiter: str, *, skip_blanks: bool) -> list[l
     try:
         rows.extend(reader)
     except csv.Error:
-        is_cut = len(lines) == LINES_AHEAD and reader.line_num == len(lines)
-        return rows if is_cut else None
+        # The file goes on after these lines, and its last row here may end only there.
+        is_last_row_cut = len(lines) == LINES_AHEAD and reader.line_num == len(lines)
+        return rows if is_last_row_cut else None
     return rows
 
 

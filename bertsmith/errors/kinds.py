@@ -1,8 +1,10 @@
 """Problems that the user can solve, as exceptions.
 
 A message says where the problem is, what was found, what is allowed and what to do next, in that
-order. The command line prints it without a traceback and exits with code 2; any other exception is
-a bug in bertsmith and keeps its traceback.
+order. The command line prints it without a traceback and exits with code 2; after `Interrupted` the
+code is that of the signal, such as 130 for Ctrl-C. It treats two other kinds of exceptions alike:
+lack of memory, and errors of the operating system (see `_report_errors` in cli.py). Any further
+exception is a bug in bertsmith and keeps its traceback.
 """
 
 from collections.abc import Sequence
@@ -21,9 +23,9 @@ from bertsmith.errors.option_names import (
 class BertsmithError(Exception):
     """A problem that the user can solve; the message says how.
 
-    `str(error)` spells options as arguments of a Python call. In `message`, options are marked by
-    `option`, so that they can also be spelled as flags or JSON fields, and so that the message can
-    become part of another one.
+    `str(error)` spells options as arguments of a Python call. In `message`, `option` has put
+    invisible marks around the names of options. By these marks they can also be spelled as flags or
+    JSON fields, and the message can become part of another one.
     """
 
     @property
@@ -37,7 +39,8 @@ class BertsmithError(Exception):
     def of_command(self, command: str) -> "BertsmithError":
         """Return the error for a command line that begins with `command`, such as "predict".
 
-        Only errors whose message names the command differ.
+        This base class returns the error itself. Subclasses whose message names the command
+        override it.
         """
         return self
 
@@ -55,7 +58,7 @@ class InputError(BertsmithError, ValueError):
 
 
 class WriteError(InputError):
-    """A file or folder that cannot be written.
+    """A file or folder that cannot be written; an `InputError`, as the user gave its path.
 
     Args:
         problem: a sentence that names the path and the cause.

@@ -19,6 +19,7 @@ class ScoreLine(NamedTuple):
     @property
     def shown(self) -> str:
         """The value as people read it."""
+        # `format_score` knows a score by its key, such as "rmse"; reports name it "RMSE".
         return format_score(self.name.lower(), self.value)
 
 
@@ -34,7 +35,10 @@ class Report(ABC):
 
     @abstractmethod
     def contents(self) -> list[ScoreLine | Table | str]:
-        """Return scores, tables and lines of text in the order in which they are shown."""
+        """Return scores, tables and lines of text, in the order of the text.
+
+        In HTML all scores form one table, which comes first.
+        """
 
     def __str__(self) -> str:
         contents = self.contents()
@@ -50,7 +54,10 @@ class Report(ABC):
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, **include: Any) -> dict[str, str]:
-        """Return the text, which IPython then shows instead of the fields' names and values."""
+        """Return the text, which IPython then shows instead of the fields' names and values.
+
+        IPython passes the formats that it asks for (`include`); it gets the text in any case.
+        """
         return {"text/plain": str(self)}
 
     def _repr_html_(self) -> str:

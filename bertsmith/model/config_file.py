@@ -75,7 +75,8 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a task stored in config.json; empty if none did."""
-    # Below `TASK_SETTINGS` a model with pre-training heads has at most `PAIR_TASK`.
+    # A model with heads of pre-training, and no task head, has at most `PAIR_TASK` below
+    # `TASK_SETTINGS`, which no task stored. A model without any head has the class `Family.base`.
     has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
     if task_head(settings) is None and has_pretraining_head:
         return {}
@@ -85,13 +86,13 @@ def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def problem_type(settings: Mapping[str, Any]) -> str | None:
     """Return the problem type of a sequence classifier; None for other models.
 
-    If config.json does not say, a single output is a regression, as in transformers. A model that
-    writes labels is a classifier only if config.json says so.
+    If config.json does not say, a single output is a regression, as in transformers. A T5, which
+    writes labels as text, is a classifier only if config.json says so.
     """
     family = family_of(settings)
     if family.classifier not in (settings.get("architectures") or ()):
         return None
-    if family.config.writes_labels:  # its architecture is that of any model of the family
+    if family.config.writes_labels:  # a T5: its class in transformers is that of any T5
         return settings.get("problem_type")
     default = "regression" if num_labels(settings) == 1 else PROBLEM_TYPES["classify"]
     return settings.get("problem_type") or default
@@ -110,7 +111,7 @@ def model_kind(settings: Mapping[str, Any]) -> ModelKind:
         ConfigError: we have no such family.
     """
     name = settings.get("model_type") or BERT.name
-    if name in SYSTEM_KINDS:  # a GPT, LSTM, ELMo, Transformer or T5
+    if name in SYSTEM_KINDS:  # a GPT, LSTM, ELMo, T5 or the Transformer of 2017
         is_classifier = name in CLASSIFIER_MODULES and _is_classifier(settings)
         return (CLASSIFIER_KINDS if is_classifier else SYSTEM_KINDS)[name]
     if task_head(settings) is not None:
@@ -149,9 +150,10 @@ def no_model_error(directory: Path) -> CheckpointError:
 def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, Any]:
     """Read the config.json of a folder.
 
-    Besides encoders, these may be systems beside BERT (`SYSTEM_KINDS`: a GPT, LSTM, ELMo,
-    Transformer or T5). One is read if it is a classifier, or with `to_classify` if it can become
-    one, as those of `CLASSIFIER_MODULES` can.
+    Most are those of encoders. Others are of models that are not encoders as BERT is, which we call
+    systems beside BERT (`SYSTEM_KINDS`: a GPT, LSTM, ELMo, T5 or the Transformer of 2017, which
+    translates). Of these, only classifiers are read; with `to_classify` also those that can become
+    classifiers, which are in `CLASSIFIER_MODULES`.
 
     Raises:
         CheckpointError: it is missing, not JSON, or describes a model of no family of ours; a
@@ -224,7 +226,8 @@ ALLOWED_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "label2id": (lambda value: isinstance(value, dict), "an object of numbers by labels"),
     TASK_SETTINGS: (lambda value: isinstance(value, dict), "an object"),
 }
-"""Entries of config.json besides the sizes of the model, which the config itself checks."""
+"""For entries of config.json, a check of the value, and the allowed values in words. The config
+itself checks the sizes of the model."""
 
 
 def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
@@ -247,6 +250,8 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         )
     values: dict[str, Any] = {}
     for field in fields(family.config):
+        # The field may have another name in config.json; transformers also reads some fields by
+        # their own name. None: config.json has no such entry.
         keys = [family.keys.get(field.name, field.name)]
         if field.name in family.fields_by_both_names:
             keys.append(field.name)
@@ -254,6 +259,7 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         present_values = [value for value in stored_values if value is not None]
         if present_values:
             value = present_values[0]
+            # Values such as the name of an activation may have other names in config.json, too.
             our_values = {stored: own for own, stored in family.values.get(field.name, {}).items()}
             values[field.name] = our_values.get(value, value) if isinstance(value, str) else value
     try:
@@ -266,7 +272,7 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
 
 
 def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
-    """Build config.json for transformers; it also holds our `pooling`.
+    """Build config.json for transformers, with our settings below `TASK_SETTINGS`.
 
     Of a model with a folder of its own (`Family.own_folder`), these are only the entries about its
     heads, labels and task.
@@ -280,6 +286,7 @@ def build_config_json(model: BertModel, id2label: Mapping[int, str]) -> dict[str
         if name in TASK_HEADS:
             settings |= _head_config(name, head, id2label, family)
     own = dict(model.task_settings)
+    # A model without a pair head has no `PAIR_TASK`, as if it had that of next sentence prediction.
     pair_head = next((name for name in PAIR_HEADS if name in model.heads), "next_sentence")
     if pair_head != "next_sentence" and "next_sentence" in family.heads:
         own[PAIR_TASK] = pair_head
@@ -313,7 +320,9 @@ def _head_config(
     settings: dict[str, Any] = {} if key is None else {key: head.dropout_prob}
     if name in PROBLEM_TYPES:
         settings["problem_type"] = PROBLEM_TYPES[name]
-    if name in ("choose", "answer"):  # transformers counts the choices of each batch
+    # These heads have no labels: choices are counted in each batch, and the answer to a question is
+    # a place in the text.
+    if name in ("choose", "answer"):
         return settings
     names = [id2label.get(number, f"LABEL_{number}") for number in range(head.num_labels)]
     return settings | {

@@ -80,7 +80,7 @@ def build(
     if num_labels is None and task_head in heads:
         num_labels = folder.num_outputs
     own_folder = folder.family.own_folder
-    if own_folder is not None:  # the family reads other files, such as a T5 classifier
+    if own_folder is not None:  # a family with files of its own, such as that of T5 classifiers
         own_heads = build_heads(folder.config, heads, num_labels)
         model: BertModel = own_folder.load(folder.path, folder.config, own_heads)
     else:
@@ -88,8 +88,8 @@ def build(
             model = _build_encoder(folder, heads, num_labels, keep_task_head=keeps_task_head)
     if keeps_task_head:
         model.id2label = folder.labels
-    # A task's settings belong to its head. Without any head they are those of an encoder
-    # whose vectors a task reads.
+    # The settings of a task in config.json belong to the task's head, and are kept with it. There
+    # are also tasks without a head, such as sentence vectors: then they belong to the encoder.
     has_no_heads = not heads and not task_head
     if keeps_task_head or has_no_heads:
         model.task_settings = own_settings(folder.settings)
@@ -102,8 +102,8 @@ def _build_encoder(
     """Build the model of a folder whose weights `Family.names` lists."""
     tensors = _usable_tensors(folder, heads, keep_task_head=keep_task_head)
     _check_sizes(folder.config, tensors, folder.path)
-    # Heads get real, random weights, as the folder may lack them. Those of the encoder all come
-    # from the folder, so until then it needs no memory.
+    # Heads get random weights in memory, as the folder may lack theirs. All weights of the encoder
+    # come from the folder: `on_meta_device` builds it without memory, and `_fill` gives it theirs.
     new_heads = build_heads(folder.config, heads, num_labels)
     pooler = None if new_heads else folder.has_pooler
     with on_meta_device():
@@ -122,7 +122,8 @@ def _usable_tensors(
     left_out = () if keep_task_head else TASK_HEADS
     if folder.pair_head is not None and folder.pair_head not in heads:
         left_out = (*left_out, folder.pair_head)
-    # ModernBERT's task heads begin with layers of the masked-LM head, which stay.
+    # ModernBERT's task heads begin with layers that its masked-LM head has, too. These stay even if
+    # the task head is left out: a new head starts from them.
     shared = folder.family.head_names(("masked_lm",))
     module_names = folder.family.head_names(left_out)
     prefixes = tuple(f"{name}." for name in module_names if name not in shared)
@@ -160,9 +161,9 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     needed = []  # missing names without which the model cannot be used
     filled_layers: set[str] = set()  # layers of the pooler and of heads that have a stored weight
     absent_by_layer: dict[str, list[str]] = {}  # weights of such layers that are not stored
-    # Layers may share a parameter. It is filled under the first of its names here, which this keeps
-    # by the parameter's `id`; what the folder has under the other names must then be the same.
-    first_names: dict[int, str] = {}
+    # Layers may share a parameter, which then has several names. It is filled from the first of
+    # them; the folder must have the same values under the others.
+    first_names: dict[int, str] = {}  # first name of each parameter, by the parameter's `id`
     for name, parameter in model.state_dict(keep_vars=True).items():
         stored_names = hugging_face_names(name, model.config)
         absent = [stored for stored in stored_names if stored not in tensors]
@@ -251,6 +252,7 @@ def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
     if down is None or folder.config.is_recurrent:
         return
     layer = re.escape(down[0].partition("{i}")[0])
+    # `stored_layer` is a layer's number; in ALBERT its group and place, as "0.albert_layers.1".
     stored_layers = {
         folder.config.stored_layer(number).partition(".")[0]
         for number in range(folder.config.num_layers)
@@ -271,7 +273,11 @@ def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
 
 
 def _warn_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
-    """Warn where the weights have more layers than config.json asks for."""
+    """Warn where the weights have more layers than config.json asks for.
+
+    `num_hidden_layers` is the entry of config.json, which the message names; `num_layers` counts
+    the layers that a token goes through.
+    """
     config = folder.config
     if not config.num_layers or config.is_recurrent:
         return

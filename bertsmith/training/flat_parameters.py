@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from bertsmith.model.trainable import ParameterSpec
 
 CHUNK = 4096
-"""Numbers in a chunk. The squares of its gradients are summed together, and an array is a whole
-number of chunks, so that the norm is rounded alike however the array is divided."""
+"""Numbers in a chunk. An array is a whole number of chunks. The norm of the gradients is computed
+from one sum of squares per chunk, so it is rounded alike however the array is divided."""
 
 ALIGNMENT = 64
 """Each parameter begins at a multiple of this, 128 bytes in bf16, for the processor's vector loads.
@@ -92,8 +92,8 @@ class Arrays:
     """All arrays of a run.
 
     Shapes: `weights` and the optimizer's `buffers` are fp32 `[size]`; `gradients` is fp32
-    `[num_shares, size]`, a row for each share of a step (some of its micro-batches). Some steps use
-    the memory of `gradients` in another type, see `gradients_of`.
+    `[num_shares, size]`. A share is a part of a step: some of its micro-batches, which one process
+    computes. Some steps use the memory of `gradients` in another type, see `gradients_of`.
     """
 
     weights: Tensor
@@ -106,11 +106,15 @@ class Arrays:
     def gradients_of(self, num_micro_batches: int) -> Tensor:
         """Return the array for the gradients of a step, `[num_shares, size]`.
 
-        Gradients of several micro-batches are summed in fp32. But if each share has at most one,
-        the array has, on a CPU, the type that the model computes in. In bf16 it takes the first
-        half of each share's memory. The other half is never touched and so takes no space, which
-        saves 440 MB for BERT-base in two processes. Only gradients of `fp32_only` parameters lose
-        precision by that.
+        Gradients of several micro-batches are summed in fp32. But on a CPU, if there are no more of
+        them than shares here, nothing is summed, and the array has the type that the model computes
+        in. In bf16 it takes the first half of each share's memory. The other half is never touched
+        and so takes no space, which saves 440 MB for BERT-base in two processes. Only the gradients
+        of parameters that stay fp32 (`ParameterSpec.fp32_only`) lose precision by that.
+
+        Args:
+            num_micro_batches: those of the step on all ranks. They are dealt to the shares in turn,
+                so no share has two of them if there are at most `num_shares`.
         """
         dtype = self.compute_weights.dtype
         num_shares, size = self.gradients.shape
@@ -175,9 +179,9 @@ class GradientCollector:
     def __init__(self, model: nn.Module, layout: Layout) -> None:
         self._layout = layout
         self._targets: dict[tuple[int, torch.dtype], _Target] = {}
-        """The views of each array so far, by its address and type. They are kept, as making them
-        takes as long as a small layer's forward pass, and each step begins with one of few arrays.
-        """
+        """The views of each array so far, by its address and type. They are kept because making
+        them takes as long as a small layer's forward pass, and a run has only a few arrays, which
+        its steps use again and again."""
         self._views: Mapping[str, Tensor] = {}
         self._collected: set[str] = set()
         self._handles = [
