@@ -415,7 +415,9 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         "words and pairs of words, in Chinese characters and their pairs. The corpus beside our "
         "models is that of their pre-training: "
         "the same reviews, without labels; for counted-vectors-zh it is the training texts of "
-        "ChnSentiCorp that are no eval texts, without labels."
+        "ChnSentiCorp that are no eval texts, without labels. It was read once for all ways of a "
+        "model and a sample, so only the first of them has seconds. The heads of reviews-mini with "
+        "a corpus were measured before such a head had a share of counts."
     )
     yield ""
     yield "```"

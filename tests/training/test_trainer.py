@@ -220,7 +220,7 @@ def test_what_is_no_number_stops_before_the_update(corpus_dir, tmp_path, place, 
 
 
 def test_a_run_without_checkpoints_resumes_from_its_beginning(corpus_dir, tmp_path):
-    settings = replace(SETTINGS, keep=0, steps=6)
+    settings = replace(SETTINGS, keep=0, checkpoint_every=None, steps=6)
     trainer(corpus_dir, tmp_path, settings).begin({})
     (tmp_path / "journal.jsonl").write_text('{"step": 0, "held_out_loss": 5.0}\n')
     with refuses(ConfigError, "steps was 6, is now 5", "seed was 3, is now 4"):
