@@ -103,7 +103,10 @@ def test_a_cache_that_another_machine_does_not_see_is_refused(data, tmp_path, mo
 
 @pytest.mark.same_on_all_computers
 def test_a_run_goes_on_when_torchrun_starts_all_ranks_again(data, tmp_path):
-    """torchrun repeats the first line, after a rank was killed while the run was scored."""
+    """torchrun repeats the first line, after a rank was killed while the run was scored.
+
+    Words after `--` are no options, so --resume must come before it.
+    """
     out = tmp_path / "run"
     words = command(data, out, "--model", data / "model", "--threads", 1)
     run_alone(words)
@@ -111,7 +114,7 @@ def test_a_run_goes_on_when_torchrun_starts_all_ranks_again(data, tmp_path):
     facts = json.loads((out / "run.json").read_text())
     del facts["result"]
     (out / "run.json").write_text(json.dumps(facts))
-    again = start_ranks(["-m", "bertsmith", *words], 2, TORCHELASTIC_RESTART_COUNT="1")
+    again = start_ranks(["-m", "bertsmith", *words, "--"], 2, TORCHELASTIC_RESTART_COUNT="1")
     answers = end_ranks(again)
     assert [code for code, *_ in answers] == [0, 0], answers
     assert result_of(out) == expected
