@@ -311,7 +311,7 @@ def test_the_lines_train_and_score(corpus_dir, tmp_path, bertsmith, refused):
     assert printed.count("perplexity") == 3 and f"bertsmith evaluate {out}" in printed
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "library_name: bertsmith" in card and "transformers opens" not in card
-    assert "evaluate elmo --minimal-pairs" in card and "forward perplexity" in card
+    assert "evaluate elmo --minimal-pairs" in card and "next token perplexity" in card
     for command in (("generate", out, "a"), ("params", out), ("fill", out, "a [MASK]")):
         assert "commands are evaluate --minimal-pairs" in refused(*command)
     line = ("pretrain", "elmo", "--corpus", corpus_dir, "--out", tmp_path / "other")

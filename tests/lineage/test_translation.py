@@ -35,22 +35,22 @@ def tokenizer(tmp_path_factory):
     return folder
 
 
-def write_pairs(path, task, number, seed, max_words=8):
+def write_pairs(path, task, number, seed):
     draws = random.Random(seed)
     lines = ["source\ttarget"]
     for _ in range(number):
-        words = draws.choices(WORDS, k=draws.randint(1, max_words))
+        words = draws.choices(WORDS, k=draws.randint(1, 8))
         lines.append(" ".join(words) + "\t" + " ".join(TASKS[task](words)))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def make_settings(folder, tokenizer, task="reverse", number=300, max_words=8, **changes):
+def make_settings(folder, tokenizer, task="reverse", number=300, **changes):
     training = {"steps": 12, "batch_size": 16, "threads": 1, "precision": "fp32", "eval_rows": 30}
     training |= changes.pop("training", {})
     return TranslationSettings(
-        train=write_pairs(folder / "train.tsv", task, number, 1, max_words),
-        eval=write_pairs(folder / "eval.tsv", task, 100, 2, max_words),
+        train=write_pairs(folder / "train.tsv", task, number, 1),
+        eval=write_pairs(folder / "eval.tsv", task, 100, 2),
         tokenizer=tokenizer,
         training=TrainingSettings(**training),
         **changes,
@@ -63,7 +63,7 @@ def make_settings(folder, tokenizer, task="reverse", number=300, max_words=8, **
 )  # fmt: skip
 def test_it_learns_to_rearrange_words(tmp_path, tokenizer, task):
     settings = make_settings(
-        tmp_path, tokenizer, task, 4000, max_words=5, dropout=0.0,
+        tmp_path, tokenizer, task, 4000, dropout=0.0,
         training={"steps": 300, "batch_size": 48},
         optim=TranslationOptimSettings(learning_rate=3e-3),
     )  # fmt: skip
