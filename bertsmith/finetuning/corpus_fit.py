@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.finetuning.linear_features import FeatureSettings, LabelledTexts
 from bertsmith.finetuning.linear_fit import CrossValidation, fit_mean_weights, score_fit
-from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts
+from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts, join_vectors
 from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
 from bertsmith.tasks.logistic_regression import fit
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -50,8 +50,10 @@ def fit_with_corpus(
     sentences = unlabelled.sentences
     chosen = np.sort(rng.permutation(len(unlabelled.vectors))[:MAX_SENTENCES])
 
-    part_sizes = (texts.vectors.shape[1], unlabelled.token_vectors.shape[1])
-    texts = replace(texts, vectors=unlabelled.join_vectors(texts.vectors, texts.examples))
+    token_vectors = unlabelled.token_vectors
+    part_sizes = (texts.vectors.shape[1], token_vectors.shape[1])
+    vectors = join_vectors(texts.vectors, texts.examples, token_vectors, tokenizer)
+    texts = replace(texts, vectors=vectors)
     settings = FeatureSettings.of(texts, tokenizer, part_sizes)
     fitted = fit_mean_weights(texts, folds, settings, is_multi_label=False)
     first = fitted.extractor.head_of(fitted.weights)
@@ -74,7 +76,7 @@ def fit_with_corpus(
         is_multi_label=False,
         importance=texts_and_sentences.importance,
     )
-    head = join_heads(first, extractor.head_of(weights), unlabelled.token_vectors)
+    head = join_heads(first, extractor.head_of(weights), token_vectors)
     return head, scores, len(chosen)
 
 

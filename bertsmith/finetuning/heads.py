@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, option
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
@@ -54,7 +55,8 @@ MANY_TO_COMPARE = 100
 """Fewest training examples with which `auto` compares heads. A fold has a fifth of the examples,
 and a score on fewer says too little."""
 COMPARED_HEADS: tuple[Head, ...] = ("counts", "linear", "contrastive", "fine-tuned")
-"""The heads that `auto` compares; each takes more time to train than those before it."""
+"""The heads that `auto` compares; each takes more time to train than those before it, but for a
+linear head that reads a corpus."""
 
 RESUMABLE: tuple[Head, ...] = ("contrastive", "fine-tuned")
 """The heads whose training writes checkpoints."""
@@ -114,7 +116,7 @@ def finetune_best_head(
     folder = RunFolder(settings.out)
     folds = split(dataclasses.replace(data, held_out=[]), num_folds, settings.seed)
     can_calibrate = _can_calibrate(data, folds)
-    scores: list[HeadScore] = []
+    scores: tuple[HeadScore, ...] = ()
     reason = ""
     unlabelled: UnlabelledTexts | None = None
     answers: list[HeldOutAnswers] = []  # of the contrastive head, to the folds
@@ -135,21 +137,8 @@ def finetune_best_head(
     elif len(data.train) < MANY_TO_COMPARE:
         best, reason = head_for_few(model)
     else:
-        began = time.perf_counter()
-        if corpus is not None:
-            with computing_on(settings) as machine:
-                encoder = load_encoder(settings, machine)
-                unlabelled = UnlabelledTexts.read(corpus, encoder, settings.seed)
-        reading_seconds = time.perf_counter() - began
-        with progress_bar("comparing heads", len(COMPARED_HEADS) * num_folds) as advance:
-            for head in COMPARED_HEADS:
-                collected = answers if head == "contrastive" and can_calibrate else None
-                score = _cross_validate(
-                    task_type, settings, head, folds, advance, collected, unlabelled
-                )
-                if head == "linear":  # the others have no use for the corpus
-                    score = dataclasses.replace(score, seconds=score.seconds + reading_seconds)
-                scores.append(score)
+        compared = _compare_heads(task_type, settings, corpus, folds, keeps_answers=can_calibrate)
+        scores, answers, unlabelled = compared.scores, compared.answers, compared.unlabelled
         best = choose_head(scores).head
     calibration = None
     if best == "contrastive" and can_calibrate:
@@ -159,7 +148,7 @@ def finetune_best_head(
         calibration = fit_calibration(join_answers(answers))
     unused = settings.changed_options(UNUSED_OPTIONS[best])
     has_corpus = corpus is not None
-    choice = HeadChoice(settings.score_key, tuple(scores), best, unused, reason, has_corpus)
+    choice = HeadChoice(settings.score_key, scores, best, unused, reason, has_corpus)
     result = _train(
         task_type,
         settings.with_head(best),
@@ -173,6 +162,45 @@ def finetune_best_head(
     result = dataclasses.replace(result, choice=None if settings.resume else choice)
     folder.write_run({**folder.read_run(), "result": result.to_json()})
     return result
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The scores of all heads, and what a training of the best one can use again."""
+
+    scores: tuple[HeadScore, ...]
+    answers: list[HeldOutAnswers]
+    """Answers of the contrastive head to each fold; empty if they are not kept."""
+    unlabelled: UnlabelledTexts | None
+    """Texts of the corpus, read once for all linear heads; None without a corpus."""
+
+
+def _compare_heads(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    corpus: Corpus | None,
+    folds: Sequence[TaskDataset[Any]],
+    *,
+    keeps_answers: bool,
+) -> Comparison:
+    """Score every head by cross-validation; the linear head learns from the corpus, too."""
+    began = time.perf_counter()
+    unlabelled = None
+    if corpus is not None:
+        with computing_on(settings) as machine:
+            encoder = load_encoder(settings, machine)
+            unlabelled = UnlabelledTexts.read(corpus, encoder, settings.seed)
+    reading_seconds = time.perf_counter() - began
+    scores: list[HeadScore] = []
+    answers: list[HeldOutAnswers] = []
+    with progress_bar("comparing heads", len(COMPARED_HEADS) * len(folds)) as advance:
+        for head in COMPARED_HEADS:
+            kept = answers if head == "contrastive" and keeps_answers else None
+            score = _cross_validate(task_type, settings, head, folds, advance, kept, unlabelled)
+            if head == "linear":  # the others have no use for the corpus
+                score = dataclasses.replace(score, seconds=score.seconds + reading_seconds)
+            scores.append(score)
+    return Comparison(tuple(scores), answers, unlabelled)
 
 
 def head_for_few(model: ModelFolder) -> tuple[Head, str]:
@@ -194,10 +222,10 @@ def head_for_few(model: ModelFolder) -> tuple[Head, str]:
 def choose_head(scores: Sequence[HeadScore]) -> HeadScore:
     """Return the head with the best mean over the folds.
 
-    Of heads with equal means it is the first in `scores`, which takes the least time to train. The
-    best head need not lead by more than chance. With 200 examples and 5 folds the standard error of
-    a lead is about 3 points. So a rule that asks for a lead of one standard error would miss a head
-    that is 3 points better half of the time.
+    Of heads with equal means it is the first in `scores`, which takes the least time to train, but
+    for a linear head with a corpus. The best head need not lead by more than chance. With 200
+    examples and 5 folds the standard error of a lead is about 3 points. So a rule that asks for a
+    lead of one standard error would miss a head that is 3 points better half of the time.
     """
     return max(scores, key=lambda each: each.mean)
 

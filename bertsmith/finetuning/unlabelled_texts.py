@@ -5,7 +5,6 @@ depend on these is computed here: vectors of tokens, which are counted in the co
 sentences of some documents with their vectors.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -56,7 +55,6 @@ class UnlabelledTexts:
     sentences: CorpusSentences
     token_vectors: NDArray[np.float32]
     vectors: NDArray[np.float32]
-    special_ids: Collection[int]
 
     @classmethod
     def read(cls, corpus: Corpus, loaded: LoadedModel, seed: int) -> Self:
@@ -74,26 +72,22 @@ class UnlabelledTexts:
         tokenizer = loaded.tokenizer
         sentences = read_sentences(corpus, tokenizer, loaded.max_length)
         of_encoder = compute_in_order(loaded.model, sentences.examples.rows, mean_vectors)
-        vectors = _join(of_encoder, sentences.examples, token_vectors, tokenizer.special_ids)
-        return cls(sentences, token_vectors, vectors, tokenizer.special_ids)
-
-    def join_vectors(
-        self, vectors: NDArray[np.float32], examples: EncodedExamples
-    ) -> NDArray[np.float32]:
-        """Put the means of the counted vectors beside the vectors of an encoder.
-
-        Shapes: `vectors` fp32 `[texts, hidden]`; the result fp32 `[texts, hidden + counted]`.
-        """
-        return _join(vectors, examples, self.token_vectors, self.special_ids)
+        vectors = join_vectors(of_encoder, sentences.examples, token_vectors, tokenizer)
+        return cls(sentences, token_vectors, vectors)
 
 
-def _join(
+def join_vectors(
     vectors: NDArray[np.float32],
     examples: EncodedExamples,
     token_vectors: NDArray[np.float32],
-    special_ids: Collection[int],
+    tokenizer: Tokenizer,
 ) -> NDArray[np.float32]:
-    means = mean_of_tokens(examples.rows, token_vectors, special_ids)
+    """Put the means of the counted vectors of tokens beside the vectors of an encoder.
+
+    Shapes: `vectors` fp32 `[texts, hidden]`, `token_vectors` fp32 `[vocabulary, counted]`; the
+    result fp32 `[texts, hidden + counted]`.
+    """
+    means = mean_of_tokens(examples.rows, token_vectors, tokenizer.special_ids)
     return np.concatenate([vectors, examples.mean_over_rows(means)], axis=1)
 
 

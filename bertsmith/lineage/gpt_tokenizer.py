@@ -22,7 +22,7 @@ from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_class import add_model_class
-from bertsmith.tokenization.tokenizer_config import read_flags
+from bertsmith.tokenization.tokenizer_config import named_tokens, read_flags
 from bertsmith.tokenization.tokenizer_files import (
     SPECIAL_NAMES,
     TOKENIZER_CONFIG_FILE,
@@ -127,11 +127,4 @@ def _read_added_tokens(
 
 def _role_tokens(config: dict[str, Any]) -> dict[str, str]:
     """Return the special tokens by role; those that are not named are as in transformers."""
-    tokens = dict.fromkeys(ROLES[:3], END)
-    for role in ROLES:
-        value = config.get(role)
-        if isinstance(value, dict):
-            value = value.get("content")
-        if isinstance(value, str):
-            tokens[role] = value
-    return tokens
+    return dict.fromkeys(ROLES[:3], END) | named_tokens(config, ROLES)

@@ -53,7 +53,7 @@ MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"
 each; "" is the sentence encoder's folder itself."""
 
 MODULE_TYPE = "sentence_transformers.models."
-"""What stands before the name of a module in modules.json."""
+"""The beginning of each module's type in modules.json; the name of the module follows."""
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,28 @@ def config_settings(config: Json, path: Path) -> Json:
             f"{path}: truncation_side is {side!r}; texts are cut at their end here. Shorten long "
             "texts at their beginning yourself, and remove the entry."
         )
-    settings: Json = {}
-    for name in SPECIAL_NAMES:
-        value = config.get(name)
-        if isinstance(value, dict):
-            value = value.get("content")
-        if isinstance(value, str):
-            settings[name] = value
+    settings: Json = {**named_tokens(config, SPECIAL_NAMES)}
     if config.get("model_max_length") is not None:
         length = member(config, "model_max_length", (int, float), path)
         # "No limit" is 1e30 to transformers, which is finite.
         check_range(length, MIN_MAX_LENGTH, "model_max_length", path)
         settings["model_max_length"] = int(length)
     return settings
+
+
+def named_tokens(config: Json, names: Sequence[str]) -> dict[str, str]:
+    """Return the special tokens that tokenizer_config.json has under `names`, by their name.
+
+    The file gives a token as text or, with its settings, as an object.
+    """
+    tokens: dict[str, str] = {}
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, dict):
+            value = value.get("content")
+        if isinstance(value, str):
+            tokens[name] = value
+    return tokens
 
 
 def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
