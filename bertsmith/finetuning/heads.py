@@ -165,7 +165,7 @@ def finetune_best_head(
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class ComparedHeads:
     """The scores of all heads, and what a training of the best one can use again."""
 
     scores: tuple[HeadScore, ...]
@@ -182,14 +182,16 @@ def _compare_heads(
     folds: Sequence[TaskDataset[Any]],
     *,
     keeps_answers: bool,
-) -> Comparison:
+) -> ComparedHeads:
     """Score every head by cross-validation; the linear head learns from the corpus, too."""
     began = time.perf_counter()
     unlabelled = None
     if corpus is not None:
         with computing_on(settings) as machine:
-            encoder = load_encoder(settings, machine)
-            unlabelled = UnlabelledTexts.read(corpus, encoder, settings.seed)
+            # No name holds the encoder, so that its memory is free while the heads are trained.
+            unlabelled = UnlabelledTexts.read(
+                corpus, load_encoder(settings, machine), settings.seed
+            )
     reading_seconds = time.perf_counter() - began
     scores: list[HeadScore] = []
     answers: list[HeldOutAnswers] = []
@@ -200,7 +202,7 @@ def _compare_heads(
             if head == "linear":  # the others have no use for the corpus
                 score = dataclasses.replace(score, seconds=score.seconds + reading_seconds)
             scores.append(score)
-    return Comparison(tuple(scores), answers, unlabelled)
+    return ComparedHeads(tuple(scores), answers, unlabelled)
 
 
 def head_for_few(model: ModelFolder) -> tuple[Head, str]:

@@ -203,9 +203,10 @@ def fit_task(
         unlabelled: the texts of the settings' corpus, if they have been read before.
     """
     began = time.perf_counter()
-    corpus = open_corpus_of_head(settings, loaded.folder, data)
-    if corpus is not None and unlabelled is None:
-        unlabelled = UnlabelledTexts.read(corpus, loaded, settings.seed)
+    if unlabelled is None:
+        corpus = open_corpus_of_head(settings, loaded.folder, data)
+        if corpus is not None:
+            unlabelled = UnlabelledTexts.read(corpus, loaded, settings.seed)
     encoded = data.task.encode(loaded.tokenizer, data.train, loaded.max_length, labelled=False)
     vectors = np.zeros((len(encoded), loaded.model.config.hidden_size), np.float32)
     if settings.head != "counts":

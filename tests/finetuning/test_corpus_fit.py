@@ -221,7 +221,7 @@ def test_the_linear_head_learns_from_the_corpus_in_the_comparison_of_heads(setti
     for one, other in zip(with_corpus.choice.heads, alone.choice.heads, strict=True):
         assert one.head == other.head
         if one.head == "linear":
-            assert list(one.scores) == folds
+            assert list(one.scores) == folds and one.scores != other.scores
         else:
             assert one.scores == other.scores
     assert "linear + corpus  " in str(with_corpus) and "+ corpus" not in str(alone)
