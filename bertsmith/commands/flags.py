@@ -66,7 +66,7 @@ def parse_settings(
         raise HelpRequested(page, words)
     if "--out=" in words or ("--out", "") in pairwise(words):  # Path("") is the current folder
         raise ConfigError("--out is empty. Is the shell variable set?")
-    flags = [word.partition("=")[0] for word in words if word.startswith("--")]
+    flags = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
     if len(set(flags)) < len(flags) and (
         mistake := find_repetition(words, options_of(cls, default))
     ):

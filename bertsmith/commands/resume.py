@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from bertsmith.commands.option_words import with_resume
 from bertsmith.commands.output import print_note
 from bertsmith.system.launch import read_launch
 from bertsmith.training.checkpoint import list_checkpoints
@@ -16,8 +17,7 @@ def resume_command(line: Sequence[str]) -> str:
     On several ranks, a shell comment is added: with the launcher before the command, the ranks
     continue the run; without it, one machine alone does.
     """
-    words = [word for word in line if word not in ("--resume", "--overwrite")]
-    command = f"{shlex.join(words)} --resume"
+    command = shlex.join(with_resume(line))
     if read_launch() is None:
         return command
     return f"{command}  # with the launcher that started the ranks, or on one machine alone"

@@ -155,10 +155,12 @@ def pretrain(
             recipe = "quarter-hour" if settings.get("from_") is None else "continue"
         job = _build_job(corpus_folder, recipe, settings)
         given = {"corpus": corpus, "tokenizer": tokenizer, "from_": job.from_}
-        has_vocabulary = next((name for name, value in given.items() if value is not None), None)
-        if has_vocabulary is not None and vocab_size != TokenizerSettings.vocab_size:
+        vocabulary_argument = next(
+            (name for name, value in given.items() if value is not None), None
+        )
+        if vocabulary_argument is not None and vocab_size != TokenizerSettings.vocab_size:
             raise ConfigError(
-                f"vocab_size: found {vocab_size} beside {has_vocabulary}, whose vocabulary is "
+                f"vocab_size: found {vocab_size} beside {vocabulary_argument}, whose vocabulary is "
                 "learned already. Leave one of the two out."
             )
         run = RunFolder(model_folder)

@@ -20,6 +20,7 @@ from bertsmith.finetuning.linear_fit import CrossValidation, fit_mean_weights, s
 from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts, join_vectors
 from bertsmith.tasks.linear_head import CorpusWeights, LinearHead
 from bertsmith.tasks.logistic_regression import fit
+from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_SENTENCES = 12_000
@@ -125,10 +126,7 @@ def label_documents(
     deviation = logits.std(0)
     logits = (logits - np.median(logits, axis=0)) / np.where(deviation > 0, deviation, 1)
     logits += np.log(np.maximum(shares, np.finfo(np.float32).tiny))
-    # The softmax; less the largest logit, so that no exponential overflows.
-    exponentials = np.exp(logits - logits.max(1, keepdims=True))
-    probabilities = exponentials / exponentials.sum(1, keepdims=True)
-    return probabilities.astype(np.float32)
+    return softmax64(logits).astype(np.float32)
 
 
 def _weigh_texts(texts: LabelledTexts, num_sentences: int) -> NDArray[np.float32]:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.model.pretraining_catalog import PAIR_TASKS
 
 GUESSING = math.log(2)
@@ -37,7 +36,9 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     began_untaught = is_new_model or _table(run, "source").get("reason_to_reset")
     if run.get("command") != "pretrain" or not began_untaught:
         return ""
-    losses = [held_out.get(f"held_out_{PAIR_TASKS[head].term}_loss") for head in PAIR_HEADS]
+    losses = [
+        held_out.get(f"held_out_{task.term}_loss") for task in PAIR_TASKS.values() if task.has_head
+    ]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
     if loss is not None and loss >= LEARNED:
         return (

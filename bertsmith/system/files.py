@@ -64,9 +64,12 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     # Two threads that write one path have a temporary file each, and so do two machines that share
     # the folder, whose processes may have one number.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    lock: int | None = None
     try:
         with _open(temporary, mode) as file:
-            lock_file(file.fileno())
+            if lock_file(file.fileno()):
+                # A second descriptor keeps the lock until the closed file has its name.
+                lock = os.dup(file.fileno())
             if path.exists():
                 shutil.copymode(path, temporary)
             yield file
@@ -75,25 +78,29 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+        if lock is not None:
+            os.close(lock)
 
 
 def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
     """Remove temporary files that ended processes left, for files whose names match `name`.
 
-    A file that is locked stays: a process on another machine writes it. On Windows this does
-    nothing.
+    A file that is locked stays: a process on another machine writes it. So does every file on a
+    file system without locks. On Windows this does nothing.
     """
     if sys.platform == "win32":  # here signal 0, which tests if a process lives, would end it
         return
     temporary = re.compile(rf"\.{name}\.(\d{{1,9}})(-[0-9a-f]+)?\.tmp")  # process, and write
-    with contextlib.suppress(OSError):  # the folder cannot be listed, or another process was faster
+    with contextlib.suppress(OSError):  # the folder cannot be listed
         for leftover in folder.iterdir():
             if (match := temporary.fullmatch(leftover.name)) and not _is_alive(int(match[1])):
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError):  # another process was faster
                     # NFS locks only files that are open for writing.
                     if (lock := try_lock(leftover, os.O_RDWR)) is not None:
-                        leftover.unlink(missing_ok=True)
-                        os.close(lock)
+                        try:
+                            leftover.unlink(missing_ok=True)
+                        finally:
+                            os.close(lock)
 
 
 def _is_alive(process_id: int) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def softmax64(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+def softmax64(logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Compute probabilities in fp64 from logits, both `[..., classes]`; each row sums to 1."""
     # Less the largest logit, so that no exponential overflows.
     exponentials = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))

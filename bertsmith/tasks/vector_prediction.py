@@ -51,8 +51,8 @@ class Vectors:
         """The cosine similarity of the first two texts, from -1 to 1."""
         first, second = self.vectors[:2].astype(np.float64)
         norms = np.linalg.norm(first) * np.linalg.norm(second)
-        cosine = float(first @ second / max(norms, 1e-12))
-        return min(1.0, max(-1.0, cosine))  # that of equal vectors may be rounded to above 1
+        # That of equal vectors may be rounded to above 1; that of nan stays nan.
+        return float(np.clip(first @ second / max(norms, 1e-12), -1, 1))
 
     @property
     def answer(self) -> float:

@@ -7,7 +7,7 @@ The default of the learning rate is in `pretraining/resolve.py`. Settings of fin
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_seed, check_upper_limits
@@ -124,6 +124,8 @@ class OptimSettings:
                f"of {MIN_EPSILON:g} or more")  # fmt: skip
         _check("warmup_fraction", self.warmup_fraction, 0 <= self.warmup_fraction < 1,
                "at least 0 and below 1")  # fmt: skip
+        if self.schedule not in get_args(Schedule):
+            raise SettingError("optim.schedule", self.schedule, get_args(Schedule))
         if self.schedule == "wsd":
             # Compared as a sum, since in floating point 1 - 0.9 is less than 0.1.
             _check("decay_fraction", self.decay_fraction,

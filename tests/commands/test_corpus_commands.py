@@ -149,7 +149,7 @@ def test_shards_are_encoded_and_merged(run, fails, tmp_path):
     assert not (tmp_path / "out").exists()
     assert "out: no shards of a corpus" in fails("merge out")
     shown = run("build texts --shard 1/2").splitlines()
-    assert shown[0].startswith("shard 1/2  2 documents, 10 tokens; 1 of 1 part")
+    assert shown[0] == "shard 1/2  2 documents, 10 tokens; 1 of 1 part"
     assert shlex.split(shown[1].removeprefix("next"))[:4] == ["bertsmith", "corpus", "merge", "out"]
     assert "--held-out" in fails("build texts --shard 2/2 --held-out 0")
     report = json.loads(run("build texts --shard 2/2 --json"))

@@ -24,6 +24,7 @@ from bertsmith.errors import option
     ("pretrain --corpus x --out y --minutes 1 -- --out= --recipe", ["'--out=' is one word too"]),
     ("tokenizer train a.txt --out x --held-out b.txt --held-out=c.txt", [
         "--held-out is given more than once", "all values behind one --held-out"]),
+    ("tokenizer train a.txt --out x --held_out b.txt --held-out c.txt", ["--held-out is given"]),
     ("look m text --out x.html --without=1.2 --words --without 2.1", ["--without is given"]),
     ("fill model", ["TEXT", "'bertsmith fill --help' explains it."]),
     ("finetune clasify", ["'finetune clasify'", "'finetune classify'", "classify, answer, tag"]),

@@ -236,6 +236,23 @@ def test_a_file_is_locked_while_it_is_written(tmp_path):
         assert [try_lock(path, os.O_RDWR) for path in temporary] == [None, None]
 
 
+def test_a_file_is_locked_until_it_has_its_name(tmp_path, monkeypatch):
+    replace, locks = Path.replace, []
+
+    def look_then_replace(path, target):
+        locks.append(try_lock(path, os.O_RDWR))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", look_then_replace)
+    with atomic_write(tmp_path / "a") as file:
+        file.write(b"whole")
+    assert locks == [None]
+    assert (tmp_path / "a").read_bytes() == b"whole"
+    lock = try_lock(tmp_path / "a", os.O_RDWR)
+    assert lock is not None
+    os.close(lock)
+
+
 def test_a_process_that_still_builds_is_left_alone(tmp_path):
     out = tmp_path / "out"
     with begin_to_build(out) as process:
