@@ -51,7 +51,7 @@ from benchmarks.few_labels_names import (
     measure_names,
     read_sentences,
 )
-from bertsmith.finetuning.heads import MANY_TO_COMPARE, head_for_few
+from bertsmith.finetuning.best_head import MANY_TO_COMPARE, head_for_few
 from bertsmith.finetuning.label_calibration import FEWEST_TO_CALIBRATE
 from bertsmith.metrics.classification import Calibration
 from bertsmith.model.model_folder import read_folder

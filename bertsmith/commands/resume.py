@@ -24,9 +24,12 @@ def resume_command(line: Sequence[str]) -> str:
 
 
 def print_resume_state(out: Path) -> None:
-    """Print on standard error the step that a run resumes from, if there is a run."""
+    """Print on standard error the step that a run resumes from, if there is a run.
+
+    A series names its runs itself.
+    """
     folder = RunFolder(out)
-    if not folder.run_path.exists():
+    if not folder.run_path.exists() or folder.holds_series:
         return
     checkpoints = list_checkpoints(folder.checkpoints_dir)
     if folder.is_trained:

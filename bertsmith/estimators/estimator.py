@@ -310,9 +310,7 @@ class Estimator(ABC):
                     location = f" (all in {settings.out / 'failure.json'})"
                     error.args = (error.message.replace(location, ""),)
                 raise
-            start = as_arguments(result.start_note)
-            notes = map(as_arguments, result.notes)
-            result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
+            result = result.with_notes(as_arguments)
             lines = str(result).split("\n")
             if folder is not None:  # its path is of no use to the user
                 lines = [line for line in lines if str(folder.path) not in line]

@@ -12,7 +12,7 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.averaged_classification import AveragedClassify
 from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.finetune import FinetuneSettings
-from bertsmith.tasks.task import Task
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.training.run_folder import MODEL_FILES
 
 WEIGHTS = "model.safetensors"
@@ -44,9 +44,13 @@ def move_members(out: Path, folders: Sequence[Path], *, has_linear: bool = False
     write_task_settings(out, settings | {MEMBERS: names})
 
 
-def score_average(task_type: type[Task[Any, Any]], settings: FinetuneSettings) -> dict[str, Any]:
-    """Score the mean of the probabilities on the eval examples; return the scores by name."""
-    data = task_type.read(settings)
+def score_average(settings: FinetuneSettings, data: TaskDataset[Any]) -> dict[str, Any]:
+    """Score the mean of the probabilities on the eval examples; return the scores by name.
+
+    Without eval examples the result is empty.
+    """
+    if not data.held_out:
+        return {}
     predictor = Predictor.load(
         settings.out, AveragedClassify, device=settings.device, precision=settings.precision
     )

@@ -30,6 +30,15 @@ class HeadScore:
 
 
 @dataclass(frozen=True)
+class LeftOutHead:
+    """A head for whose comparison and training the budget had no time."""
+
+    head: str
+    minutes: float
+    """Estimated length of the run with this head."""
+
+
+@dataclass(frozen=True)
 class HeadChoice:
     """The heads that were compared, and the one that was chosen.
 
@@ -46,6 +55,9 @@ class HeadChoice:
     """Why this head was chosen, if none were compared."""
     has_corpus: bool = False
     """Whether the linear head learns from a corpus, too."""
+    left_out: tuple[LeftOutHead, ...] = ()
+    minutes: float | None = None
+    """The budget; None without one."""
 
     def __str__(self) -> str:
         unused = ""
@@ -63,9 +75,15 @@ class HeadChoice:
             rows.append([self._describe(each.head), *scores, f"{each.seconds:.1f}", speed, size])
         folds = count_noun(len(self.heads[0].scores), "fold")
         lines = align_columns(rows)
+        for head in self.left_out:
+            lines.append(
+                f"{self._describe(head.head)} was left out: with it, the run would take about "
+                f"{head.minutes:.1f} minutes, and {option('minutes')} is {self.minutes:g}"
+            )
         chosen = self._describe(self.chosen)
         return "\n".join([*lines, f"{chosen} was chosen, by cross-validation with {folds}", unused])
 
     def _describe(self, head: str) -> str:
         """Return the name of a head in the report."""
-        return f"{head} + corpus" if head == "linear" and self.has_corpus else head
+        learns_from_corpus = self.has_corpus and head in ("linear", "average")
+        return f"{head} + corpus" if learns_from_corpus else head

@@ -28,8 +28,8 @@ FEW_BIAS_VARIANCE = 1.0
 few texts are due to chance. Biases without a penalty follow them, and then choosing `c` by the loss
 was no better than the fixed `c` of 10 (`benchmarks/results/few-labels.md`)."""
 FEWEST_TO_WEIGH = 32
-"""Smallest number of texts that a fit to token counts alone has a share in. Of 16 texts the
-held-out answers say nothing about the share (`benchmarks/results/few-labels.md`)."""
+"""Fewest texts with which a fit to token counts alone becomes a part of the head. The answers to 16
+held-out texts say nothing about the weight of that fit (`benchmarks/results/few-labels.md`)."""
 TRAINED_STRENGTH = 30.0
 """Value of `c` for vectors of an encoder that was trained on the same texts."""
 
@@ -108,18 +108,18 @@ def fit_mean_weights(
 ) -> FittedWeights:
     """Fit weights whose logits are the weighted mean of two fits.
 
-    One is fitted to vectors and token counts, and one to counts alone. In the first, vectors do
-    most of the work. Where few texts tell more by their words, such as by their topic, the second
-    is better, and the mean is better than either (`benchmarks/results/few-labels.md`).
-    `mean_of_fits.share_of_counts` weighs them. Both are linear, so that their mean is one head, and
-    a prediction takes no longer. Of fewer than `FEWEST_TO_WEIGH` texts, there is only the first
-    fit.
+    The first fit reads vectors and token counts; the vectors decide most. The second fit reads
+    token counts alone, which is better where words tell the label, as with topics. The mean is
+    better than either (`benchmarks/results/few-labels.md`). `share_of_counts` computes the weight
+    of the second fit. Both fits are linear, so their mean is a single head, which predicts as fast
+    as one of them. With fewer than `FEWEST_TO_WEIGH` texts, or without folds, there is only the
+    first fit.
 
-    For fewer than `FEW_TEXTS` texts with one label each, biases are penalized, too.
+    With fewer than `FEW_TEXTS` texts of one label each, biases are penalized, too.
 
     Args:
         folds: the indices that each fold holds out; without folds the penalty is
-            `DEFAULT_STRENGTH`, and there is no second fit.
+            `DEFAULT_STRENGTH`.
     """
     joint = fit_weights(texts, folds, settings, is_multi_label=is_multi_label)
     if joint.held_out is None or len(texts) < FEWEST_TO_WEIGH or not texts.vectors.any():

@@ -8,13 +8,13 @@ from typing import Any, TypeGuard
 
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.finetuning.linear_run import finetune_linear, open_corpus_of_head
-from bertsmith.finetuning.unlabelled_texts import read_sentences
+from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts, read_sentences
 from bertsmith.model.head_names import LINEAR_MEMBER, MEMBERS_FOLDER
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.settings.finetune import FinetuneSettings
-from bertsmith.tasks.task import Task
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.training.run_folder import RunFolder
 
 
@@ -25,7 +25,7 @@ def has_linear_member(settings: FinetuneSettings) -> TypeGuard[ClassifySettings]
     return settings.average and settings.corpus is not None
 
 
-def check_linear_member(task_type: type[Task[Any, Any]], settings: ClassifySettings) -> None:
+def check_linear_member(settings: ClassifySettings, data: TaskDataset[Any]) -> None:
     """Check, before anything is trained, that a linear head can be fitted.
 
     Raises:
@@ -37,20 +37,32 @@ def check_linear_member(task_type: type[Task[Any, Any]], settings: ClassifySetti
     check_outside(settings.out, settings.corpus)
     folder = read_folder(settings.model)
     folder.check_encoder()
-    corpus = open_corpus_of_head(settings, folder, task_type.read(settings))
+    corpus = open_corpus_of_head(settings, folder, data)
     assert corpus is not None
     limit = max_text_length(folder.tokenizer, folder.config.max_length, settings.max_length)
     read_sentences(corpus, folder.tokenizer, limit)  # refuses a corpus of short sentences
 
 
-def fit_linear_member(task_type: type[Any], settings: ClassifySettings) -> dict[str, Any]:
+def fit_linear_member(
+    task_type: type[Any],
+    settings: ClassifySettings,
+    *,
+    dataset: TaskDataset[Any] | None = None,
+    unlabelled: UnlabelledTexts | None = None,
+) -> dict[str, Any]:
     """Fit the linear head, write its folder, and return its scores on the eval examples.
 
     If a run was stopped after its head was complete, the head is kept as it is.
+
+    Args:
+        dataset: the examples; by default those of the settings' files.
+        unlabelled: the texts of the settings' corpus, if they have been read before.
     """
     out = settings.out / MEMBERS_FOLDER / LINEAR_MEMBER
     folder = RunFolder(out)
     if not (folder.run_path.exists() and "result" in folder.read_run()):
-        finetune_linear(task_type, settings.for_linear_head(out))
+        finetune_linear(
+            task_type, settings.for_linear_head(out), dataset=dataset, unlabelled=unlabelled
+        )
     scores: dict[str, Any] = folder.read_run()["result"]["evaluation"]
     return scores

@@ -1,8 +1,9 @@
 """The fields that the results of all fine-tunings have in common, whatever the head."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bertsmith.config import to_jsonable
 from bertsmith.finetuning.head_choice import HeadChoice
@@ -43,6 +44,11 @@ class FineTuningResult:
     """Scores of baselines on the same examples."""
     choice: HeadChoice | None = None
     """The scores of the heads that were compared, if they were."""
+
+    def with_notes(self, convert: Callable[[str], str]) -> Self:
+        """Return a copy whose remarks are changed by `convert`."""
+        notes = tuple(convert(note) for note in self.notes)
+        return replace(self, start_note=convert(self.start_note), notes=notes)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON; `evaluation` is empty without eval examples."""

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, ExamplesError, option
 from bertsmith.finetuning.averaging import is_averaged, move_members, score_average
 from bertsmith.finetuning.folds import split
+from bertsmith.finetuning.head_choice import HeadChoice
 from bertsmith.finetuning.linear_member import (
     check_linear_member,
     fit_linear_member,
@@ -28,6 +29,7 @@ from bertsmith.finetuning.prepared_run import START_NOTE
 from bertsmith.finetuning.resolve import sum_weights
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.run_files import check_run_out, file_sums
+from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts
 from bertsmith.metrics.answers import INFINITE_SCORE
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.hub import CARD_FILE, find_checkpoint
@@ -52,6 +54,8 @@ Train = Callable[..., Any]
 
 WEIGHTS = "model.safetensors"
 """File of a run with the weights, which are removed if the run is not the best."""
+BEST_SCORE = "best_score"
+"""Key of the score by which a run chose its weights."""
 LINEAR_PART = "linear head"
 """Name in reports of the linear head that is a part of an average."""
 MAX_RARE_LABELS = 8
@@ -85,17 +89,38 @@ class SeriesResult:
     figures: dict[str, Spread]
     results: tuple[dict[str, Any], ...]
     average: dict[str, Any] | None = None
-    """Scores of the mean of all probabilities; None if only the best model is kept."""
+    """Scores of the mean of all probabilities, without eval examples an empty dict; None if only
+    the best model is kept."""
     linear_head: dict[str, Any] | None = None
-    """Scores of the linear head that is a part of the average, if there is one."""
+    """Scores of the linear head that is a part of the average, without eval examples an empty dict;
+    None if there is no such head."""
+    choice: HeadChoice | None = None
+    """The heads among which `--head auto` chose this average; None if the user asked for it."""
 
     def to_json(self) -> dict[str, Any]:
         return drop_none(to_jsonable(self))
 
-    def _score(self, result: Mapping[str, Any]) -> float:
-        """Return the eval score `metric`; if reports lack it, the score that chose the weights."""
-        score = result["evaluation"].get(self.metric)
-        return result["best_score"] if score is None else score
+    def with_notes(self, convert: Callable[[str], str]) -> Self:
+        """Return a copy whose remarks on the runs are changed by `convert`."""
+        results = tuple(
+            {
+                **result,
+                "notes": [convert(note) for note in result["notes"]],
+                START_NOTE: convert(result.get(START_NOTE, "")),
+            }
+            for result in self.results
+        )
+        return replace(self, results=results)
+
+    def _score_line(self, name: str, scores: Mapping[str, Any], width: int) -> str:
+        """Name a model and its score `metric`; without eval examples only the model.
+
+        If reports lack this score, the line has the one that chose the weights.
+        """
+        score = scores.get(self.metric, scores.get(BEST_SCORE))
+        if score is None:
+            return name
+        return f"{name:<{width}}  {score_name(self.metric)} {format_score(self.metric, score)}"
 
     def __str__(self) -> str:
         titles = {name: score_name(name) for name in self.figures}
@@ -106,17 +131,20 @@ class SeriesResult:
             f"{format_score(name, spread.deviation)}"
             for name, spread in self.figures.items()
         ]
-        lines.append("")
+        if lines:
+            lines.append("")
         for name, result in zip(self.names, self.results, strict=True):
-            score = format_score(self.metric, self._score(result))
+            scores = {BEST_SCORE: result.get(BEST_SCORE), **result["evaluation"]}
             mark = "   <- kept" if name == self.best and self.average is None else ""
-            lines.append(f"{name:<{width}}  {score_name(self.metric)} {score}{mark}")
+            lines.append(f"{self._score_line(name, scores, width)}{mark}")
         location = f"model of the best in {self.out}"
         if self.average is not None:
             location = f"all models in {self.out}"
             lines += self._lines_on_average(self.average, width)
-        title = f"{len(self.names)} {self.kind}s, mean ± standard deviation; {location}"
-        return "\n".join([title, *_notes_on_runs(self.results), "", *lines])
+        spread = ", mean ± standard deviation" if self.figures else ""
+        title = f"{len(self.names)} {self.kind}s{spread}; {location}"
+        choice = [] if self.choice is None else [str(self.choice)]
+        return "\n".join([*choice, title, *_notes_on_runs(self.results), "", *lines])
 
     def _lines_on_average(self, average: Mapping[str, Any], width: int) -> list[str]:
         """Return the lines on the linear head and the average, and on what the average costs."""
@@ -124,15 +152,13 @@ class SeriesResult:
         num_models = len(self.names)
         models = f"of {num_models} models"
         if self.linear_head is not None:
-            score = format_score(self.metric, self.linear_head[self.metric])
-            lines.append(f"{LINEAR_PART:<{width}}  {score_name(self.metric)} {score}")
+            lines.append(self._score_line(LINEAR_PART, self.linear_head, width))
             models = f"of {num_models} fine-tuned models and of a linear head, which has half of "
             models += "the weight"
             num_models += 1
-        score = format_score(self.metric, average[self.metric])
         return [
             *lines,
-            f"{'average':<{width}}  {score_name(self.metric)} {score}   <- kept",
+            f"{self._score_line('average', average, width)}   <- kept",
             "",
             f"average: the mean of the probabilities {models}; predictions take {num_models} times "
             "as long as those of one model",
@@ -145,6 +171,8 @@ def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
     # reads the counts and two other fields of a result, as if the totals were those of one run.
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
     totals["start_note"] = results[0].get(START_NOTE, "")
+    if not results[0]["evaluation"]:  # no run has eval examples
+        totals["evaluation"] = None
     totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
     notes = notes_on(totals)
     if any(totals[name] for name in NOTES):
@@ -172,8 +200,11 @@ class SeriesRun:
 
 
 def _best_score(run: SeriesRun) -> float:
-    """Return the score by which a complete run chose its weights."""
-    return run.folder.read_run()["result"]["best_score"]
+    """Return the score by which a complete run chose its weights.
+
+    Without eval examples there is none, and all runs count as equally good.
+    """
+    return run.folder.read_run()["result"].get(BEST_SCORE, 0.0)
 
 
 @dataclass(frozen=True)
@@ -255,17 +286,25 @@ def finetune_repeatedly(
     say: Say = lambda line: None,
     *,
     train: Train = finetune,
+    dataset: TaskDataset[Any] | None = None,
+    unlabelled: UnlabelledTexts | None = None,
 ) -> SeriesResult:
     """Fine-tune with several seeds or folds, and keep the best model.
 
     Earlier contents of the folder are kept until the first run has checked all its input.
+
+    Args:
+        train: the function that trains each model.
+        dataset: the examples; by default those of the settings' files. Folds are always taken from
+            the file.
+        unlabelled: the texts of the settings' corpus, if they have been read before.
 
     Raises:
         ConfigError: the series to resume has other settings; or as `finetune`.
     """
     check_run_out(settings)
     if has_linear_member(settings):
-        check_linear_member(task_type, settings)
+        check_linear_member(settings, dataset or task_type.read(settings))
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     resumed = folder if settings.resume else None
@@ -274,7 +313,7 @@ def finetune_repeatedly(
         naming_the_run(folder, resume_command),
         ExitStack() as stack,
     ):
-        runs = list(_plan_runs(task_type, settings, kind, say))
+        runs = list(_plan_runs(task_type, settings, dataset, kind, say))
         facts = _describe(settings, kind)
         _check_series(folder, settings, facts)
 
@@ -291,11 +330,17 @@ def finetune_repeatedly(
             keeps_all = is_averaged(settings)
             series = RunSeries(callbacks, resume_command, say, train, keeps_all=keeps_all)
             results = series.run(runs, bar, begin=None if settings.resume else lock_folder)
-        return _write_result(folder, task_type, settings, kind, runs, results)
+        return _write_result(
+            folder, task_type, settings, kind, runs, results, dataset=dataset, unlabelled=unlabelled
+        )
 
 
 def _plan_runs(
-    task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind, say: Say
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    dataset: TaskDataset[Any] | None,
+    kind: Kind,
+    say: Say,
 ) -> Iterator[SeriesRun]:
     held_out = settings.train if kind == "fold" else settings.eval
     one_run = replace(settings.for_one_run(), eval=held_out)
@@ -305,7 +350,7 @@ def _plan_runs(
     runs = [replace(one_run, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
-            yield SeriesRun(name, task_type, replace(run, seed=seed))
+            yield SeriesRun(name, task_type, replace(run, seed=seed), dataset)
         return
     dataset = task_type.read(one_run, (settings.train, None))
     folds = split(dataset, len(names), settings.seed)
@@ -414,6 +459,9 @@ def _write_result(
     kind: Kind,
     runs: Sequence[SeriesRun],
     results: Sequence[dict[str, Any]],
+    *,
+    dataset: TaskDataset[Any] | None,
+    unlabelled: UnlabelledTexts | None,
 ) -> SeriesResult:
     """Move the models that are kept to the folder of the series, and write the result."""
     best = max(runs, key=_best_score)
@@ -427,11 +475,11 @@ def _write_result(
         (source / WEIGHTS).replace(folder.path / WEIGHTS)
     average = linear_head = None
     if has_linear_member(settings):
-        linear_head = fit_linear_member(task_type, settings)
+        linear_head = fit_linear_member(task_type, settings, dataset=dataset, unlabelled=unlabelled)
     if is_averaged(settings):
         others = [run.settings.out for run in runs if run is not best]
         move_members(folder.path, others, has_linear=linear_head is not None)
-        average = score_average(task_type, settings)
+        average = score_average(settings, dataset or task_type.read(settings))
     result = SeriesResult(
         out=settings.out,
         kind=kind,

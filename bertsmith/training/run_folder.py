@@ -75,6 +75,11 @@ class RunFolder:
         return any(path.exists() for path in [*records, self.path / "model.safetensors"])
 
     @property
+    def holds_series(self) -> bool:
+        """Whether the folder has a series of fine-tuning runs."""
+        return self.run_path.exists() and "series" in self.read_run()
+
+    @property
     def is_trained(self) -> bool:
         """Whether the run, whose `run.json` exists, is trained; it may lack scores or curves."""
         return "summary" in self.read_run()

@@ -21,9 +21,10 @@ from tiny_runs import small_corpus
 from bertsmith import TextClassifier
 from bertsmith.data.corpus import Corpus
 from bertsmith.errors import CheckpointError, ConfigError, as_flags
+from bertsmith.finetuning.best_head import finetune_best_head
 from bertsmith.finetuning.corpus_fit import label_documents
 from bertsmith.finetuning.folds import split
-from bertsmith.finetuning.heads import finetune_best_head, training_function_for
+from bertsmith.finetuning.heads import training_function_for
 from bertsmith.finetuning.linear_run import finetune_linear
 from bertsmith.finetuning.unlabelled_texts import read_sentences
 from bertsmith.model.bert import BertModel

@@ -12,14 +12,11 @@ from tiny_models import BAD, GOOD, OTHER, save_tiny, write_csv, write_reviews
 
 from bertsmith import TextClassifier
 from bertsmith.errors import ConfigError, as_flags
-from bertsmith.finetuning import heads
+from bertsmith.finetuning import best_head, head_comparison
+from bertsmith.finetuning.best_head import choose_head, finetune_best_head
 from bertsmith.finetuning.contrastive_run import finetune_contrastive
 from bertsmith.finetuning.head_choice import HeadScore
-from bertsmith.finetuning.heads import (
-    COMPARED_HEADS,
-    choose_head,
-    finetune_best_head,
-)
+from bertsmith.finetuning.head_comparison import COMPARED_HEADS
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.sentence_folder import SentenceFolder
@@ -93,8 +90,8 @@ def test_eval_examples_have_no_part_in_the_choice(settings, whole, tmp_path):
 
 def test_the_metric_may_be_the_accuracy_of_several_labels(settings, tmp_path, monkeypatch):
     """Reports call this accuracy subset_accuracy."""
-    monkeypatch.setattr(heads, "COMPARED_HEADS", ("linear",))
-    monkeypatch.setattr(heads, "MANY_TO_COMPARE", 10)
+    monkeypatch.setattr(head_comparison, "COMPARED_HEADS", ("linear",))
+    monkeypatch.setattr(best_head, "MANY_TO_COMPARE", 10)
     rows = []
     for noun in ("film", "story"):
         rows += [(f"a {word} {noun}", "good") for word in GOOD]

@@ -44,10 +44,10 @@ OF_OTHER_LOSS = (
 """Options of a training that compares logits with labels. The contrastive head, which compares
 pairs of texts, has no use for them."""
 UNUSED_OPTIONS: dict[str, tuple[str, ...]] = {
-    "fine-tuned": ("corpus",),
-    "linear": (*OF_SERIES, "resume", *OF_TRAINING),
-    "counts": (*OF_SERIES, "resume", *OF_TRAINING, "corpus"),
-    "contrastive": (*OF_SERIES, *OF_OTHER_LOSS, "corpus"),
+    "fine-tuned": ("corpus", "minutes"),
+    "linear": (*OF_SERIES, "resume", *OF_TRAINING, "minutes"),
+    "counts": (*OF_SERIES, "resume", *OF_TRAINING, "corpus", "minutes"),
+    "contrastive": (*OF_SERIES, *OF_OTHER_LOSS, "corpus", "minutes"),
     "auto": (*OF_SERIES, "patience", "cell", "preset", "pooling"),
 }
 """Options that a head has no use for."""
@@ -74,6 +74,11 @@ class ClassifySettings(LossSettings, WindowSettings):
     cross-validation of --train, which takes as long as five trainings of each; --eval has no part
     in the choice. With fewer than 100 texts, auto is contrastive for a sentence encoder, else
     linear."""
+    minutes: Advanced[float | None] = None
+    """Budget of --head auto in minutes: about the time of its comparison and of the training of the
+    chosen head. It leaves out heads that would take longer, and says so. If there is time, it also
+    compares the average of three fine-tuned models, that of --seeds 3 --average. By default auto
+    compares all heads but the average, however long this takes."""
     corpus: Advanced[Path | None] = None
     """Corpus of texts without labels, of `bertsmith corpus build` with the vocabulary of the model.
     With --head linear, the head also learns from its words and documents; with --head auto, the
@@ -121,8 +126,10 @@ class ClassifySettings(LossSettings, WindowSettings):
             )
         check_choice(option("head"), self.head, get_args(Head))
         self._check_corpus()
+        self._check_minutes()
         unused = UNUSED_OPTIONS[self.head]
-        self._check_unused([name for name in unused if not (name == "corpus" and self.average)])
+        checked_elsewhere = ("corpus", "minutes")
+        self._check_unused([name for name in unused if name not in checked_elsewhere])
         if self.average and self.seeds is None:
             raise ConfigError(
                 f"{option('average', True)} needs several models. Give {option('seeds', 3)}, too."
@@ -170,6 +177,22 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"with {cause} there is none. Leave one of the two out."
             )
 
+    def _check_minutes(self) -> None:
+        """Check that a budget has a use.
+
+        Raises:
+            ConfigError: it has none.
+            SettingError: it is no time.
+        """
+        if self.minutes is None:
+            return
+        if self.head != "auto":
+            raise ConfigError(
+                f"{option('minutes')} is the budget of {option('head', 'auto')}, which compares "
+                f"heads. Choose this head, or leave {option('minutes')} out."
+            )
+        self.check_positive("minutes")
+
     def changed_options(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of `names` that the user has set to something else than their defaults."""
         defaults = {each.name: each.default for each in fields(self)}
@@ -205,6 +228,23 @@ class ClassifySettings(LossSettings, WindowSettings):
     def for_linear_head(self, out: Path) -> Self:
         """Return the settings of a linear head in the folder `out`, which may be replaced."""
         return replace(self.with_head("linear"), out=out, overwrite=True)
+
+    def for_average(self, num_models: int) -> Self:
+        """Return the settings of the average of fine-tuned models with different seeds.
+
+        With a corpus, a linear head that learned from it is a part of the average, unless the
+        models begin at random: such a head reads the vectors of a pre-trained model.
+        """
+        corpus = None if self.begins_at_random else self.corpus
+        fine_tuned = self.with_head("fine-tuned")
+        return replace(fine_tuned, seeds=num_models, average=True, corpus=corpus)
+
+    def for_fold(self, out: Path) -> Self:
+        """Return the settings of a training in a cross-validation, which writes a new folder.
+
+        Its eval examples are not those of the settings, and no other service hears of it.
+        """
+        return replace(self, out=out, eval=IN_MEMORY, overwrite=False, resume=False, report_to=None)
 
     def for_one_run(self) -> Self:
         corpus = self.corpus if self.head in CORPUS_HEADS else None  # else it is for the average

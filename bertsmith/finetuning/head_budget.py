@@ -1,0 +1,92 @@
+"""The budget of `--head auto`: which heads it has the time to compare and to train."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from bertsmith.training.callback import Callback, Status
+
+LONGER_FINAL_TRAINING = 1.25
+"""Length of the training of the chosen head, in trainings of the cross-validation. With five folds
+it learns from all examples, and these learn from four fifths of them."""
+SECONDS_TO_JUDGE = 1.0
+"""Seconds of a training after which its progress says how long it will take."""
+
+
+class OverBudget(Exception):  # noqa: N818 - it ends a comparison, and is no error
+    """The comparison of a head would take longer than the budget.
+
+    Args:
+        minutes: estimated length of the whole run with this head.
+    """
+
+    def __init__(self, minutes: float) -> None:
+        super().__init__(minutes)
+        self.minutes = minutes
+
+
+class HeadBudget:
+    """The time that a comparison of heads and the training of the best one may take together.
+
+    Args:
+        minutes: the time; it begins with this call. None for no limit.
+    """
+
+    def __init__(self, minutes: float | None) -> None:
+        self.minutes = minutes
+        self._began = time.perf_counter()
+        self._longest_training = 0.0
+
+    def note_training(self, seconds: float) -> None:
+        """Note how long a training of a compared head takes, since that head may be the best."""
+        self._longest_training = max(self._longest_training, seconds)
+
+    def check(self, training_seconds: float, num_trainings: float) -> None:
+        """Check that there is time for the rest of a comparison, and for the training after it.
+
+        Args:
+            training_seconds: length of a training of the head.
+            num_trainings: number of its trainings that the comparison still takes.
+
+        Raises:
+            OverBudget: the run would take longer than the budget.
+        """
+        longest = max(self._longest_training, training_seconds)
+        remaining = num_trainings * training_seconds + LONGER_FINAL_TRAINING * longest
+        minutes = (time.perf_counter() - self._began + remaining) / 60
+        if self.minutes is not None and minutes > self.minutes:
+            raise OverBudget(minutes)
+
+
+class BudgetWatch(Callback):
+    """Ends the first training of a comparison early if the budget has no time for all of them.
+
+    Args:
+        num_trainings: number of trainings of the comparison.
+        num_models: number of models that a training makes one after the other.
+
+    Attributes:
+        over_budget: why the training was ended; None if it was not.
+    """
+
+    def __init__(self, budget: HeadBudget, num_trainings: int, num_models: int) -> None:
+        self._budget = budget
+        self._num_trainings = num_trainings
+        self._num_models = num_models
+        self._began = time.perf_counter()
+        self.over_budget: OverBudget | None = None
+
+    def on_step(self, entry: Mapping[str, Any], status: Status) -> bool | None:
+        """End the training if the comparison would take too long."""
+        if self.over_budget is not None:  # the next of several models
+            return True
+        if status.elapsed_seconds < SECONDS_TO_JUDGE or status.progress == 0:
+            return None
+        training_seconds = self._num_models * status.elapsed_seconds / status.progress
+        num_done = (time.perf_counter() - self._began) / training_seconds
+        try:
+            self._budget.check(training_seconds, self._num_trainings - num_done)
+        except OverBudget as error:
+            self.over_budget = error
+            return True
+        return None

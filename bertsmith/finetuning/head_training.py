@@ -1,0 +1,80 @@
+"""The training of one of the heads that `--head auto` compares."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bertsmith.finetuning.contrastive_run import finetune_contrastive
+from bertsmith.finetuning.label_calibration import LabelCalibration
+from bertsmith.finetuning.linear_run import finetune_linear
+from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.series import finetune_repeatedly
+from bertsmith.finetuning.unlabelled_texts import UnlabelledTexts
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.task import TaskDataset
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.training.callback import Callback
+
+TRAINING_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "fine-tuned": finetune,
+    "linear": finetune_linear,
+    "counts": finetune_linear,
+    "contrastive": finetune_contrastive,
+}
+"""The function that trains each head that is not a choice of others."""
+AVERAGE = "average"
+"""Name of the mean of several fine-tuned models, which `auto` compares as if it were a head. It is
+that of `--seeds 3 --average`."""
+NUM_AVERAGED = 3
+"""Number of fine-tuned models in that mean."""
+
+
+def settings_of_head(settings: ClassifySettings, head: str) -> ClassifySettings:
+    """Return the settings that train `head`, which may be `AVERAGE`."""
+    return settings.for_average(NUM_AVERAGED) if head == AVERAGE else settings.with_head(head)
+
+
+def train_head(
+    task_type: type[Classify],
+    settings: ClassifySettings,
+    data: TaskDataset[Any],
+    callbacks: Sequence[Callback] = (),
+    resume_command: str = "the same call",
+    *,
+    has_costly_baselines: bool = False,
+    calibration: LabelCalibration | None = None,
+    unlabelled: UnlabelledTexts | None = None,
+) -> Any:
+    """Train the head of these settings, which are those of `settings_of_head`.
+
+    Without eval examples, fine-tuning keeps the weights of its last step.
+
+    Args:
+        calibration: that of a contrastive head.
+        unlabelled: the texts of the settings' corpus, if they have been read before.
+
+    Returns:
+        A `FineTuned`, a `FittedHead`, or for the average a `SeriesResult`.
+    """
+    if settings.is_series:
+        return finetune_repeatedly(
+            task_type,
+            settings,
+            callbacks,
+            resume_command,
+            dataset=data,
+            unlabelled=unlabelled,
+        )
+    options: dict[str, Any] = {}
+    if calibration is not None:
+        options["calibration"] = calibration
+    if unlabelled is not None and settings.head == "linear":
+        options["unlabelled"] = unlabelled
+    return TRAINING_FUNCTIONS[settings.head](
+        task_type,
+        settings,
+        callbacks,
+        resume_command,
+        dataset=data,
+        has_costly_baselines=has_costly_baselines,
+        **options,
+    )
