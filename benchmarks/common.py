@@ -1,4 +1,4 @@
-"""Places, commands, the machine and figures: what the benchmarks share."""
+"""Functions that several benchmarks share: paths, commands, the machine, tables of results."""
 
 import contextlib
 import importlib.metadata
@@ -27,7 +27,7 @@ def published_model() -> Path:
 
 
 def bertsmith(*words: object) -> dict[str, Any]:
-    """Run a command with --json and return what it printed; its progress goes to stderr."""
+    """Run a command of bertsmith with --json, and return the object that it prints."""
     command = [sys.executable, "-m", "bertsmith", *map(str, words), "--json"]
     print("$", "bertsmith", *command[3:], file=sys.stderr, flush=True)
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -58,11 +58,11 @@ def processor() -> str:
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of Python and of the packages that are installed."""
-    found = {"Python": platform.python_version()}
+    installed = {"Python": platform.python_version()}
     for name in packages:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            installed[name] = importlib.metadata.version(name)
+    return installed
 
 
 def core_seconds() -> float:
@@ -75,12 +75,13 @@ def machine(*packages: str) -> str:
     """Describe what a figure was measured on, with the versions of packages besides torch."""
     import torch
 
-    said = ", ".join(f"{name} {version}" for name, version in versions("torch", *packages).items())
-    return f"{processor()}, {torch.get_num_threads()} threads, {said}"
+    software = versions("torch", *packages).items()
+    software_text = ", ".join(f"{name} {version}" for name, version in software)
+    return f"{processor()}, {torch.get_num_threads()} threads, {software_text}"
 
 
 def spread(values: Iterable[float], digits: int = 1) -> str:
-    """Format mean ± standard deviation; the value alone where there is one, else nothing."""
+    """Format mean ± standard deviation; of a single value the value, of none an empty text."""
     numbers = [*values]
     if not numbers:
         return ""
@@ -94,13 +95,15 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
     return [line.replace("|  ", "| ") for line in (first, f"{'|---' * len(heading)}|", *others)]
 
 
-def save(found: Mapping[str, Any], target: Path, page: Callable[[Mapping[str, Any]], str]) -> None:
-    """Write a result as JSON, and its page beside it."""
+def save(
+    results: Mapping[str, Any], target: Path, page: Callable[[Mapping[str, Any]], str]
+) -> None:
+    """Write results as JSON to `target`, and the page of them beside it, as Markdown."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    target.with_suffix(".md").write_text(page(found), encoding="utf-8")
+    target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    target.with_suffix(".md").write_text(page(results), encoding="utf-8")
 
 
 def load(target: Path) -> dict[str, Any]:
-    """Read an earlier result; empty where there is none."""
+    """Read the results of earlier calls; empty if there are none."""
     return dict(json.loads(target.read_text(encoding="utf-8"))) if target.exists() else {}

@@ -29,10 +29,10 @@ def children_of(process_id: int) -> Iterator[int]:
             yield from children_of(int(child))
 
 
-def peak_megabytes(process_id: int) -> int:
-    """Return the highest resident memory that a process has had, of what is not a file's.
+def resident_megabytes(process_id: int) -> int:
+    """Return the resident memory of a process in megabytes, without the pages of mapped files.
 
-    Pages of files that are mapped are the system's cache, which it takes back where it needs it.
+    Those pages are the system's cache, which it takes back when it needs memory.
     """
     status = Path(f"/proc/{process_id}/status").read_text()
     anonymous = re.search(r"RssAnon:\s+(\d+)", status)
@@ -52,7 +52,9 @@ class PeakMemory(threading.Thread):
         while not self._is_done.wait(0.1):
             try:
                 for each in children_of(self._process_id):
-                    self.megabytes[each] = max(self.megabytes.get(each, 0), peak_megabytes(each))
+                    self.megabytes[each] = max(
+                        self.megabytes.get(each, 0), resident_megabytes(each)
+                    )
             except OSError:  # it has ended meanwhile
                 continue
 
@@ -91,7 +93,7 @@ def run(tree: Path, *words: str | Path) -> Run:
 
 
 def is_same(one: Path, other: Path) -> bool:
-    """Return whether two folders hold the same files; the one may name its texts elsewhere."""
+    """Return whether two folders hold the same files."""
     return subprocess.run(["diff", "-r", one, other], check=False).returncode == 0
 
 

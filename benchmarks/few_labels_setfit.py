@@ -18,13 +18,13 @@ BATCH = 16
 
 
 class TimedTrainer(Trainer):
-    """Takes the processor time in which the encoder learns from pairs."""
+    """SetFit's trainer, with the processor time in which the encoder learns from pairs."""
 
     encoder_seconds = 0.0
 
-    def train_embeddings(self, *given: Any, **options: Any) -> None:
+    def train_embeddings(self, *args: Any, **options: Any) -> None:
         began = time.process_time()
-        super().train_embeddings(*given, **options)
+        super().train_embeddings(*args, **options)
         self.encoder_seconds = time.process_time() - began
 
 

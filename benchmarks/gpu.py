@@ -61,7 +61,8 @@ CLS, SEP, MASK = 2, 3, 4
 SPECIAL_IDS = range(5)
 MASKING = MaskingRule(rate=0.15, mask_share=0.8, random_share=0.1)
 NATURAL_MEDIAN, NATURAL_SPREAD = 0.4, 0.9
-"""Of the longest row, and of the logarithm: about half of a padded batch is padding then."""
+"""Median of the lengths of natural rows, as a share of the longest row, and the standard deviation
+of their logarithms. With these, about half of a padded batch is padding."""
 HEADS = ("masked_lm", "next_sentence")
 OURS, COMPILED = "bertsmith", "bertsmith, layers compiled"
 SDPA, GROUPED = "transformers, SDPA", "transformers, SDPA, grouped by length"
@@ -74,12 +75,12 @@ VERSIONS = ("torch", "triton", "transformers", "flash-attn", "numpy", "bertsmith
 
 @dataclass(frozen=True)
 class Scale:
-    """How large everything is."""
+    """The sizes of models, rows and runs."""
 
     presets: Mapping[str, int]
-    """Sizes to measure, and the rows of their steps."""
+    """Number of rows of a step, by the model size to measure."""
     shape: Mapping[str, Any] = field(default_factory=dict)
-    """What is smaller than in the presets."""
+    """Fields of the model's config that replace those of the preset."""
     max_length: int = 512
     vocab_size: int = 30522
     num_steps: int = 8
@@ -124,7 +125,7 @@ Step = Callable[[int, Work], Any]
 
 @dataclass
 class Contender:
-    """Who takes part: `build` returns a function that does one step, by its number."""
+    """A way to compute the steps; `build` returns a function that does one step, by its number."""
 
     name: str
     build: Callable[[], Step]
@@ -165,29 +166,29 @@ def main() -> None:
     began = time.monotonic()
     first = next(iter(scale.presets))
     with compute_settings(Compute(device=args.device)):
-        found = begin(args, device)
+        results = begin(args, device)
 
         def is_time(title: str) -> bool:
             seconds = time.monotonic() - began
             is_left_out = seconds > 60 * args.minutes
             if is_left_out:
-                found["left_out"].append(title)
+                results["left_out"].append(title)
             else:
                 print(f"{seconds:.0f} s: {title}", flush=True)
             return not is_left_out
 
         if is_time(f"parity, {first}"):
             try:
-                found["parity"][first] = measure_parity(scale, first, device)
+                results["parity"][first] = measure_parity(scale, first, device)
             except Exception as error:
-                found["parity"][first] = {"error": in_one_line(error)}
+                results["parity"][first] = {"error": in_one_line(error)}
         for preset, dropout in itertools.product(scale.presets, (0.1, 0.0)):
             if is_time(f"{preset}, dropout {dropout:g}"):
                 with_peers = preset == first and dropout > 0
-                hold(scale, preset, dropout, device, with_peers, found, target)
+                hold(scale, preset, dropout, device, with_peers, results, target)
             clear()
-    found["seconds"] = round(time.monotonic() - began)
-    save(found, target, page)
+    results["seconds"] = round(time.monotonic() - began)
+    save(results, target, page)
     print(target.with_suffix(".md").read_text(encoding="utf-8"))
 
 
@@ -205,17 +206,17 @@ def parse() -> argparse.Namespace:
 
 def begin(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Start a result with a description of this run."""
-    known, where = versions(*VERSIONS), processor()
+    software, hardware = versions(*VERSIONS), processor()
     if device.type == "cuda":
         torch.cuda.set_device(device.index or 0)
-        where = torch.cuda.get_device_name(device)
-        known["CUDA"] = str(torch.version.cuda)
+        hardware = torch.cuda.get_device_name(device)
+        software["CUDA"] = str(torch.version.cuda)
     return {
         "date": time.strftime("%Y-%m-%d %H:%M"),
         "command": f"python -m benchmarks.gpu --device {device}{' --smoke' * args.smoke}",
-        "device": where,
+        "device": hardware,
         "computing": describe_computing(device, "bf16", 1, describe_attention(device, "bf16")),
-        "versions": known,
+        "versions": software,
         "load": os.getloadavg()[0],
         "parity": {},
         "contests": [],
@@ -230,10 +231,10 @@ def hold(
     dropout: float,
     device: torch.device,
     with_peers: bool,
-    found: dict[str, Any],
+    results: dict[str, Any],
     target: Path,
 ) -> None:
-    """Hold the contests of a size: full rows, with peers before them natural ones."""
+    """Run the contests of a model size: of natural rows (only with peers), then of full rows."""
     config = our_config(scale, preset, dropout)
     contenders = [Contender(OURS, lambda: our_step(config, device))]
     if scale.compiles:
@@ -249,9 +250,9 @@ def hold(
             "contenders": compete(contenders, work, scale),
             **arithmetic(config, work),
         }
-        found["contests"].append(contest)
-        save(found, target, page)
-    found["profiles"][f"{preset}, dropout {dropout:g}"] = profile(contenders[0], work[0])
+        results["contests"].append(contest)
+        save(results, target, page)
+    results["profiles"][f"{preset}, dropout {dropout:g}"] = profile(contenders[0], work[0])
 
 
 def arithmetic(config: BertConfig, work: Sequence[Work]) -> dict[str, Any]:
@@ -284,8 +285,10 @@ def draw(scale: Scale, kind: str, num_rows: int, seed: int = 0) -> list[Work]:
 def draw_lengths(
     scale: Scale, kind: str, num_rows: int, rng: np.random.Generator
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Draw the tokens of each row; a step's first has all, so that every step is padded to the same
-    length."""
+    """Draw the number of tokens of each row.
+
+    The first row of a step has the maximum, so that all steps are padded to the same length.
+    """
     longest = scale.max_length
     if kind == "full":
         return np.full(num_rows, longest, dtype=np.int64)
@@ -314,8 +317,8 @@ def draw_batch(
     labels[masked.positions] = masked.labels
     cuts = ends[:-1]
     batch = pack(np.split(masked.input_ids, cuts), np.split(is_second, cuts))
-    given = np.split(labels, cuts)
-    labels = np.concatenate([given[i] for i in batch.order])
+    labels_of_rows = np.split(labels, cuts)
+    labels = np.concatenate([labels_of_rows[i] for i in batch.order])
     positions = np.flatnonzero(labels != IGNORE_INDEX)
     targets = {
         "masked_positions": torch.from_numpy(positions),
@@ -584,37 +587,37 @@ INTRODUCTION = (
 )
 
 
-def page(found: Mapping[str, Any]) -> str:
+def page(results: Mapping[str, Any]) -> str:
     """Format the result; everything is computed from the JSON beside it."""
-    known = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    software = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     lines = [
-        f"# Pre-training on a GPU, {found['date']}",
+        f"# Pre-training on a GPU, {results['date']}",
         "",
-        f"`{found['command']}`, {found['device']}. {known}.",
+        f"`{results['command']}`, {results['device']}. {software}.",
         "",
-        f"bertsmith computes {found['computing']}.",
+        f"bertsmith computes {results['computing']}.",
         "",
         INTRODUCTION,
         "",
-        *parity_lines(found["parity"]),
+        *parity_lines(results["parity"]),
         "",
         *table(
             ("what", "ours", "beside", "figure"),
-            [row for contest in found["contests"] for row in ratio_rows(contest)],
+            [row for contest in results["contests"] for row in ratio_rows(contest)],
         ),
     ]
-    for contest in found["contests"]:
+    for contest in results["contests"]:
         lines += contest_lines(contest)
-    for title, kernels in found["profiles"].items():
+    for title, kernels in results["profiles"].items():
         lines += ["", f"## A step of bertsmith: {title}", "", "```", kernels.strip(), "```"]
-    if found["left_out"]:
-        lines += ["", f"Not measured, for want of time: {'; '.join(found['left_out'])}."]
+    if results["left_out"]:
+        lines += ["", f"Not measured, for want of time: {'; '.join(results['left_out'])}."]
     return "\n".join([*lines, ""])
 
 
-def parity_lines(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the differences found before anything was timed."""
-    for preset, apart in found.items():
+def parity_lines(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the differences between both sides in fp32, which were computed before the timing."""
+    for preset, apart in results.items():
         if "error" in apart:
             yield f"**Parity of {preset} could not be checked: {apart['error']}**"
             continue
@@ -664,16 +667,16 @@ def cells(contest: Mapping[str, Any], name: str) -> Sequence[str]:
     result = contest["contenders"][name]
     if result["error"] or not result["bursts"]:
         return (name, "failed", *[""] * 6, str(result["error"]))
-    found, facts = speeds(contest, name), result["facts"]
-    median = statistics.median(found)
+    rates, facts = speeds(contest, name), result["facts"]
+    median = statistics.median(rates)
     if name == ROOF:
-        flops = [speed / 1e12 for speed in found]
+        flops = [speed / 1e12 for speed in rates]
         return (name, "", "", "", f"{median / 1e12:.1f} ({span(flops, '.2f')})", *[""] * 4)
     waited = facts.get("waits", [])
     return (
         name,
         f"{median:,.0f}",
-        span(found, ",.0f"),
+        span(rates, ",.0f"),
         "none" if name in (OURS, COMPILED) else f"{facts['padding']:.0%}",
         f"{median * contest['flops_per_token'] / 1e12:.1f}",
         f"{max(burst['peak_bytes'] for burst in result['bursts']) / 1e9:.1f}",

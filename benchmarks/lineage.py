@@ -73,12 +73,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("reports", nargs="*", metavar="NAME=OUT", help="a corpus and its folder")
     args = parser.parse_args()
-    found = load(TARGET)
+    results = load(TARGET)
     for report in args.reports:
         name, _, folder = report.partition("=")
-        found[name] = take_report(Path(folder) / "comparison.json")
-    TARGET.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text("\n".join(page(found)) + "\n", encoding="utf-8")
+        results[name] = take_report(Path(folder) / "comparison.json")
+    TARGET.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text("\n".join(page(results)) + "\n", encoding="utf-8")
 
 
 def take_report(file: Path) -> dict[str, Any]:
@@ -94,10 +94,10 @@ def take_report(file: Path) -> dict[str, Any]:
     return {"machine": machine(), "costs": costs, "guesses": guesses, **kept}
 
 
-def page(found: Mapping[str, Any]) -> Iterator[str]:
+def page(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the page."""
     yield HEAD.rstrip()
-    for name, report in found.items():
+    for name, report in results.items():
         yield f"\n## {name[:1].upper()}{name[1:]}\n"
         equal = report["equal"]
         yield (

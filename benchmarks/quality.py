@@ -1,10 +1,9 @@
 """What a recipe is worth after some minutes: one run, and a table of all runs.
 
-A run learns a vocabulary, pre-trains on one of three texts and is scored where it
-counts: bits per character and masked words of held-out text, tasks with few labels, and what needs
-no labels at all (STS-B by the cosine of mean vectors; BLiMP). `--from-scratch` gives the same model
-without pre-training, `--tf-idf` what words alone are worth. A page of its curves lies
-beside its model.
+A run learns a vocabulary, and pre-trains a model on one of the texts. The model is scored by bits
+per character and masked words of held-out text, by tasks with few labels, and without labels (STS-B
+by the cosine of mean vectors; BLiMP). `--from-scratch` scores the same model without pre-training,
+`--tf-idf` TF-IDF of words. The page of a run's curves lies beside its model.
 
     python -m benchmarks.quality plain --text imdb --minutes 3 --work DIR
     python -m benchmarks.quality adamw --text imdb --minutes 3 --work DIR --flags --optimizer adamw
@@ -203,28 +202,28 @@ def main() -> None:
     if args.name is None or args.work is None:
         parser.error("give a name and --work DIR, --table or --figure FILE")
     for seed in args.seeds:
-        found = one_run(args, seed)
+        run = one_run(args, seed)
         everything, key = load(TARGET), f"{args.text}/{args.name}/{seed}"
-        known = everything.get(key, {}) if args.tasks else {}
+        earlier = everything.get(key, {}) if args.tasks else {}
         everything[key] = {
-            **known,
-            **found,
-            "scores": {**known.get("scores", {}), **found["scores"]},
+            **earlier,
+            **run,
+            "scores": {**earlier.get("scores", {}), **run["scores"]},
         }
         save(everything, TARGET, page)
-        print(json.dumps(found, indent=1))
+        print(json.dumps(run, indent=1))
 
 
 def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Pre-train, or not, and score."""
+    """Pre-train a model if the options ask for that, and score it."""
     text = TEXTS[args.text]
     if args.tasks:
         text = replace(text, tasks=args.tasks)
     corpus = corpus_of(args.text, args.data, args.work)
     if args.tf_idf:
-        found = {name: tf_idf(TASKS[name], text, seed, args) for name in text.tasks
+        of_words = {name: tf_idf(TASKS[name], text, seed, args) for name in text.tasks
                  if TASKS[name].command == "classify" and TASKS[name].limit}  # fmt: skip
-        return {"machine": machine(), "scores": found}
+        return {"machine": machine(), "scores": of_words}
     model = args.work / f"{args.text}-{args.name}-{seed}"
     facts = pretrain(args, seed, corpus, model)
     if args.from_scratch:  # the step taken was for the shape alone
@@ -264,7 +263,7 @@ def plain_text(sources: list[Path], work: Path, limit: int | None) -> Path:
 
 
 def review_texts(source: Path) -> Iterator[str]:
-    """Give each text of a table of reviews as a document of its own."""
+    """Yield each text of a table of reviews, as a document that ends with an empty line."""
     with lzma.open(source, "rt", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             lines = row["text"].replace("<br />", "\n").splitlines()
@@ -321,7 +320,7 @@ def divided(task: Task, seed: int, args: argparse.Namespace) -> tuple[Path, Path
 
 
 def score(task: Task, model: Path, seed: int, args: argparse.Namespace) -> float:
-    """Fine-tune and evaluate; the score times 100."""
+    """Fine-tune the model and evaluate it; return the score times 100."""
     train, choose_by = divided(task, seed, args)
     out = args.work / "finetuned"
     is_chosen_by = task.command == "classify" and task.metric != POSITIVE_F1
@@ -342,8 +341,8 @@ def tf_idf(task: Task, text: Text, seed: int, args: argparse.Namespace) -> float
     column = task.flags[task.flags.index("--text-column") + 1]
     train, evaluated = divided(task, seed, args)[0], args.data / task.eval
     classifier.fit(column_of(train, column), column_of(train, "label"))
-    found = classifier.score(column_of(evaluated, column), column_of(evaluated, "label"))
-    return 100 * float(found)
+    accuracy = classifier.score(column_of(evaluated, column), column_of(evaluated, "label"))
+    return 100 * float(accuracy)
 
 
 def column_of(path: Path, name: str) -> list[str]:
@@ -365,12 +364,12 @@ def likeness(model: Path, args: argparse.Namespace) -> float:
     return 100 * spearman(np.einsum("ij,ij->i", *vectors), scores)
 
 
-def page(found: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> str:
     """Format all runs: a table for each text, a row for each name, means over seeds."""
     lines = ["# What recipes are worth", "", f"{(__doc__ or '').partition('.')[0]}.", ""]
     for text, facts in TEXTS.items():
         runs: dict[str, list[dict[str, Any]]] = {}
-        for key, run in found.items():
+        for key, run in results.items():
             if key.startswith(f"{text}/"):
                 runs.setdefault(key.split("/")[1], []).append(run)
         if runs:
@@ -387,8 +386,8 @@ def page(found: dict[str, Any]) -> str:
 
 def table_of(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Format the runs of one text by their names."""
-    known = {name for each in runs.values() for run in each for name in run["scores"]}
-    scores = sorted(known, key=[*TASKS, NO_LABELS, "BLiMP"].index)
+    measured = {name for each in runs.values() for run in each for name in run["scores"]}
+    scores = sorted(measured, key=[*TASKS, NO_LABELS, "BLiMP"].index)
     rows = []
     for name, each in runs.items():
         words = [100 * run["held_out_mlm_accuracy"] for run in each if "steps" in run]
@@ -406,18 +405,18 @@ def table_of(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
     return table(heading, rows)
 
 
-def draw_worth(found: dict[str, Any], target: Path) -> None:
+def draw_worth(results: dict[str, Any], target: Path) -> None:
     """Draw accuracy on SST-2 over minutes of pre-training, and over the number of labels."""
     minutes = {15: "quarter-hour"}
-    for key in found:
+    for key in results:
         if key.startswith("imdb/minutes-"):
             name = key.split("/")[1]
             minutes[int(name.removeprefix("minutes-"))] = name
     runs = [minutes[each] for each in sorted(minutes)]
     series: list[Series] = []
     for labels, color in ((2000, COLORS[0]), (200, COLORS[1])):
-        words = scores_of(found, "tf-idf")[f"SST-2 {labels}"]
-        scores = [scores_of(found, run).get(f"SST-2 {labels}", []) for run in runs]
+        words = scores_of(results, "tf-idf")[f"SST-2 {labels}"]
+        scores = [scores_of(results, run).get(f"SST-2 {labels}", []) for run in runs]
         series += [
             Series(f"{labels:,} labels", curve(scores), "dots", color),
             Series(f"TF-IDF, {labels:,}", curve([words]), "reference", color),
@@ -433,7 +432,7 @@ def draw_worth(found: dict[str, Any], target: Path) -> None:
         "scratch": "from scratch",
     }
     series = [
-        Series(text, curve([scores_of(found, name).get(f"SST-2 {each}", []) for each in LABELS]),
+        Series(text, curve([scores_of(results, name).get(f"SST-2 {each}", []) for each in LABELS]),
                "dots", color)
         for (name, text), color in zip(rows.items(), COLORS, strict=False)
     ]  # fmt: skip
@@ -448,10 +447,10 @@ def curve(scores: Sequence[Sequence[float]]) -> list[Point]:
     return [(place, float(np.mean(each)) / 100) for place, each in enumerate(scores) if each]
 
 
-def scores_of(found: dict[str, Any], name: str) -> dict[str, list[float]]:
+def scores_of(results: dict[str, Any], name: str) -> dict[str, list[float]]:
     """Collect the scores of a run on the reviews over its seeds, by task."""
     scores: dict[str, list[float]] = {}
-    for key, run in found.items():
+    for key, run in results.items():
         if key.startswith(f"imdb/{name}/"):
             for task, score_ in run["scores"].items():
                 scores.setdefault(task, []).append(score_)

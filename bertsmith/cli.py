@@ -263,7 +263,7 @@ def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Cal
     launch_settings = read_launch_settings(settings)
     # All ranks compare the line that the launcher gave them; only the work is told to resume.
     work_line = line
-    if launch.num_restarts and launch_settings.has_begun:
+    if launch.num_restarts and launch_settings.has_run_to_resume:
         # After a failure, the launcher runs the command line of the start again, which has no
         # --resume. The output folder has a run already, so this goes on with it.
         args = with_resume(args)

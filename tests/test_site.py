@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from mkdocs.exceptions import Abort
 
 import bertsmith
 
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # tools/ is not installed
 
 from tools import site_docstrings, site_pages  # noqa: E402
+from tools.build_site import build_strictly  # noqa: E402
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
@@ -82,3 +84,16 @@ def test_the_site_is_searched_without_a_server(browser, tmp_path):
     page.keyboard.insert_text("masking")
     page.click(".md-search-result__item a", timeout=300_000)
     page.wait_for_url("**/docs/pretraining.html*")
+
+
+def test_the_build_stops_at_a_link_to_a_page_that_does_not_exist(tmp_path):
+    config, pages, site = tmp_path / "mkdocs.yml", tmp_path / "pages", tmp_path / "site"
+    config.write_text("site_name: pages\ntheme: mkdocs\n", encoding="utf-8")
+    pages.mkdir()
+    (pages / "other.md").write_text("# Other\n", encoding="utf-8")
+    (pages / "index.md").write_text("[The other page](lost.md)\n", encoding="utf-8")
+    with pytest.raises(Abort):
+        build_strictly(config, pages, site)
+    (pages / "index.md").write_text("[The other page](other.md)\n", encoding="utf-8")
+    build_strictly(config, pages, site)
+    assert 'href="other/"' in (site / "index.html").read_text(encoding="utf-8")

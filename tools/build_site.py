@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+from mkdocs.exceptions import Abort
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (
@@ -22,8 +23,6 @@ SOURCES = (
 
 def main() -> None:
     """Build the site in the folder that the command line names."""
-    # As `mkdocs build --quiet` does: links to code, which has no page, would be warned of.
-    logging.getLogger("mkdocs").setLevel(logging.ERROR)
     folder = Path(sys.argv[1]).resolve()
     pages, site = folder / "pages", folder / "site"
     for source in SOURCES:
@@ -32,9 +31,22 @@ def main() -> None:
         link.unlink(missing_ok=True)
         link.symlink_to(ROOT / source)
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
-    config = load_config(
-        str(ROOT / "mkdocs.yml"), docs_dir=str(pages), site_dir=str(site), strict=True
-    )
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    try:
+        build_strictly(ROOT / "mkdocs.yml", pages, site)
+    except Abort as error:
+        sys.exit(str(error))
+
+
+def build_strictly(config_path: Path, pages: Path, site: Path) -> None:
+    """Build the site of a folder of pages.
+
+    Raises:
+        Abort: mkdocs warned of something, such as a link to a page that does not exist.
+    """
+    # mkdocs counts the warnings of this logger, so `--quiet`, which turns them off, hides mistakes.
+    logging.getLogger("mkdocs").setLevel(logging.WARNING)
+    config = load_config(str(config_path), docs_dir=str(pages), site_dir=str(site), strict=True)
     config.plugins.on_startup(command="build", dirty=False)
     try:
         build(config)

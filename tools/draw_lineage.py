@@ -16,7 +16,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIDTH = 448  # a page of 400 pixels shows it at four fifths, and its letters at 11 pixels or more
 COLUMNS = (112, 184, 256, 328, 400)
 LEFT = 12
-BOX = (64, 30)  # width and height, as of the next three
+# Width and height of the shapes.
+BOX = (64, 30)
 VECTOR = (64, 16)
 CELL = (48, 42)
 HALF_CELL = (44, 28)
@@ -61,6 +62,7 @@ class Language:
     """Meaning of thick lines; `{}` is the predicted word."""
     legends: dict[str, str]
     """Legends of systems whose figures have more to explain."""
+    # The fields below are words in the figures.
     start: str
     text: str
     letters: str

@@ -1,17 +1,24 @@
 """Hooks of `make docs`, which change the pages of a checkout for the site.
 
-Notebooks become pages. Chinese pages are marked as Chinese, and their line breaks do not become
-spaces. The search ranks pages for users above those about changes and measurements.
+Notebooks become pages. Links to files that the site does not have, such as code, become their text.
+Chinese pages are marked as Chinese, and their line breaks do not become spaces. The search ranks
+pages for users above those about changes and measurements.
 """
 
 import json
+import os
 import re
+from collections.abc import Container
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+ROOT = Path(__file__).resolve().parent.parent
+LINK = re.compile(r"(?<!!)\[([^][]*)\]\(([^()\s#]+)(#[^()\s]*)?\)")
+"""A link: its text, its target, and the heading in the target, if there is one."""
 WIDE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef“”‘’…—]"
 LINE_BREAK = re.compile(rf"(?<={WIDE})\n(?={WIDE})")
 """A line break between two characters of a script without spaces."""
@@ -42,6 +49,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri.startswith(LAST_IN_SEARCH):
         page.meta["search"] = {"boost": 0.1}
     markdown = re.sub(r"\(([^()\s]+\.ipynb)\)", lambda link: f"({as_page_name(link[1])})", markdown)
+    markdown = unlink_absent(markdown, page.file.src_uri, set(files.src_uris))
     if page.file.src_uri in ("README.md", "README.zh.md"):
         # The other language is in the menu.
         markdown = re.sub(
@@ -61,6 +69,28 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     if is_chinese(page.file.src_uri):
         return output.replace('<html lang="en"', '<html lang="zh"', 1)
     return output
+
+
+def unlink_absent(markdown: str, page_path: str, site_paths: Container[str]) -> str:
+    """Replace links to files and folders of the repository that the site does not have.
+
+    A link to what the repository does not have either stays, so that the build warns of it.
+
+    Args:
+        page_path: the page's path in the repository.
+        site_paths: the paths of all files of the site, as in the repository.
+
+    >>> page = "[The code](../Makefile), [the road](tasks.md), [lost](../lost.py)"
+    >>> unlink_absent(page, "docs/index.md", {"docs/tasks.md"})
+    'The code, [the road](tasks.md), [lost](../lost.py)'
+    """
+
+    def replace(link: re.Match[str]) -> str:
+        path = os.path.normpath(f"{PurePosixPath(page_path).parent}/{link[2]}")
+        is_absent = path not in site_paths and (ROOT / path).exists()
+        return link[1] if is_absent else link[0]
+
+    return LINK.sub(replace, markdown)
 
 
 def is_chinese(path: str) -> bool:

@@ -55,14 +55,15 @@ def lowest_cosine(server: RunningServer, texts: Sequence[str], vectors: np.ndarr
 
 @dataclass(frozen=True)
 class Task:
-    """What every server is asked for, and how long."""
+    """The requests that every server gets, and how long each load lasts."""
 
     work: Path
     model: Path
     file: Path
     texts: list[str]
     vectors: np.ndarray
-    """Of the first texts, by bertsmith in fp32."""
+    """Vectors of the first texts by bertsmith in fp32, with which those of a server are
+    compared."""
     seconds: float
 
 

@@ -1,6 +1,6 @@
 """sentence-transformers behind LitServe, which gathers requests; run in a venv of its own.
 
-Called with the port.
+python litserve_app.py PORT
 """
 
 import os

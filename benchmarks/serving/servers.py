@@ -1,4 +1,4 @@
-"""The servers that take part: their packages, how each is started, and what it holds of memory."""
+"""The servers that are compared: their packages, how each is started, and the memory of each."""
 
 import json
 import os
@@ -31,7 +31,7 @@ Command = Callable[[str, int, Path], list[str]]
 
 @dataclass(frozen=True)
 class Server:
-    """A server, with what its venv needs; without packages it runs in this Python."""
+    """A server, with the packages of its virtual environment; without packages it runs here."""
 
     name: str
     packages: tuple[str, ...]

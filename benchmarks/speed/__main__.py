@@ -39,23 +39,23 @@ def main() -> None:
         raise SystemExit(f"Not installed: {', '.join(missing)}. Run: pip install -e .[bench]")
     work, data = args.work.resolve() / "speed", args.data.resolve()
     plan = Plan(data, work, args.threads, args.quick, args.minutes)
-    results = args.results or (args.work if plan.is_quick else RESULTS)
+    folder = args.results or (args.work if plan.is_quick else RESULTS)
     # What an earlier run prepared was prepared by other code.
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     suffix = "-quick" if plan.is_quick else ""
-    target = results / f"speed-{time.strftime('%Y-%m-%d')}{suffix}.json"
-    found = begin(target, args)
+    target = folder / f"speed-{time.strftime('%Y-%m-%d')}{suffix}.json"
+    results = begin(target, args)
     parts = [importlib.import_module(f"benchmarks.speed.{name}")
              for name in args.parts if name != QUALITY]  # fmt: skip
     for part in parts:
-        check(part, plan, found["parity"])
+        check(part, plan, results["parity"])
     for part in parts:
-        measure(part, plan, found, target)
+        measure(part, plan, results, target)
     if QUALITY in args.parts:
         for text, result in time_to_quality.measure(plan):
-            found.setdefault("quality", {})[text] = result | {"date": time.strftime("%Y-%m-%d")}
-            save(found, target, page)
+            results.setdefault("quality", {})[text] = result | {"date": time.strftime("%Y-%m-%d")}
+            save(results, target, page)
     if not plan.is_quick and set(PARTS) <= set(args.parts):
         readme.write_all(target)
     print(target.with_suffix(".md"))
@@ -94,7 +94,7 @@ def begin(target: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def check(part: Any, plan: Plan, parity: dict[str, Any]) -> None:
-    """Hold a part's figures in fp32 against the peer's; stop where they differ."""
+    """Compare a part's results in fp32 with the peer's; stop if they differ."""
     try:
         for name, differences in part.checks(plan):
             say(f"parity of {name}: {differences}")
@@ -108,13 +108,13 @@ def check(part: Any, plan: Plan, parity: dict[str, Any]) -> None:
         raise SystemExit(f"parity of {part.__name__} cannot be checked: {error}") from None
 
 
-def measure(part: Any, plan: Plan, found: dict[str, Any], target: Path) -> None:
-    """Hold a part's contests and write each as soon as it is over."""
+def measure(part: Any, plan: Plan, results: dict[str, Any], target: Path) -> None:
+    """Run a part's contests; add each to the results and write them as soon as it is over."""
     try:
         for contest in part.contests(plan):
             result = run(contest, plan)
-            found["contests"][contest.title] = result | {"date": time.strftime("%Y-%m-%d %H:%M")}
-            save(found, target, page)
+            results["contests"][contest.title] = result | {"date": time.strftime("%Y-%m-%d %H:%M")}
+            save(results, target, page)
     except ChildError as error:
         say(f"{part.__name__} cannot be prepared: {error}")
 

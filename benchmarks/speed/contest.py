@@ -1,8 +1,9 @@
-"""Contenders that take turns: descriptions go in, the bursts of each come out.
+"""Contests: several programs do the same work in turns, and the time of each turn is measured.
 
-Each contender is a process of its own, so that its peak memory is its own and none profits from
-what another has set. All are started and warmed before the first turn counts. Who goes first
-changes from round to round. A contender that fails is out, with its error; the others go on.
+Each contender is a process of its own. So its peak memory is its own, and no contender profits from
+options that another one has set. All are started and warmed up before the first turn counts. Who
+goes first changes from round to round. A contender that fails is left out, with its error, and the
+others go on.
 """
 
 import contextlib
@@ -32,15 +33,16 @@ class ChildError(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """Who takes part: a function `MODULE:FUNCTION` that is called with a gate and the options."""
+    """A program that takes part: a function that is called with a gate and the options."""
 
     name: str
     target: str
+    """The function, as `MODULE:FUNCTION`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
-    """How long its turn should be, if not as planned."""
+    """Length of its turns in seconds; None takes that of the plan."""
     problem: str | None = None
-    """Why it cannot even start, if that is known before."""
+    """The reason why it cannot be started, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,15 @@ class Claim:
     ours: tuple[str, ...]
     peers: tuple[str, ...]
     is_shown: bool = False
-    """Whether the README has it too."""
+    """Whether the README shows the ratio, too."""
 
 
 @dataclass(frozen=True)
 class Contest:
     """Contenders for the same work.
 
-    `unit` is "tokens/s", "MB/s" or "ms"; `steps` fixes the steps of a turn, which else are chosen
-    so that the turn lasts as long as planned.
+    `unit` is "tokens/s", "MB/s" or "ms". `steps` is the number of steps of a turn; if it is None,
+    the number is chosen so that a turn takes the time of the plan.
     """
 
     title: str
@@ -69,12 +71,12 @@ class Contest:
     notes: Sequence[str] = ()
     steps: int | None = None
     threads: int | None = None
-    """Processor threads of each contender, if not as planned."""
+    """Processor threads of each contender; None takes the number of the plan."""
 
 
 @dataclass
 class Result:
-    """What came of a contender."""
+    """The result of a contender: the measurements of its turns, or an error."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     bursts: list[Burst] = field(default_factory=list)
@@ -104,11 +106,8 @@ class Child:
         return Burst(**read_answer(self._process, self._log, limit)["burst"])
 
     def warm_up(self, seconds: float) -> int:
-        """Give the number of steps that takes about so many seconds, found by doing some.
-
-        Not by the first: it takes as long as many, since much is done in it once.
-        """
-        self.go(1)
+        """Do some steps, and return the number of steps that take about `seconds`."""
+        self.go(1)  # not timed: the first step prepares much, and takes as long as many others
         steps = 1
         while True:
             burst = self.go(steps)
@@ -135,7 +134,7 @@ class Child:
 
 
 def run(contest: Contest, plan: Plan) -> dict[str, Any]:
-    """Hold a contest; gives it with its results as plain values."""
+    """Run a contest; return its description and its results as plain JSON values."""
     say(f"{contest.title}: {', '.join(contender.name for contender in contest.contenders)}")
     results = {contender.name: Result(error=contender.problem) for contender in contest.contenders}
     threads = contest.threads or plan.threads

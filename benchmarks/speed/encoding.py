@@ -36,10 +36,10 @@ def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
 
 def contests(plan: Plan) -> Iterator[Contest]:
     """Yield the only contest."""
-    found = contenders(plan, published_model(), plan.threads, slice_size(plan))
-    ours = tuple(each.name for each in found if each.name.startswith("bertsmith"))
+    all_contenders = contenders(plan, published_model(), plan.threads, slice_size(plan))
+    ours = tuple(each.name for each in all_contenders if each.name.startswith("bertsmith"))
     shared = {"texts": prepare(plan), "slice_size": slice_size(plan)}
-    found += [
+    all_contenders += [
         Contender(name, f"{HERE}:peer", {**shared, "precision": precision})
         for name, precision in (
             ("sentence-transformers fp32", "fp32"),
@@ -50,7 +50,7 @@ def contests(plan: Plan) -> Iterator[Contest]:
     yield Contest(
         title="Encoding, sentences of 3 to 128 tokens",
         unit="tokens/s",
-        contenders=found,
+        contenders=all_contenders,
         claims=[
             Claim("encoding", ours, ("sentence-transformers fp32",), is_shown=True),
             Claim("encoding", ours, ("onnxruntime fp32",), is_shown=True),
@@ -173,8 +173,8 @@ def repeat(
     facts: dict[str, Any] = {"precision": precision}
     if length is None:
         expected: np.ndarray = np.load(Path(texts).with_suffix(".npy"))
-        found = encode([text for text, _ in sized[:PARITY_TEXTS]])
-        facts["least_cosine"] = least_cosine(found, expected)
+        vectors = encode([text for text, _ in sized[:PARITY_TEXTS]])
+        facts["least_cosine"] = least_cosine(vectors, expected)
         sized = sized[: NUM_SLICES * slice_size]
     else:
         sized = [each for each in sized if each[1] == length]
@@ -186,10 +186,10 @@ def repeat(
             gate.step(sum(size for _, size in part))
 
 
-def least_cosine(found: np.ndarray, expected: np.ndarray) -> float:
-    """Compute the smallest cosine between vectors of the same text."""
-    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
-    return float(((found * expected).sum(1) / lengths).min())
+def least_cosine(vectors: np.ndarray, expected: np.ndarray) -> float:
+    """Compute the smallest cosine between two vectors of the same text; both [texts, hidden]."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
+    return float(((vectors * expected).sum(1) / lengths).min())
 
 
 def parity(texts: str) -> dict[str, float]:
@@ -201,6 +201,6 @@ def parity(texts: str) -> dict[str, float]:
     expected = sentence_transformer("fp32")(chosen)
     np.save(Path(texts).with_suffix(".npy"), expected)
     ours: Any = load(published_model(), device="cpu", precision="fp32")
-    found = ours.encode(chosen)
-    found = found / np.linalg.norm(found, axis=1, keepdims=True)
-    return {"vectors": float(np.abs(found - expected).max())}
+    vectors = ours.encode(chosen)
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return {"vectors": float(np.abs(vectors - expected).max())}

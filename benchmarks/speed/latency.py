@@ -1,7 +1,7 @@
 """Latency: one text at a time, one thread, a model of base size, against onnxruntime.
 
-Weights are random, since only time is measured; the texts have 32 tokens and take turns. Tokenizing
-is part of the work. What counts is the median over the calls of a turn.
+Weights are random, since only time is measured. Each call takes another text of 32 tokens, and
+tokenizes it, too. The result of a turn is the median over its calls.
 """
 
 from collections.abc import Iterator

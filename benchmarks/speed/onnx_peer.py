@@ -1,8 +1,8 @@
-"""onnxruntime as a contender: a model folder goes in, vectors of texts come out.
+"""onnxruntime as a contender, which computes the vectors of texts.
 
-The model is exported by torch, fused by onnxruntime's own optimizer for BERT, and for int8
-quantized dynamically, each column of a matrix by itself. Texts are sorted by length and padded to
-the longest of their batch; the vectors are means over tokens.
+torch exports the model, and onnxruntime's own optimizer for BERT fuses its operations. For int8 the
+weights are quantized column by column, and the inputs while they are computed. Texts are sorted by
+length and padded to the longest of their batch. The vectors are means over tokens.
 """
 
 from collections.abc import Sequence
@@ -99,12 +99,12 @@ class Encoder:
             target[: len(row)] = row
         lengths = np.array([len(row) for row in rows])[:, None]
         mask = (np.arange(ids.shape[1]) < lengths).astype(np.int64)
-        given: dict[str, Any] = {
+        inputs: dict[str, Any] = {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": np.zeros_like(ids),
         }
-        feed = {name: value for name, value in given.items() if name in self._names}
+        feed = {name: value for name, value in inputs.items() if name in self._names}
         hidden = self._session.run(["last_hidden_state"], feed)[0]
         means: np.ndarray = (hidden * mask[..., None]).sum(1) / lengths
         return means.astype(np.float32)

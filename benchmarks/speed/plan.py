@@ -1,4 +1,4 @@
-"""How much is measured, on what, and where it is written."""
+"""The settings of a run of `benchmarks.speed`: its data, its work folder, and its length."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +13,16 @@ class Plan:
     threads: int
     is_quick: bool
     minutes: float = 10.0
-    """How long each side of `time_to_quality` trains."""
+    """Minutes for which each side of `time_to_quality` trains."""
 
     @property
     def rounds(self) -> int:
-        """How often each contender has its turn."""
+        """Number of turns of each contender."""
         return 3 if self.is_quick else 5
 
     @property
     def seconds(self) -> float:
-        """How long a turn should be; a single step may take longer."""
+        """Seconds that a turn should take; a single step may take longer."""
         return 1.0 if self.is_quick else 2.0
 
     def file(self, name: str) -> Path:

@@ -41,12 +41,13 @@ BATCH_SIZES = {"tiny": 32, "mini": 32, "small": 32, "base": 16}
 """Rows in a step. A step of the peer with 16 rows of base takes about 20 s on two cores."""
 PARITY_ROWS = 8
 START_SECONDS = 6.0
-"""What worker processes need to come up, with room to spare; the first one does all until then."""
+"""More seconds than worker processes need to start. Until then the first process does all work, so
+its steps are not counted."""
 DRAWN_STEPS = 64
-"""The peer's rows; its loop goes round in them."""
+"""Number of steps whose rows are drawn for the peer; its loop reads them again and again."""
 
 SHORT_SHARES = {"full": 0.1, "mixed": 1.0}
-"""The share of rows that aim for a random length."""
+"""Share of the rows that get a random length, by kind of rows."""
 
 OURS, OURS_FP32 = "bertsmith", "bertsmith fp32"
 
@@ -185,21 +186,20 @@ def job(
 
 
 class Watch:
-    """Meets the gate at the end of each step of our training loop, once all processes are up."""
+    """Callback that calls the gate at the end of each step, once all processes have started."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         self._began = float("inf")
 
     def begin(self, computing: str) -> None:
-        """Start to watch; worker processes start after this."""
+        """Note the time; worker processes start after this call."""
         self._began = time.monotonic()
 
     def write(self, entry: Mapping[str, Any], status: object) -> None:
-        """Take in one entry of the journal, and leave those that are no steps."""
-        if "real_tokens" in entry:
-            if time.monotonic() - self._began < START_SECONDS:
-                return
+        """Pass on a journal entry if it is that of a step and all processes have started."""
+        has_started = time.monotonic() - self._began >= START_SECONDS
+        if "real_tokens" in entry and has_started:
             self.gate.step(entry["real_tokens"], cells=entry["real_tokens"])
 
 
@@ -215,10 +215,10 @@ def bertsmith(
     from bertsmith.pretraining.run import run_pretraining
     from bertsmith.system.hardware import compute_settings
 
-    wanted = job(corpus, preset, rows, precision=precision, threads=threads)
-    with compute_settings(wanted.training) as (_, chosen):
+    pretrain_job = job(corpus, preset, rows, precision=precision, threads=threads)
+    with compute_settings(pretrain_job.training) as (_, chosen):
         pass
-    objective = objective_of(wanted)
+    objective = objective_of(pretrain_job)
     batches = [batch for step in range(1, 9) for batch in objective.micro_batches(step)]
     flops = roof.training_flops_per_token(
         {**PRESETS[preset], "vocab_size": objective.train.corpus.vocab_size},
@@ -226,7 +226,7 @@ def bertsmith(
         sum(len(batch.targets["masked_labels"]) for batch in batches),
     )
     gate.wait(precision=chosen, flops_per_token=flops)
-    run_pretraining(wanted, Path(out), overwrite=True, callbacks=[Watch(gate)])
+    run_pretraining(pretrain_job, Path(out), overwrite=True, callbacks=[Watch(gate)])
 
 
 def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, tuning: str) -> None:
@@ -237,20 +237,20 @@ def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, t
     from bertsmith.data.corpus import Corpus
     from bertsmith.model.config import BertConfig
 
-    wanted = job(corpus, preset, rows)
-    ours = BertConfig.from_preset(preset, Corpus.open(wanted.corpus).vocab_size)
+    pretrain_job = job(corpus, preset, rows)
+    ours = BertConfig.from_preset(preset, Corpus.open(pretrain_job.corpus).vocab_size)
     collate = Collator(BATCH_SIZES[preset], MAX_LENGTH if tuning == DEFAULT else None)
     model = BertForPreTraining(peer_config(ours))
-    drawn = drawn_rows(wanted, DRAWN_STEPS)
+    drawn = drawn_rows(pretrain_job, DRAWN_STEPS)
     train_peer(gate, model, drawn, collate, tuning=tuning, out=out)
 
 
-def objective_of(wanted: "PretrainJob") -> Any:
+def objective_of(pretrain_job: "PretrainJob") -> Any:
     """Build the objective of a job: its rows, masks and losses."""
     from bertsmith.pretraining.build import build_objective
     from bertsmith.pretraining.resolve import resolve_unmeasured
 
-    return build_objective(resolve_unmeasured(wanted))
+    return build_objective(resolve_unmeasured(pretrain_job))
 
 
 def peer_config(ours: Any, **more: Any) -> Any:
@@ -263,10 +263,9 @@ def peer_config(ours: Any, **more: Any) -> Any:
     return BertConfig(**{name: getattr(ours, name) for name in shared}, **more)
 
 
-def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
-    """List the rows of the first steps as plain lists, as they were drawn."""
-
-    objective = objective_of(wanted)
+def drawn_rows(pretrain_job: "PretrainJob", steps: int) -> list[dict[str, Any]]:
+    """List the rows of the first steps as plain lists, in the order in which they were drawn."""
+    objective = objective_of(pretrain_job)
     rows = []
     for step in range(1, steps + 1):
         for batch in objective.micro_batches(step):
@@ -308,8 +307,8 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
     from bertsmith.model.saving import save_model
 
     torch.manual_seed(0)
-    wanted = job(corpus, preset, "mixed", PARITY_ROWS)
-    objective = objective_of(wanted)
+    pretrain_job = job(corpus, preset, "mixed", PARITY_ROWS)
+    objective = objective_of(pretrain_job)
     config = BertConfig.from_preset(preset, objective.train.corpus.vocab_size)
     ours = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).eval()
     save_model(ours, Path(folder))

@@ -1,9 +1,9 @@
-"""The child's side of a contest: commands come in on stdin, answers go out on stdout, as JSON.
+"""The process of a contender: it reads commands on stdin, and writes answers on stdout, as JSON.
 
-A contender prepares itself, says that it is ready and stands still. "go N" lets it do N steps; then
-it answers what they took and stands still again. So several contenders can be warm at once and take
-turns, whatever loop they run: a training loop meets the gate in a callback at the end of each step.
-The process ends when its pipe closes.
+A contender prepares itself, says that it is ready, and waits. At the command "go N" it does N
+steps, answers how long they took, and waits again. So several contenders can be warm at once and
+take turns, whatever loop they run: a training loop calls the gate in a callback at the end of each
+step. The process ends when its pipe closes.
 
     python -m benchmarks.speed.protocol contend MODULE:FUNCTION '{"option": 1}'
     python -m benchmarks.speed.protocol call    MODULE:FUNCTION '{"option": 1}'
@@ -27,12 +27,12 @@ from typing import Any, TextIO
 
 @dataclass(frozen=True)
 class Burst:
-    """What a contender did between two stops.
+    """The steps of a contender's turn.
 
-    `amount` is what the contest counts (real tokens, bytes or floating-point operations), `cells`
-    the tokens computed with padding, where known. `median_seconds` is that of a single step.
-    `peak_megabytes` is the largest resident size of the process since it began, with those of the
-    processes it has started; see `peak_megabytes`.
+    `amount` is the number of real tokens, bytes or floating-point operations of the steps,
+    whichever the contest counts. `cells` is the number of tokens with padding; None if it is not
+    known. `median_seconds` is that of a single step. `peak_megabytes` is the result of the function
+    of this name at the end of the turn.
     """
 
     steps: int
@@ -44,19 +44,19 @@ class Burst:
 
 
 class Gate:
-    """Where a contender stops until it may go on; counts what it does meanwhile."""
+    """The place at which a contender waits for its turn; it also counts the steps of the turn."""
 
     def __init__(self, commands: TextIO, answers: TextIO) -> None:
         self._commands = commands
         self._answers = answers
 
     def wait(self, **facts: Any) -> None:
-        """Say that everything is ready, with what should stand in the report, and stop."""
+        """Say that everything is ready, with facts for the report, and wait for the first turn."""
         self._answer({"ready": facts})
         self._stop()
 
     def step(self, amount: float, cells: float | None = None) -> None:
-        """End a step; stop after the last one that was asked for."""
+        """Count a step; after the last step of the turn, wait for the next turn."""
         now = time.perf_counter()
         self._times.append(now)
         self._amount += amount
@@ -122,12 +122,12 @@ def main() -> None:
     try:
         module, _, name = target.partition(":")
         function = getattr(importlib.import_module(module), name)
-        given = json.loads(options)
+        arguments = json.loads(options)
         if mode == "contend":
-            function(Gate(sys.stdin, answers), **given)
+            function(Gate(sys.stdin, answers), **arguments)
             result: Any = None
         else:
-            result = function(**given)
+            result = function(**arguments)
     except Exception as error:
         traceback.print_exc()
         problem = f"{type(error).__name__}: {str(error).strip() or 'no message'}"

@@ -1,4 +1,4 @@
-"""The table of speeds of both READMEs, made from the JSON of a full run; it stands between markers.
+"""Write the table of speeds into both READMEs, between two markers, from the JSON of a full run.
 
 python -m benchmarks.speed.readme benchmarks/results/speed-2026-01-31.json
 """
@@ -91,7 +91,11 @@ def table(path: Path, readme: Path) -> str:
 
 
 def rows(contest: Mapping[str, Any], readme: Path) -> Iterator[str]:
-    """Yield the chosen ratios of a contest; a row says only what the row above does not."""
+    """Yield the chosen ratios of a contest.
+
+    If two rows have the same work and the same speed of bertsmith, these cells of the second row
+    are empty.
+    """
     before = ("", "")
     for claim in contest["claims"]:
         if claim["is_shown"]:

@@ -1,7 +1,4 @@
-"""What was measured as a page: the JSON of a run goes in, Markdown comes out.
-
-Everything on the page is computed from the JSON, so that a page can be made again from it.
-"""
+"""The page of a run of `benchmarks.speed`: Markdown that is made from the JSON of the run."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,11 +39,11 @@ def machine(run: Mapping[str, Any]) -> Iterator[str]:
 def claim_rows(contest: Mapping[str, Any]) -> Iterator[str]:
     """Yield a row for each ratio of a contest, and one for the share of the roof."""
     for claim in contest["claims"]:
-        found = compare(contest, claim)
+        comparison = compare(contest, claim)
         ratio = "not measured"
-        if found["ratios"]:
-            ratio = f"**{found['ratio']:.2f}×** ({span(found['ratios'], '.2f')})"
-        yield f"| {claim['what']} | {found['ours']} | {found['peer']} | {ratio} |"
+        if comparison["ratios"]:
+            ratio = f"**{comparison['ratio']:.2f}×** ({span(comparison['ratios'], '.2f')})"
+        yield f"| {claim['what']} | {comparison['ours']} | {comparison['peer']} | {ratio} |"
     name = fastest(contest, ["bertsmith", "bertsmith fp32"])
     if name and (share := roof_share(contest, name)):
         what = f"{contest['title'].lower()}: share of the roof"
@@ -95,7 +92,7 @@ def values(contest: Mapping[str, Any], name: str) -> list[float]:
 
 
 def median(contest: Mapping[str, Any], name: str) -> str:
-    """Format the median with its unit."""
+    """Format a contender's median over the rounds, with the contest's unit."""
     return f"{figure(statistics.median(values(contest, name)))} {contest['unit']}"
 
 
@@ -146,7 +143,10 @@ def padding(bursts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def roof_share(contest: Mapping[str, Any], name: str) -> float | None:
-    """Compute useful arithmetic over matrix products in the same number format."""
+    """Divide a contender's useful operations a second by those of plain matrix products.
+
+    The products are those in the same number format. None if they were not measured.
+    """
     facts = contest["contenders"][name]["facts"]
     roof_name = f"{roof.PREFIX} {facts.get('precision')}"
     needed = next(
@@ -158,25 +158,25 @@ def roof_share(contest: Mapping[str, Any], name: str) -> float | None:
     return float(reached / statistics.median(speeds(contest, roof_name)))
 
 
-def parity(found: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Format the differences found before the timing."""
+def parity(results: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Format the differences between both sides, which were computed before the timing."""
     yield "Checked in fp32 before anything is timed; the run stops above 1e-5. Losses relative,"
     yield "gradients as one vector relative to its length, vectors by their largest entry, texts by"
     yield "how many have other ids."
     yield ""
     yield "| | difference from the peer |"
     yield "|---|---|"
-    for name, differences in found.items():
+    for name, differences in results.items():
         shown = ", ".join(f"{what} {value:.1e}" for what, value in differences.items())
         yield f"| {name} | {shown} |"
 
 
 def span(numbers: Sequence[float], pattern: str | None = None) -> str:
-    """Format the least and the greatest."""
+    """Format the smallest and the largest of some numbers."""
     shown = [f"{n:{pattern}}" if pattern else figure(n) for n in (min(numbers), max(numbers))]
     return " to ".join(shown)
 
 
 def figure(value: float) -> str:
-    """Format at least three significant digits."""
+    """Format a number: from 100 on as a whole number, below with three significant digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

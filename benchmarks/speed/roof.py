@@ -1,8 +1,8 @@
-"""The roof: how fast plain matrix products are on this machine, in the same minutes as the models.
+"""The roof: the speed of plain matrix products on this machine, measured beside the models.
 
-A model's share of it is what its useful arithmetic (real tokens only, masked-LM logits at the
-predicted positions only) comes to, over the floating-point operations per second of a product
-large enough to be limited by arithmetic alone.
+The products are so large that arithmetic alone limits them. A model's share of the roof is the
+useful operations that it does in a second (for real tokens, and masked-LM logits at the predicted
+positions only), divided by the operations that the products do in a second.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ TURN_SECONDS = 0.5
 
 
 def contenders() -> list[Contender]:
-    """Yield the roofs of both number formats; their amount is in FLOPs."""
+    """Return the products in both number formats as contenders; their amount is in FLOPs."""
     target = "benchmarks.speed.roof:products"
     return [
         Contender(f"{PREFIX} {precision}", target, {"precision": precision}, seconds=TURN_SECONDS)
@@ -29,7 +29,7 @@ def contenders() -> list[Contender]:
 
 
 def products(gate: Gate, *, precision: str) -> None:
-    """Multiply matrices for ever."""
+    """Multiply two matrices at each step of the gate."""
     import torch
     import torch.nn.functional as F
 
@@ -51,9 +51,9 @@ def training_flops_per_token(
 ) -> float:
     """Compute the FLOPs of a training step per real token; a multiply-add is two.
 
-    Forward, the encoder needs `24 H² + 4 S H` per layer and token, S being the length of the row
-    that a token stands in, and the masked-LM head `2 H² + 2 H V` per predicted position. The
-    backward pass needs twice the forward pass.
+    In the forward pass, the encoder needs `24 H² + 4 S H` per layer and token, where S is the
+    length of the token's row, and the masked-LM head `2 H² + 2 H V` per predicted position. The
+    backward pass needs twice as many as the forward pass.
 
     >>> config = {"num_hidden_layers": 2, "hidden_size": 10, "vocab_size": 100}
     >>> training_flops_per_token(config, [4, 4], num_predicted=0)

@@ -1,13 +1,14 @@
 """Time to quality: minutes of pre-training from scratch, then SST-2, against the Trainer.
 
-The same model (tiny), text, vocabulary and minutes, once on general text and once on reviews of
-films. Ours is `bertsmith pretrain` with the recipe for a quarter of an hour, but with what the
-Trainer has too: AdamW, random weights and next sentence prediction. The peer is transformers'
-Trainer, fully tuned, with the same rows, optimizer and schedule, whose end is set from
-its speed in a trial before its clock starts. Both models are then measured by the same code: masked
-words on held-out text, and SST-2 fine-tuned on 2,000 labels, once with what pre-training taught
-[CLS] to look at and once with all tokens alike to begin with (`--cls-attention`). Our minutes
-include measuring on held-out text eleven times, which the peer is spared.
+Both sides train the same model (tiny) with the same vocabulary for the same minutes, once on
+general text and once on reviews of films. Ours is `bertsmith pretrain` with the recipe for a
+quarter of an hour, but with AdamW, random weights and next sentence prediction, which the Trainer
+has, too. The peer is transformers' Trainer, fully tuned, with the same rows, optimizer and
+schedule. The length of its schedule is computed from its speed in a trial before its clock starts.
+Both models are then measured by the same code: masked words on held-out text, and SST-2 fine-tuned
+on 2,000 labels, once with the attention of [CLS] as it was pre-trained and once with that attention
+reset (`--cls-attention`). Our minutes include eleven evaluations on held-out text; the peer has
+none.
 """
 
 import dataclasses
@@ -41,7 +42,8 @@ CLS_ATTENTION = {
     "keep": "SST-2, [CLS] as pre-trained",
     "reset": "SST-2, [CLS] reset",
 }
-"""Both, since each side would choose the better."""
+"""The values of `--cls-attention`, with the columns of the table. Each side would choose the better
+one, so both are shown."""
 TRIAL_STEPS = 30
 OURS = "bertsmith"
 SIDES = (OURS, f"transformers, {FULLY_TUNED}")
@@ -54,14 +56,14 @@ def measure(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
         work.mkdir(parents=True, exist_ok=True)
         corpus = build_corpus(plain_text(plan.file(file), work), VOCAB_SIZE, work)
         sides: dict[str, dict[str, Any]] = {side: {} for side in SIDES}
-        for side, found in sides.items():
+        for side, side_figures in sides.items():
             say(f"Time to quality: {side} trains on {name} for {plan.minutes:g} minutes")
             try:
                 for figures in measure_side(plan, side, corpus, work / side.split()[0]):
-                    found.update(figures)
+                    side_figures.update(figures)
             except (ChildError, CalledProcessError) as error:
-                found["error"] = str(error)
-            say(f"  {found}")
+                side_figures["error"] = str(error)
+            say(f"  {side_figures}")
         yield name, {"minutes": plan.minutes, "threads": plan.threads, "sides": sides}
 
 
@@ -176,11 +178,11 @@ def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
     }
 
 
-def lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+def lines(results: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Format a table for each text that was trained on."""
     heading = ("system", "steps", "tokens, millions", "masked words right",
                *CLS_ATTENTION.values())  # fmt: skip
-    for number, (text, figures) in enumerate(found.items()):
+    for number, (text, figures) in enumerate(results.items()):
         if number:
             yield ""
         yield (

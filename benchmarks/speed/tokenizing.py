@@ -1,8 +1,8 @@
 """Tokenizing: paragraphs of Wikipedia to token ids, on one thread, against the tokenizers library.
 
-Nobody has seen the texts before: each step takes the next part of the text. The library's time ends
-with its `Encoding` objects, ours with the ids: all of a part in one array, or a list for each
-paragraph. That the ids are the same is checked first.
+Each step reads the next part of the text, so that no cache has its words. The library's time ends
+when its `Encoding` objects are made, ours when the ids are: those of a part in one array, or a list
+for each paragraph. Both must give the same ids, which is checked first.
 """
 
 import itertools
@@ -19,12 +19,12 @@ THREADS = 1
 CHECKED_BYTES = 2_000_000
 STEP_BYTES = 500_000
 TURN_STEPS = 6
-"""Steps of a turn: 3 MB, so that a full run stays within 18 MB of one file's 25."""
+"""Steps of a turn. They read 3 MB, so that a full run reads 18 MB of the file's 25."""
 
 
 def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
     """Count paragraphs with other ids."""
-    files = given(plan)
+    files = input_files(plan)
     yield "tokenizing", call(f"{HERE}:parity", plan, **files)
 
 
@@ -36,10 +36,12 @@ def contests(plan: Plan) -> Iterator[Contest]:
         unit="MB/s",
         contenders=[
             *(
-                Contender(name, f"{HERE}:bertsmith", {**given(plan), "in_bulk": name == ours[0]})
+                Contender(
+                    name, f"{HERE}:bertsmith", {**input_files(plan), "in_bulk": name == ours[0]}
+                )
                 for name in ours
             ),
-            Contender(peer, f"{HERE}:tokenizers", given(plan)),
+            Contender(peer, f"{HERE}:tokenizers", input_files(plan)),
         ],
         claims=[Claim("tokenizing on one thread", ours, (peer,), is_shown=True)],
         notes=[
@@ -51,8 +53,8 @@ def contests(plan: Plan) -> Iterator[Contest]:
     )
 
 
-def given(plan: Plan) -> dict[str, Path]:
-    """Return the text and the tokenizer's folder."""
+def input_files(plan: Plan) -> dict[str, Path]:
+    """Return the paths of the text and of the tokenizer's folder, by the names of options."""
     return {
         "text": plan.file("enwiki/train-00.txt.xz"),
         "tokenizer": plan.file("vocabs/bert-base-uncased"),
@@ -111,7 +113,8 @@ def parity(text: str, tokenizer: str) -> dict[str, float]:
     ours = load_tokenizer(tokenizer)
     theirs = Theirs.from_file(str(Path(tokenizer) / "tokenizer.json"))
     [part] = itertools.islice(parts(text, CHECKED_BYTES), 1)
-    expected = [found.ids for found in theirs.encode_batch_fast(part, add_special_tokens=False)]
+    encodings = theirs.encode_batch_fast(part, add_special_tokens=False)
+    expected = [encoding.ids for encoding in encodings]
     ids, lengths = ours.encode_batch_ids(part)
     ends = lengths.cumsum()
     bulk = [ids[end - length : end].tolist() for end, length in zip(ends, lengths, strict=True)]

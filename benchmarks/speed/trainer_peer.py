@@ -1,11 +1,11 @@
-"""transformers' Trainer as a contender: a model and its rows go in, steps come out.
+"""transformers' Trainer as a contender, in three tunings.
 
-By default it computes in fp32, with rows padded to a fixed length. Tuned as its documents tell, it
-has bf16 autocast, "medium" fp32 products, and rows of similar length in one batch, padded to the
-longest of them. Fully tuned, it also has what bertsmith sets for its own process
-(`process_options.configure_process`), but keeps memory without a limit, as its logits are hundreds
-of megabytes: that makes the Trainer with a tiny model 1.4 to 2 times as fast. Attention is its
-default; the other ways were within 3 % (mini, base, bf16).
+"by default" computes in fp32, with rows padded to a fixed length. "tuned" follows the documentation
+of transformers: bf16 autocast, "medium" fp32 products, and rows of similar length in one batch,
+padded to the longest of them. "fully tuned" also has the options that bertsmith sets for its own
+process (`process_options.configure_process`), but keeps memory without a limit, as its logits are
+hundreds of megabytes: so the Trainer is 1.4 to 2 times as fast with a tiny model. All three compute
+attention in the default way of transformers; its other ways were within 3 % (mini, base, bf16).
 """
 
 import ctypes
@@ -56,10 +56,10 @@ def build_trainer(
             on_step(control)
 
     quiet = {"save_strategy": "no", "logging_strategy": "no", "report_to": "none"}
-    given = {"use_cpu": True, "disable_tqdm": True, "remove_unused_columns": False, **quiet}
+    fixed = {"use_cpu": True, "disable_tqdm": True, "remove_unused_columns": False, **quiet}
     return Trainer(
         model=model,
-        args=TrainingArguments(output_dir=str(out), **given, **arguments),
+        args=TrainingArguments(output_dir=str(out), **fixed, **arguments),
         train_dataset=rows,
         data_collator=collate,
         callbacks=[Watch()],
@@ -69,7 +69,7 @@ def build_trainer(
 def train(
     gate: Gate, model: Any, rows: Sequence[Row], collate: "Collator", *, tuning: str, out: str
 ) -> None:
-    """Train for ever, meeting the gate at the end of each step."""
+    """Train until the gate ends the process; the gate is called at the end of each step."""
     import torch
 
     tuned = tuning != DEFAULT
@@ -86,7 +86,7 @@ def train(
         lr_scheduler_type="constant",
         weight_decay=0.01,
         bf16=tuned,
-        # In order, the default gets the very batches that bertsmith gets.
+        # By default the rows keep their order, so that the batches are those of bertsmith.
         train_sampling_strategy="group_by_length" if tuned else "sequential",
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -95,9 +95,10 @@ def train(
 
 
 class Collator:
-    """Pads rows to `length`, or to the longest where that is None, and notes what it padded.
+    """Pads rows to `length`, or if that is None to the longest row of the batch.
 
-    `sizes` holds real tokens and cells of each batch, in the order in which they are trained on.
+    `sizes` has the number of real tokens and of all tokens of each batch, in the order in which the
+    batches are trained on.
     """
 
     def __init__(self, batch_size: int, length: int | None) -> None:

@@ -52,16 +52,16 @@ def main() -> None:
         print(json.dumps(run_job(**json.loads(args.job))))
         return
     target = args.results / f"tasks-{args.date}.json"
-    found = load(target)
+    results = load(target)
     for name in args.cases:
         for seed in range(args.seeds):
             for system in SYSTEMS if seed % 2 == 0 else SYSTEMS[::-1]:
                 if system == "transformers" and not CASES[name].has_peer:
                     continue
                 key = f"{name}/{system}/{seed}"
-                if key not in found:
-                    found[key] = in_own_process(name, system, seed, args.data)
-                    save(found, target, page)
+                if key not in results:
+                    results[key] = in_own_process(name, system, seed, args.data)
+                    save(results, target, page)
     print(target.with_suffix(".md"))
 
 
@@ -99,14 +99,14 @@ def run_job(name: str, system: str, seed: int, data: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = prepare(system, case, Path(data), Path(folder), seed)
         began = time.perf_counter()
-        load = os.getloadavg()[0]
+        load_average = os.getloadavg()[0]
         score, steps = run()
         return {
             "score": score,
             "steps": steps,
             "seconds": time.perf_counter() - began,
             "peak_megabytes": peak_megabytes(),
-            "load_before": load,
+            "load_before": load_average,
             "machine": f"{machine('transformers')}.",
         }
 
@@ -137,7 +137,7 @@ def prepare(
     return run
 
 
-def page(found: Mapping[str, Any]) -> str:
+def page(results: Mapping[str, Any]) -> str:
     """Format a Markdown table per machine, as runs on different ones cannot be compared."""
     lines = [
         "# Fine-tuning every task, beside transformers' Trainer",
@@ -148,17 +148,21 @@ def page(found: Mapping[str, Any]) -> str:
         "Seconds are medians of the seeds that both sides ran alone on the machine, memory is the "
         "highest peak. Of two numbers of seeds, the second is the Trainer's.",
     ]
-    for place in sorted({run["machine"] for run in found.values()}):
-        here = {key: run for key, run in found.items() if run["machine"] == place}
+    for place in sorted({run["machine"] for run in results.values()}):
+        here = {key: run for key, run in results.items() if run["machine"] == place}
         lines += ["", place, "", *table(HEADING, rows(here))]
     return "\n".join([*lines, ""])
 
 
-def rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+def rows(results: Mapping[str, Any]) -> Iterator[Sequence[str]]:
     """Yield scores and what they cost, for each data set that bertsmith was trained on."""
     for name, case in CASES.items():
         ours, theirs = (
-            {seed: run for seed in range(MAX_SEEDS) if (run := found.get(f"{name}/{side}/{seed}"))}
+            {
+                seed: run
+                for seed in range(MAX_SEEDS)
+                if (run := results.get(f"{name}/{side}/{seed}"))
+            }
             for side in SYSTEMS
         )
         if not ours:

@@ -149,14 +149,14 @@ def tags(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
     held_out_rows = rows(dataset.held_out, held_out)
 
     def score(logits: NDArray[np.float32]) -> float:
-        found = [
+        predicted = [
             [names[number] for number in sentence[: len(row["labels"])][is_first(row)]]
             for sentence, row in zip(logits.argmax(-1), held_out_rows, strict=True)
         ]
         # Words beyond the longest row have no prediction; they count as wrong.
         filled = [
             [*mine, *["O"] * (len(right) - len(mine))]
-            for mine, right in zip(found, held_out, strict=True)
+            for mine, right in zip(predicted, held_out, strict=True)
         ]
         if case.metric == "accuracy":
             return float(accuracy_score([*chain(*held_out)], [*chain(*filled)]))
@@ -177,11 +177,11 @@ def is_first(row: Row) -> NDArray[np.bool_]:
 def first_pieces(word_ids: Sequence[int | None], labels: Sequence[int]) -> list[int]:
     """Put each word's label on its first piece, IGNORE_INDEX elsewhere."""
     before: int | None = None
-    found = []
+    row_labels = []
     for word in word_ids:
-        found.append(IGNORE_INDEX if word is None or word == before else labels[word])
+        row_labels.append(IGNORE_INDEX if word is None or word == before else labels[word])
         before = word
-    return found
+    return row_labels
 
 
 def answers(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:

@@ -66,11 +66,9 @@ def parse_settings(
         raise HelpRequested(page, words)
     if "--out=" in words or ("--out", "") in pairwise(words):  # Path("") is the current folder
         raise ConfigError("--out is empty. Is the shell variable set?")
-    flags = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
-    if len(set(flags)) < len(flags) and (
-        mistake := find_repetition(words, options_of(cls, default))
-    ):
-        raise ConfigError(mistake)
+    repetition = find_repetition(words, options_of(cls, default))
+    if repetition is not None:
+        raise ConfigError(repetition)
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     tyro_message = io.StringIO()
     try:
@@ -172,6 +170,7 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
     """
     names = []
     rest = list(args)
+    # From the last word on, so that the indices of earlier words stay right as words are removed.
     for index in reversed(range(len(option_words(args)))):
         flag, equals, name = rest[index].partition("=")
         if flag != "--recipe":

@@ -8,17 +8,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LaunchSettings:
-    """The settings that a launch needs, which commands have in different groups of settings."""
+    """The settings that a launch needs; each command may have them in another group of settings."""
 
     out: Path | None
     """Output folder; None for a command without one."""
     can_resume: bool
     """Whether the command has --resume."""
     threads: int | None
-    """Number of processor threads of each rank; None if it is left open."""
+    """Number of processor threads of each rank; None if the command line does not say."""
 
     @property
-    def has_begun(self) -> bool:
+    def has_run_to_resume(self) -> bool:
         """Whether the output folder has a run that can be resumed."""
         return self.can_resume and self.out is not None and (self.out / "run.json").exists()
 

@@ -50,9 +50,11 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
 def find_repetition(words: Sequence[str], options: Iterable[Option]) -> str | None:
     """Describe a flag of several values that is given more than once; None if there is none.
 
-    Of its values only those behind the last one would count.
+    tyro would keep only the values behind the flag's last occurrence.
     """
     flags = [word.partition("=")[0].replace("_", "-") for word in words if _is_flag(word)]
+    if len(set(flags)) == len(flags):  # as nearly always, so that `options` are not listed
+        return None
     for option in options:
         if option.takes_several and flags.count(option.name) > 1:
             return (
@@ -78,8 +80,10 @@ def _find_word_mistake(
             return f"'{word}' is not an option. Did you mean --recipe {word}?"
     missing = [option for option in positionals[len(words) :] if option.is_required]
     missing += [option for option in options if _is_missing(option, given_flags)]
-    *first, last = [option.typed for option in missing] or [""]
-    needed, them = (f"{', '.join(first)} and {last}", "them") if first else (last, "it")
+    missing_names = [option.typed for option in missing]
+    needed, them = "".join(missing_names), "it"
+    if len(missing_names) > 1:
+        needed, them = f"{', '.join(missing_names[:-1])} and {missing_names[-1]}", "them"
     if len(words) > len(positionals) and not any(option.values for option in positionals):
         problem = f"'{words[len(positionals)]}' is one word too many for '{prog}'"
         if missing:

@@ -89,7 +89,7 @@ class BertRecipe(Recipe[PretrainJob]):
         tokens = sum(batch.num_tokens for batch in objective.micro_batches(first_full_step))
         assert job.training.steps is not None
         training_seconds = job.training.steps * tokens / speed
-        return (1 + EVALUATION_LIMIT) * training_seconds
+        return (1 + EVALUATION_LIMIT) * training_seconds  # the second term is for evaluations
 
     def check_earlier(self, folder: RunFolder) -> None:
         previous = folder.read_run()[CONFIG]

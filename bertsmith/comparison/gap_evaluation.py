@@ -1,7 +1,7 @@
 """Evaluation by gaps: windows of text in each of which one token is missing, equal for all models.
 
-Unlike masked LM on common rows, this measures every system that predicts tokens, whether it reads
-only the text before the gap or also the text after it.
+Masked LM (common_eval.py) measures only BERT and its relatives. Gaps measure every system that
+predicts tokens, whether it reads only the text before the gap or also the text after it.
 """
 
 import math

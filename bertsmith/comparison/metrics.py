@@ -23,7 +23,7 @@ COMMON_TITLES = {
 }
 """Titles of the metrics on the eval rows that are the same for all recipes."""
 COMMON_LOSSES = ("one_segment_loss", "two_segments_loss", "gap_bits_per_byte")
-"""Those metrics of which lower is better."""
+"""The metrics among these for which lower is better."""
 
 METHOD = (
     "Each recipe is compared with the first, paired over the seeds: a two-way analysis of variance "
@@ -83,7 +83,7 @@ class Metric:
         measured_recipes = [name for name in self.values if self.seed_values(name)]
         if len(measured_recipes) < 2 or measured_recipes[0] != next(iter(self.values)):
             return {}
-        # Only the seeds count for which all of these recipes have the metric.
+        # A seed counts only if all of these recipes have the metric for it.
         seeds = zip(*(self.values[name] for name in measured_recipes), strict=True)
         complete_seeds = [values for values in seeds if None not in values]
         if not complete_seeds:

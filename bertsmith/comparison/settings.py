@@ -32,7 +32,7 @@ class ComparisonSettings(Compute):
     steps: float | None = None
     """Budget in steps: updates of the weights for each recipe."""
     seeds: int | None = None
-    """Number of seeds: each recipe runs once with each of them."""
+    """Number of seeds: each recipe runs once with each seed."""
     eval_rows: int | None = None
     """Number of eval rows in each evaluation of a run. By default 512, in ten evaluations. Short
     runs have fewer rows and evaluations, so that these take at most a twentieth of the time."""

@@ -1,6 +1,7 @@
 """A recipe of a comparison for a system beside BERT: a job of `bertsmith pretrain gpt` or another.
 
-In a comparison file it has `system = "gpt"` beside its tables [model], [training] and [optim].
+In a comparison file such a recipe has `system = "gpt"` beside its tables [model], [training] and
+[optim].
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,7 +89,7 @@ class SystemRecipe(Recipe[SystemJob]):
             row_seconds = seconds_per_row(objective, model, machine, TRIAL_SECONDS)
         num_rows = training.steps * training.batch_size
         training_seconds = num_rows * STEP_COST * row_seconds
-        return (1 + EVALUATION_LIMIT) * training_seconds
+        return (1 + EVALUATION_LIMIT) * training_seconds  # the second term is for evaluations
 
     def check_earlier(self, folder: RunFolder) -> None:
         resolved = self._resolve(folder)

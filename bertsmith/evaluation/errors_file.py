@@ -2,7 +2,7 @@
 
 Predicted numbers are hardly ever exact, so for a regression only the `MAX_NUMBER_ERRORS` rows with
 the largest errors are written, the largest first. Rows are written to a temporary file and sorted
-at the end, so that memory holds only 16 bytes of each.
+at the end, so that memory holds only two numbers for each, its urgency and its place in the file.
 """
 
 import json
@@ -35,8 +35,11 @@ class Misses:
         self._write = write
         self._encode = _as_csv if is_csv else _as_json
         self._urgency = array("d")
+        """`Outcome.urgency` of each line, by which the lines are sorted."""
         self._starts = array("q", [0])
+        """Index of the first byte of each line in the temporary file; the last entry is its end."""
         self._are_numeric = False
+        """Whether the predictions are numbers."""
 
     def __len__(self) -> int:
         return len(self._urgency)

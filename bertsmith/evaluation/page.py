@@ -85,6 +85,7 @@ class Confusion(NamedTuple):
     """Counts of predictions by gold name (row) and predicted name (column)."""
 
     unit: str
+    """The noun for what is counted, in the plural, such as "texts"."""
     names: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
 
@@ -202,7 +203,9 @@ def write_evaluation_page(
     misses = survey.misses
     definition = predictor.definition
     parts: Sequence[Sequence[MarkedPart]] = [miss.outcome.parts for miss in misses]
-    if are_influences := isinstance(definition, Classify):
+    are_influences = False  # whether the marked parts are the words that decided
+    if isinstance(definition, Classify):
+        are_influences = True
         classifier = predictor.with_definition(definition)
         parts = mark_influential(classifier, [miss.example for miss in misses])
     write_page(

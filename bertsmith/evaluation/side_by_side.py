@@ -1,8 +1,8 @@
 """Comparison of two model folders: parameters, bytes, speed and scores.
 
-It evaluates the methods that make a model smaller: a student is compared with its teacher, a model
-of fewer layers with the original. Scores are those of `evaluate`; the models take turns while they
-are timed.
+The comparison evaluates the methods that make a model smaller: a student is compared with its
+teacher, a model of fewer layers with the original. Scores are those of `evaluate`. The models take
+turns while they are timed.
 """
 
 import statistics
@@ -61,6 +61,7 @@ class ComparisonInput(InferenceCompute):
     columns: Any = None
     """Options for reading `data`: an instance of the task's class `columns`."""
     limit: int | None = None
+    """Number of rows of `data` to read, from the first; None reads all."""
     texts: Sequence[Text] = ()
     measure: Measure | None = None
     """Function that computes the scores of a model if there is no `data`."""
@@ -196,7 +197,7 @@ def _score(predictor: Predictor[Any], inputs: ComparisonInput) -> tuple[dict[str
 def _figures(
     predictor: Predictor[Any], texts_per_second: float, scores: Mapping[str, float]
 ) -> ModelFigures:
-    """Add the size of a model to its speed and scores."""
+    """Collect the cost and the scores of a model, whose size is read from its folder."""
     folder = predictor.loaded.folder
     size = sum(file.stat().st_size for file in weight_files(folder.path))
     return ModelFigures(parameters_of(build(folder)), size, texts_per_second, scores)

@@ -23,15 +23,8 @@ class StoredMajority:
     """
 
     def __init__(self, task: Task[Any, Any], run: Mapping[str, Any]) -> None:
-        result = run.get("result")
-        stored = result.get("baselines") if isinstance(result, Mapping) else None
-        rows = stored if isinstance(stored, list) else []
-        tables = [row for row in rows if isinstance(row, Mapping)]
-        answers = [table.get("answer") for table in tables if table.get("key") == "majority"]
         self.task = task
-        is_key = task.baselines.is_gold_key  # whether a string has the form of the task's keys
-        of_task = (answer for answer in answers if isinstance(answer, str) and is_key(answer))
-        self.answer = next(of_task, None)
+        self.answer = _majority_answer(task, run)
         self._gold: Counter[str] = Counter()
 
     def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
@@ -46,3 +39,16 @@ class StoredMajority:
         if self.answer is None or not self._gold:
             return []
         return [self.task.baselines.score_constant(self.task, self.answer, self._gold)]
+
+
+def _majority_answer(task: Task[Any, Any], run: Mapping[str, Any]) -> str | None:
+    """Return the gold key of the most frequent answer that run.json stores; None without one."""
+    result = run.get("result")
+    baselines = result.get("baselines") if isinstance(result, Mapping) else None
+    for row in baselines if isinstance(baselines, list) else ():
+        if not isinstance(row, Mapping) or row.get("key") != "majority":
+            continue
+        answer = row.get("answer")
+        if isinstance(answer, str) and task.baselines.is_gold_key(answer):
+            return answer
+    return None

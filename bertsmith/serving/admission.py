@@ -19,11 +19,13 @@ def fit_into_free_memory(max_characters: int) -> int:
 
 
 class AdmissionControl:
-    """Counts of the texts that wait or are computed; all texts of a request are admitted, or none.
+    """Counts of the texts that the server holds: those that wait or are being computed.
+
+    All texts of a request are admitted, or none.
 
     Args:
         max_queue: number of texts that may be held at a time, 1 or more.
-        max_held_characters: number of characters of all these texts.
+        max_held_characters: number of characters that all held texts may have together.
         max_seconds: seconds that a request may wait for its turn.
     """
 
@@ -39,8 +41,8 @@ class AdmissionControl:
         """Count the texts of a request as held.
 
         Raises:
-            Problem: 413 if the request alone is above a limit; 429 if it is so together with the
-                texts that are held now, or if it would wait for more than `max_seconds`.
+            Problem: 413 if the request alone is above a limit; 429 if the texts that are held now
+                leave no room for it, or if it would wait for more than `max_seconds`.
         """
         if count > self.max_queue or num_characters > self.max_held_characters:
             raise invalid(

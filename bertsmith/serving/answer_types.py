@@ -8,8 +8,8 @@ from msgspec import UNSET, Struct, UnsetType
 class ScoredLabel(Struct, forbid_unknown_fields=True):
     """A label and its score.
 
-    The score is the label's probability; of a model that gives numbers it is the number. With
-    `raw_scores` it is the logit.
+    The score is the label's probability, or with `raw_scores` its logit. The score of a regression
+    model is the number that it predicts.
     """
 
     score: float
@@ -45,7 +45,10 @@ class LabelledEntity(Struct, forbid_unknown_fields=True):
 
 
 class PassageAnswer(Struct, forbid_unknown_fields=True):
-    """A part of the passage, or an empty text where the passage has no answer."""
+    """A part of the passage, or an empty text if the passage has no answer.
+
+    `start` and `end` count characters of the passage.
+    """
 
     answer: str
     score: float
@@ -54,7 +57,7 @@ class PassageAnswer(Struct, forbid_unknown_fields=True):
 
 
 class MaskToken(Struct, forbid_unknown_fields=True):
-    """A token for the mask, its probability, and the text with the token in the mask's place."""
+    """A token for the mask, its probability, and the text in which the token replaces the mask."""
 
     score: float
     token: int
@@ -88,9 +91,9 @@ class EmbeddingList(Struct, forbid_unknown_fields=True):
 
 
 class ProblemAnswer(Struct):
-    """A sentence that says what is wrong, and its kind.
+    """The answer to a request that failed: a sentence that says why, and the kind of the problem.
 
-    OpenAI's routes have an object with `message` in place of the sentence.
+    On OpenAI's routes `error` is an object whose field `message` has the sentence.
     """
 
     error: str | dict[str, Any]

@@ -60,7 +60,8 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
         lifespan=lifespan,
         exception_handlers={HTTPException: _unknown_route, Exception: _fault},
     )
-    app.router.redirect_slashes = False  # a client would follow with GET, or not at all
+    # A client would follow a redirect with GET in place of POST, or not at all.
+    app.router.redirect_slashes = False
     return app if api_key is None else KeyCheck(app, api_key)
 
 
@@ -178,7 +179,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
 
 
 def _mask_token(service: Service, model: ModelInfo) -> str | None:
-    """Return the token that marks a hidden word, if the model predicts hidden words."""
+    """Return the mask token, if the model predicts masked tokens."""
     return service.tokenizer(model.name).mask_token if model.task == "fill-mask" else None
 
 

@@ -75,7 +75,7 @@ class BenchResult:
     """Result at 50 % of the saturation."""
     at_80: LoadResult
     at_200: LoadResult
-    """Result at twice the saturation, of which the server should refuse what it cannot answer."""
+    """Result at twice the saturation: the server should refuse the requests that are too many."""
     afterwards: LoadResult
     """Result for one request after another, just after the overload."""
 
@@ -126,8 +126,8 @@ def measure_server(
 ) -> BenchResult:
     """Measure a running server.
 
-    This takes six to nine times `seconds`; longer if answers come late (`PATIENCE` in
-    load_generator.py).
+    This takes six to nine times `seconds`, or more if answers come late: each load then waits for
+    them up to half a minute.
 
     Args:
         url: the address that the requests go to, with its path.

@@ -244,14 +244,14 @@ def stream_arrays(arrays: Sequence[NDArray[Any]]) -> Response:
     The whole text is never in memory, and other requests are served between two arrays.
     """
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def iter_json() -> AsyncIterator[bytes]:
         for index, array in enumerate(arrays):
             yield b"," if index else b"["
             yield orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY)
             await asyncio.sleep(0)
         yield b"]"
 
-    return StreamingResponse(pieces(), media_type="application/json")
+    return StreamingResponse(iter_json(), media_type="application/json")
 
 
 Handler = Callable[[Call], Awaitable[Response]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 CHARACTERS_PER_TOKEN = 4
-"""About as many as in English; Chinese has one or two."""
+"""Characters of a token in English, about; a token of Chinese has one or two."""
 
 
 def count_characters(records: Sequence[Mapping[str, Any]]) -> int:

@@ -1,7 +1,7 @@
 """The engine: computes the texts of all requests, in batches of real tokens.
 
-It is one loop. Between two batches it reads the requests that have arrived, and encodes some of
-their texts. Only this thread does such work: another Python thread would take the interpreter's
+The engine is one loop in one thread. Between two batches it reads the requests that have arrived,
+and encodes some of their texts. No other thread encodes, because it would take the interpreter's
 lock from the forward pass. (A second thread only receives the messages.)
 """
 
@@ -298,8 +298,8 @@ def raw_outputs(definition: Definition, outputs: Any, encoded: EncodedExamples) 
     """Return the outputs that predictions are made of, one entry for each text.
 
     For classes, an entry has the logits, fp32 `[labels]`; for a regression the number in the unit
-    of the training labels, fp32 `[1]`; for hidden words the token ids and probabilities, fp32
-    `[masks, top, 2]`. It is None for other heads.
+    of the training labels, fp32 `[1]`; for masked tokens the likeliest token ids with their
+    probabilities, fp32 `[masks, top, 2]`. It is None for other heads.
     """
     if isinstance(definition, Regress):
         logits = encoded.mean_over_rows(outputs)

@@ -1,8 +1,9 @@
 """A small HTTP/1.1 client for many requests at once, on connections that are kept open.
 
-A load generator shares its computer with the server that it measures, so it must be light: one
-request costs about a tenth of what it costs with a general client. It follows RFC 9112 as far as a
-server's answer to a POST needs: bodies by length, in chunks, or until the connection ends.
+A load generator shares its computer with the server that it measures, so its client must be light:
+one request costs about a tenth of what it costs with a general client. The client follows RFC 9112
+as far as a server's answer to a POST needs: a body has a given length, comes in chunks, or goes on
+until the connection ends.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from bertsmith.errors import ConfigError
 
 NO_BODY = (204, 304)
+"""Statuses of answers that have no body, whatever their headers say."""
 PORTS = {"http": 80, "https": 443}
 
 
@@ -88,7 +90,7 @@ class ResponseReader:
         return True
 
     def _read_chunks(self) -> bool:
-        """Move whole chunks to the body; return whether the last one was there."""
+        """Move whole chunks to the body; return whether the last chunk has arrived."""
         while True:
             line_end = self._bytes.find(b"\r\n")
             if line_end < 0:

@@ -62,7 +62,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.send_400_response(f"The headers have more than {MAX_HEADER_BYTES:,} bytes.")
         is_answered = self.cycle is None or self.cycle.response_complete
         is_timed = self._deadline is not None or self.timeout_keep_alive_task is not None
-        if is_answered and not is_timed:  # uvicorn ends its own timer at any byte
+        # uvicorn has ended its own timer, even if the client sent a single byte and then no more.
+        if is_answered and not is_timed:
             self._set_deadline()
 
     def _set_deadline(self) -> None:

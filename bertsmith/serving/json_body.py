@@ -52,7 +52,7 @@ def convert(content: Any, fields_type: type[Fields], within: str = "") -> Fields
         within: the field of the body that holds the object; empty for the body itself.
 
     Raises:
-        Problem: 422 if one is missing, unknown or of another type.
+        Problem: 422 if a field is missing, unknown or of another type.
     """
     try:
         return msgspec.convert(content, type=fields_type)

@@ -3,9 +3,9 @@
 In an open loop, requests are due at the times of a Poisson process, like those of many independent
 people, whether or not the server has answered earlier ones. Latency counts from the time at which
 a request was due, so it includes waiting behind a slow request. In a closed loop, a caller waits
-for each answer. It sends less while the server stalls, and so leaves out the worst times
-("coordinated omission", G. Tene, How NOT to Measure Latency, 2013). So closed loops measure
-throughput here; their latency is shown only for one caller, who never finds a queue.
+for each answer. So callers send less while the server stalls, and their latencies leave out the
+worst times ("coordinated omission", G. Tene, How NOT to Measure Latency, 2013). Therefore closed
+loops measure throughput here; latency is shown only for a single caller, who never finds a queue.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ BROKEN = "connection lost"
 UNANSWERED = "unanswered"
 PATIENCE = 30.0  # seconds after the last request for answers that are still to come
 RAMP_SHARE = 0.25
-"""Share of a load at random times that its rates leave out. Until the server's queue has filled,
-fewer answers come than requests, although the server keeps up."""
-REFUSED_PAUSE = 0.05  # seconds; else callers who are refused at once would do nothing but call
+"""The rates of a load at random times leave out this share of its time, the first one: until the
+server's queue has filled, fewer answers come than requests, although the server keeps up."""
+REFUSED_PAUSE = 0.05  # seconds; without it, callers who are refused would call again at once
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class ComputeRequest:
-    """The texts of one request of HTTP, to be computed by one model.
+    """The texts of one HTTP request, to be computed by one model.
 
     `records` have the fields of the task, such as `{"text": "…"}`. `options` are settings of the
     task for this request alone, such as `("top", 10)`.
@@ -99,7 +99,7 @@ class Answers:
     """The results of one request.
 
     `predictions` has one entry for each record. `raw` has the outputs of the head that a prediction
-    was made of: logits, fp32 `[labels]`, or for hidden words an array `[masks, top, 2]` of token
+    was made of: logits, fp32 `[labels]`, or for masked tokens an array `[masks, top, 2]` of token
     ids and probabilities; None for other heads.
     """
 
@@ -143,7 +143,8 @@ class QueueState:
     """Id of the latest request that is counted; requests with higher ids had not arrived."""
     num_tokens: int
     seconds_per_token: float
-    """Mean of the latest batches under load, with encoding and all other work of the engine."""
+    """Seconds that the engine takes for a token, encoding and all its other work included: the mean
+    over the latest batches under load."""
 
 
 @dataclass(frozen=True)

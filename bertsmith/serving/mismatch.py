@@ -72,7 +72,9 @@ def _join(path: str, name: str) -> str:
 
 def _join_or(words: list[str]) -> str:
     """Write a list with "or" before its last word."""
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _fields_at(body_type: type[Any], path: str) -> list[str]:

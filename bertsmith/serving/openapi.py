@@ -200,7 +200,7 @@ def curl_line(address: str, example: RouteExample, *, has_key: bool) -> str:
 
 
 def fields_of(body: type[Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, type and default of each field of a body, those first that are required."""
+    """Yield name, type and default of each field of a body, the required fields first."""
     (schema,), components = msgspec.json.schema_components([body], ref_template="{name}")
     object_schema = components[schema["$ref"]]
     required = object_schema["required"]

@@ -21,6 +21,7 @@ class _Texts:
     """The texts of a request that are not computed yet."""
 
     key: Hashable
+    """Only requests with equal keys can share a batch."""
     costs: Sequence[int]
     """Number of tokens of each text."""
     next_text: int = 0
@@ -101,6 +102,7 @@ class RequestQueue:
         while turns:
             request_id = turns.popleft()
             texts = self._requests[request_id]
+            # The first text is taken whatever its length, so that a long one is computed alone.
             indices = texts.take(max_tokens // TURNS_OF_BATCH, room if taken else math.inf)
             if not indices:
                 continue  # a shorter text of another request may still fit

@@ -77,13 +77,13 @@ class ServedModel:
         loaded = predictor.loaded
         definition = predictor.definition
         definitions: dict[ResultKind, Definition] = {}
-        # A pre-trained model gives vectors, and predicts hidden words if it has the head for that;
+        # A pre-trained model gives vectors, and predicts masked tokens if it has the head for that;
         # a model with another head only predicts.
         if isinstance(definition, TextVectors | Embed | FillMask):
             vectors = TextVectors.restore(loaded, pooling=pooling)
             definitions |= {"vectors": vectors, "token_vectors": token_vectors_of(vectors)}
         if not isinstance(definition, TextVectors | Embed):
-            # For hidden words, the engine sends ids: the HTTP process turns them into words.
+            # For masked tokens, the engine sends ids: the HTTP process turns them into words.
             is_for_masks = isinstance(definition, FillMask)
             definitions["predict"] = MaskIds(definition.tokenizer) if is_for_masks else definition
         info = model_info(name, path, loaded, definition, definitions)

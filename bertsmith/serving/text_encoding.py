@@ -58,10 +58,10 @@ class TextEncoding:
         return count_characters(self.request.records)
 
     def choose_slice(self, max_characters: int) -> int:
-        """Choose the texts to encode next: at least one, and until they have `max_characters`.
+        """Choose the texts to encode next, until they have `max_characters` or more together.
 
         Returns:
-            Their number of characters.
+            The number of characters of the chosen texts.
         """
         self.slice_stop = len(self.examples)
         num_characters = 0

@@ -6,9 +6,10 @@ from bertsmith.serving.messages import QueueState
 class WaitingTime:
     """Estimate of the seconds that a new request waits for its turn.
 
-    After each batch the engine sends a `QueueState`: how many tokens come first, and how long a
-    token takes. Requests that were sent to it since are added here, because a batch may take
-    seconds on a busy computer, and all requests that arrive meanwhile would be admitted otherwise.
+    After each batch the engine sends a `QueueState`: how many tokens are computed before a new
+    request, and how long a token takes. Requests that were sent to the engine since then are added
+    here. On a busy computer a batch may take seconds, and without this all requests that arrive
+    meanwhile would be admitted.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """The worker thread of the HTTP process: it tokenizes while the event loop goes on answering.
 
-There is one thread, which takes one request after another, so it takes at most one core from the
-model.
+There is only one such thread, which takes one request after another. So it takes at most one core
+from the model.
 """
 
 import asyncio

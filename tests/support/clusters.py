@@ -14,8 +14,8 @@ def local_cluster():
     import dask
     import distributed
 
-    # 15 seconds after a worker died, Dask gives up its place for ever if no worker is in it at that
-    # moment: on a busy machine a worker takes longer to start again, or has just died once more.
+    # By default, Dask gives a worker up for good if it does not run 15 seconds after it died. On a
+    # busy machine a worker takes longer to start again, or has just died once more.
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         distributed.LocalCluster(

@@ -141,7 +141,7 @@ class ComputingPlugin:
         """The choices that each test asked for, by its id."""
         self.asked_in_fixtures: dict[Any, set[str]] = {}
         self.fixtures: list[Any] = []
-        """The fixtures that are being set up, each for the one before."""
+        """The fixtures that are being set up; each one is needed by the one before it."""
         self.asked_of_programs: set[str] = set()
         """Choices that the programs which this test has started do not name in their lines."""
         self.item: pytest.Item | None = None

@@ -102,19 +102,20 @@ def with_start_model(
         ConfigError: there is neither a model nor a teacher, or options of a teacher without one.
     """
     if distillation.teacher is NOT_GIVEN:
+        given_flags = {word.partition("=")[0].replace("_", "-") for word in option_words(args)}
         for field in dataclasses.fields(distillation):
-            if (value := getattr(distillation, field.name)) != field.default:
-                flag = f"--{field.name.replace('_', '-')}"
-                if any(
-                    arg.partition("=")[0].replace("_", "-") == flag for arg in option_words(args)
-                ):
-                    raise ConfigError(
-                        f"{flag} {value} needs a --teacher. Give one, too, or leave the option out."
-                    )
+            value = getattr(distillation, field.name)
+            if value == field.default:
+                continue
+            flag = f"--{field.name.replace('_', '-')}"
+            if flag in given_flags:
                 raise ConfigError(
-                    f"the recipe sets {flag} {value}, which needs a --teacher. Give one, too, or "
-                    "leave the recipe out."
+                    f"{flag} {value} needs a --teacher. Give one, too, or leave the option out."
                 )
+            raise ConfigError(
+                f"the recipe sets {flag} {value}, which needs a --teacher. Give one, too, or "
+                "leave the recipe out."
+            )
         if settings.model is NOT_GIVEN:
             raise ConfigError(
                 "--model is missing. Name the folder of a pre-trained model, or a --teacher."

@@ -9,7 +9,7 @@ from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 @dataclass(frozen=True)
 class PretrainSystem:
-    """Settings of such a command; a subclass adds those of its model."""
+    """Settings that these four commands share; a subclass has the settings of its model."""
 
     corpus: Path
     """Folder that `bertsmith corpus build` wrote."""

@@ -26,9 +26,10 @@ AT_LEAST_ONE = (
 )
 """Settings that must be 1 or more, if they are given."""
 OF_BENCH = ("texts", "seconds", "json")
-"""Settings of a measurement by `--bench`, which a server does not have."""
+"""Settings that have an effect only on a measurement by `--bench`, not on a server."""
 OF_BOTH = ("models", "api_key", "bench")
-"""Settings that matter to both; `models` have a check of their own."""
+"""Settings that `_check_use` leaves out: a server and a measurement both have a key, and models are
+checked in `__post_init__`."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ class Settings(InferenceCompute):
         parse_model_folders(self.models)
 
     def _check_use(self) -> None:
-        """Check that no setting is given that has no effect.
+        """Check that each setting that is given has an effect.
 
         Raises:
-            ConfigError: it is only for a server, but a server is measured, or the other way round.
+            ConfigError: a setting of a server is given for a measurement, or the other way round.
         """
         is_bench = self.bench is not None
         for field in fields(self):

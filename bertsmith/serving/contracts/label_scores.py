@@ -10,7 +10,8 @@ def label_scores(
 ) -> list[list[tuple[str, float]]]:
     """Return for each text the pairs (label, score) of all labels, the best first.
 
-    A score is a probability, or with `raw` a logit. A model of numbers has one score, the number.
+    A score is a probability, or with `raw` a logit. A regression model has one score, the number
+    that it predicts.
     """
     names = model.labels
     if model.is_regression:

@@ -105,7 +105,7 @@ def _check_dimensions(model: ModelInfo, dimensions: int | None) -> None:
 def _cut_vectors(
     vectors: NDArray[np.float32], dimensions: int | None, *, normalize: bool
 ) -> NDArray[np.float32]:
-    """Keep the first numbers of each vector, for models that were trained for that (Matryoshka)."""
+    """Keep the first `dimensions` numbers of each vector (Kusupati et al. 2022, Matryoshka)."""
     if dimensions is None or dimensions == vectors.shape[1]:
         return vectors
     shorter = np.ascontiguousarray(vectors[:, :dimensions])

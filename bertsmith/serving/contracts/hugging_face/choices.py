@@ -1,4 +1,4 @@
-"""Multiple choice, for which the client has no method."""
+"""Multiple choice, for which huggingface_hub's InferenceClient has no method."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

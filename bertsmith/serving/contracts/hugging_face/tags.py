@@ -50,7 +50,10 @@ async def tag_words(call: Call, model: ModelInfo, content: Mapping[str, Any]) ->
 
 
 def labelled_words(prediction: TagPrediction, ignored: Sequence[str]) -> list[dict[str, Any]]:
-    """List the words of a text, but those with a label in `ignored`; `index` counts them from 1."""
+    """List the words of a text, without those that have a label in `ignored`.
+
+    `index` counts all words of the text from 1.
+    """
     words = zip(
         prediction.label_names,
         prediction.label_probabilities,
@@ -66,9 +69,9 @@ def labelled_words(prediction: TagPrediction, ignored: Sequence[str]) -> list[di
 
 
 def labelled_entities(prediction: TagPrediction, ignored: Sequence[str]) -> list[dict[str, Any]]:
-    """List the entities of a text, but those with a label in `ignored`.
+    """List the entities of a text, without those that have a label in `ignored`.
 
-    If the labels do not form entities (scheme "plain"), each word is listed in the form of one.
+    If the labels do not form entities (scheme "plain"), each word is listed as if it were one.
     """
     if prediction.scheme == "plain":
         return [

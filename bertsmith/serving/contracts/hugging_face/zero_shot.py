@@ -15,7 +15,7 @@ from bertsmith.serving.text_field import TextField
 from bertsmith.tasks.probabilities import softmax64
 
 BLANK = "{}"
-"""The place of the label in a hypothesis template, as in transformers."""
+"""What a hypothesis template has where the label belongs, as in transformers."""
 
 
 class ZeroShotParameters(Struct, forbid_unknown_fields=True, frozen=True):
@@ -73,7 +73,7 @@ async def classify_zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -
         "inputs and parameters.candidate_labels",
         lambda index: text_field.of_text(index // len(labels)),
     )
-    # Before the pairs are built: a short request may stand for more of them than fit into memory.
+    # Check before the pairs are built: a short request may mean more pairs than fit into memory.
     num_characters = count_pair_characters(texts, labels, template)
     call.service.check_size(len(texts) * len(labels), num_characters, field)
     answers = await call.compute(

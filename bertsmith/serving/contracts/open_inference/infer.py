@@ -41,7 +41,7 @@ CLIENT_PARAMETERS = frozenset(
         "sequence_end",
     }
 )
-"""Parameters that the libraries of clients add, and that are not for the model."""
+"""Parameters that client libraries add, and that are not for the model."""
 
 
 class OutputParameters(Struct, forbid_unknown_fields=True):
@@ -117,9 +117,10 @@ async def infer(call: Call) -> Response:
 def check_outputs(
     model: ModelInfo, outputs: Sequence[RequestedOutput] | None
 ) -> dict[str, bool | None]:
-    """Return for each requested tensor whether it must be binary; None leaves that to the request.
+    """Return for each requested tensor whether it must be binary.
 
-    Without `outputs`, all tensors of the model are requested.
+    The value is None if the request as a whole decides (`binary_data_output`). Without `outputs`,
+    all tensors of the model are requested.
 
     Raises:
         Problem: 422 if the model has no such tensor.
@@ -181,5 +182,5 @@ async def _infer_others(
 
 
 def _rows_of(texts: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """Turn lists of entries, one list for each tensor, into a record for each row."""
+    """Turn lists of entries, one list for each tensor, into one record for each text."""
     return [dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)]

@@ -1,6 +1,7 @@
 """Tensors of Open Inference (v2): in JSON, or in binary form after the JSON.
 
-In binary form, a string is its number of bytes (4 bytes, little-endian), followed by its UTF-8.
+In binary form, a string is written as its length in bytes (4 bytes, little-endian), followed by
+these bytes, its UTF-8.
 """
 
 import math

@@ -36,7 +36,7 @@ async def predict(call: Call) -> Response:
         raise call.wrong_head(model, "/predict", "a model for classes or numbers of texts")
     body = await call.body(PredictBody)
     check_cut_at_end(body.truncation_direction)
-    # A text, or a list that holds a text, is one row; a list of lists has a row in each of them.
+    # A text, or a list that has a text in it, is one row; in a list of lists, each list is a row.
     is_one_row = isinstance(body.inputs, str) or any(isinstance(one, str) for one in body.inputs)
     if is_one_row and isinstance(body.inputs, list):
         _check_pair(body.inputs, model)
