@@ -68,6 +68,34 @@ POOL = 20_000
 MAX_EVAL_TEXTS = 2000
 STEP = 16
 """Texts of a step of training on pairs."""
+CONDITIONS = (
+    "`counted-vectors` (`bertsmith vectors`), `reviews-bert` (BERT-tiny, 4,000 steps of the recipe "
+    "quarter-hour) and `reviews-mini` (BERT-mini, as many steps, which take some 15 minutes on two "
+    "idle cores of a fast processor) learned from the reviews of IMDB. `reviews-mini-1` has another "
+    "seed and 15 minutes, `reviews-mini-2` a third seed and 4,000 steps. `counted-vectors-zh` "
+    "learned from 4 MB of the Chinese Wikipedia.",
+    "The corpus beside our models is that of their pre-training: the same reviews, without labels. "
+    "For `counted-vectors-zh` it is the training texts of ChnSentiCorp that are no eval texts, "
+    "without labels. It was read once for all ways of a model and a sample, so only the first of "
+    "them has seconds.",
+    "TF-IDF counts words and pairs of words, in Chinese characters and their pairs.",
+    "The seconds of our heads count loading and saving the model, those of SetFit and model2vec do "
+    "not. The texts per second of training on pairs count neither that nor the head.",
+    "The expected calibration error is how far the probabilities of answers are from how often such "
+    "answers are right.",
+    f"With fewer than {MANY_TO_COMPARE} labels `--head auto` goes by a rule. Its figures are then "
+    "those of the linear head, or of a contrastive head, which it calibrates from "
+    f"{FEWEST_TO_CALIBRATE} labels on. `--minutes` was not given, so the average of fine-tuned "
+    "models was not compared.",
+    "The rule, the calibration, and the penalty and the share of counts of the linear head were "
+    "chosen on other data: further samples of SST-2 and five genres, scored by other rows, and "
+    "sets made of other public files "
+    "([how](results/few-labels.md#which-penalty-for-few-texts)). Earlier figures of the table were "
+    "a reason to look at them, but chose no value.",
+    "The heads of `reviews-mini` with a corpus were measured before such a head had a share of "
+    "counts.",
+)
+"""What a reader of the page must know of the models and of the measurement."""
 NUM_SEEDS = 3
 """Fine-tuned models whose probabilities are averaged."""
 CLOSE = 1.0
@@ -393,37 +421,13 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
     yield "# Few labels"
     yield ""
     yield (
-        "Accuracy in percent, mean ± standard deviation over samples of labels (their number in "
-        "brackets where it is not that of the others); behind it the median of the seconds of "
-        "training, those of all cores together. Those of our heads count loading and saving the "
-        "model, those of SetFit and model2vec do not. All ways learn from the same rows, and "
-        f"nothing is chosen by the rows that score, at most {MAX_EVAL_TEXTS:,}. "
-        f"{results['machine']}; other programs used the cores at the same time. Calls were "
-        f"stopped, so that some ways have fewer samples. With fewer than {MANY_TO_COMPARE} labels "
-        "`--head auto` goes by a rule. Its figures are then those of the linear head, or of a "
-        "contrastive head, which it calibrates from 32 labels on. The rule, the calibration, and "
-        "the penalty and the share of counts of the linear head were chosen on other data: "
-        "further samples of SST-2 and five genres, scored by other rows, and sets made of other "
-        "public files ([how](results/few-labels.md#which-penalty-for-few-texts)). Earlier figures "
-        "of the table were a reason to look at them, but chose no value. "
-        "counted-vectors (`bertsmith vectors`), reviews-bert (BERT-tiny, 4,000 steps of the recipe "
-        "quarter-hour) and reviews-mini (BERT-mini, as many steps, which take some 15 minutes on "
-        "two idle cores of this processor; reviews-mini-1: another seed, 15 minutes; "
-        "reviews-mini-2: a third seed, 4,000 steps) are folders "
-        "that learned from the reviews of IMDB, "
-        "counted-vectors-zh is one that learned from 4 MB of the Chinese Wikipedia. TF-IDF counts "
-        "words and pairs of words, in Chinese characters and their pairs. The corpus beside our "
-        "models is that of their pre-training: "
-        "the same reviews, without labels; for counted-vectors-zh it is the training texts of "
-        "ChnSentiCorp that are no eval texts, without labels. It was read once for all ways of a "
-        "model and a sample, so only the first of them has seconds. The heads of reviews-mini with "
-        "a corpus were measured before such a head had a share of counts."
+        "What reaches how much with 16 to 2,000 labels? A cell has the accuracy in percent, as the "
+        "mean ± standard deviation over samples of labels, in square brackets the number of "
+        "samples where it is not that of the title, and in round ones the median of the seconds of "
+        "training, those of all cores together. All ways learn from the same rows, and nothing is "
+        f"chosen by the rows that score, at most {MAX_EVAL_TEXTS:,}. The last two sections say "
+        "what the models are, how it was measured, and by which commands."
     )
-    yield ""
-    yield "```"
-    for command in results["commands"]:
-        yield f"python -m benchmarks.few_labels --work DIR {command}"
-    yield "```"
     figures = by_set(results)
     for name, by_count in figures.items():
         counts = sorted(by_count)
@@ -442,6 +446,26 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         yield from speeds(by_count)
         yield from calibration_errors(by_count)
     yield from recommendations(figures)
+    yield from measurement(results)
+
+
+def measurement(results: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the sections on the models, the conditions and the commands."""
+    yield ""
+    yield "## How it was measured"
+    yield ""
+    yield from (f"- {line}" for line in CONDITIONS)
+    yield (
+        f"- Processor and versions: {results['machine']}. Other programs used the cores at the "
+        "same time. Calls were stopped, so that some ways have fewer samples."
+    )
+    yield ""
+    yield "## Commands"
+    yield ""
+    yield "```"
+    for command in results["commands"]:
+        yield f"python -m benchmarks.few_labels --work DIR {command}"
+    yield "```"
 
 
 def merge(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -473,10 +497,7 @@ def speeds(by_count: ByCount) -> Iterator[str]:
         if len(of_ways) > 1:
             shown = ", ".join(f"{way} {value:,.1f}" for way, value in of_ways.items())
             yield ""
-            yield (
-                "Texts per second of a core while the encoder learns from pairs, without loading "
-                f"and saving it and without the head, {count:,} labels: {shown}."
-            )
+            yield (f"Texts per second of a core in training on pairs, {count:,} labels: {shown}.")
 
 
 def calibration_errors(by_count: ByCount) -> Iterator[str]:
@@ -491,10 +512,7 @@ def calibration_errors(by_count: ByCount) -> Iterator[str]:
         if of_ways:
             shown = ", ".join(f"{way} {error}" for way, error in of_ways.items())
             yield ""
-            yield (
-                "Expected calibration error in percent (how far the probability of an answer is "
-                f"from how often such answers are right), {count:,} labels: {shown}."
-            )
+            yield (f"Expected calibration error in percent, {count:,} labels: {shown}.")
 
 
 def recommendations(figures: Mapping[str, ByCount]) -> Iterator[str]:
