@@ -71,9 +71,9 @@ STEP = 16
 CONDITIONS = (
     "`counted-vectors` (`bertsmith vectors`), `reviews-bert` (BERT-tiny, 4,000 steps of the recipe "
     "quarter-hour) and `reviews-mini` (BERT-mini, as many steps, which take some 15 minutes on two "
-    "idle cores of a fast processor) learned from the reviews of IMDB. `reviews-mini-1` has another "
-    "seed and 15 minutes, `reviews-mini-2` a third seed and 4,000 steps. `counted-vectors-zh` "
-    "learned from 4 MB of the Chinese Wikipedia.",
+    "idle cores of a fast processor) learned from the reviews of IMDB. `reviews-mini-1` has "
+    "another seed and 15 minutes, `reviews-mini-2` a third seed and 4,000 steps. "
+    "`counted-vectors-zh` learned from 4 MB of the Chinese Wikipedia.",
     "The corpus beside our models is that of their pre-training: the same reviews, without labels. "
     "For `counted-vectors-zh` it is the training texts of ChnSentiCorp that are no eval texts, "
     "without labels. It was read once for all ways of a model and a sample, so only the first of "
@@ -81,8 +81,8 @@ CONDITIONS = (
     "TF-IDF counts words and pairs of words, in Chinese characters and their pairs.",
     "The seconds of our heads count loading and saving the model, those of SetFit and model2vec do "
     "not. The texts per second of training on pairs count neither that nor the head.",
-    "The expected calibration error is how far the probabilities of answers are from how often such "
-    "answers are right.",
+    "The expected calibration error is how far the probabilities of answers are from how often "
+    "such answers are right.",
     f"With fewer than {MANY_TO_COMPARE} labels `--head auto` goes by a rule. Its figures are then "
     "those of the linear head, or of a contrastive head, which it calibrates from "
     f"{FEWEST_TO_CALIBRATE} labels on. `--minutes` was not given, so the average of fine-tuned "
