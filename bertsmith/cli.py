@@ -265,7 +265,7 @@ def _read_command(name: str, args: Sequence[str], modules: Sequence[str]) -> Cal
     work_line = line
     if launch.num_restarts and launch_settings.has_run_to_resume:
         # After a failure, the launcher runs the command line of the start again, which has no
-        # --resume. The output folder has a run already, so this goes on with it.
+        # --resume. It has begun its run in the output folder, so this goes on with that run.
         args = with_resume(args)
         settings = parse(args, prog)
         work_line = [*words, *args]

@@ -108,27 +108,32 @@ def find_recipe(recipe: Path, folder: Path = Path(), kinds: Sequence[str] = ()) 
     """
     if (file := folder / recipe).exists() and not file.is_dir():
         return file
-    name = recipe.as_posix().removesuffix(".toml")
-    for stem, path in shipped_recipes().items():
-        if name in (stem, f"{path.parent.name}/{stem}"):
-            if path in shipped_recipes(*kinds).values():
-                return path
-            raise ConfigError(
-                f"{recipe} is a recipe of another command. {_choice_of_recipes(kinds)} "
-                "'bertsmith recipes' shows which command takes which."
-            )
+    recipes = shipped_recipes(*kinds)
+    if (path := _recipe_named(recipe, recipes)) is not None:
+        return path
+    names = ", ".join(recipes)
+    or_by_name = f", or one of bertsmith's recipes by its name: {names}" if names else ""
+    choice = f"Give the path of a .toml file{or_by_name}."
+    if _recipe_named(recipe, shipped_recipes()) is not None:
+        raise ConfigError(
+            f"{recipe} is a recipe of another command. {choice} 'bertsmith recipes' shows which "
+            "command takes which."
+        )
     if file.is_dir():
         raise ConfigError(f"{file}: a folder, not a recipe. Name a .toml file in it.")
-    near = difflib.get_close_matches(recipe.stem, shipped_recipes(*kinds), n=1)
+    near = difflib.get_close_matches(recipe.stem, recipes, n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
     missing = "no such file" if recipe.suffix == ".toml" else "no such recipe"
-    raise ConfigError(f"{file}: {missing}. {hint}{_choice_of_recipes(kinds)}")
+    raise ConfigError(f"{file}: {missing}. {hint}{choice}")
 
 
-def _choice_of_recipes(kinds: Sequence[str]) -> str:
-    names = ", ".join(shipped_recipes(*kinds))
-    shipped = f", or one of bertsmith's recipes by its name: {names}" if names else ""
-    return f"Give the path of a .toml file{shipped}."
+def _recipe_named(recipe: Path, recipes: Mapping[str, Path]) -> Path | None:
+    """Return the recipe named "quarter-hour" or "pretrain/quarter-hour.toml"; None without one."""
+    name = recipe.as_posix().removesuffix(".toml")
+    for stem, path in recipes.items():
+        if name in (stem, f"{path.parent.name}/{stem}"):
+            return path
+    return None
 
 
 def read_recipe(path: Path, folder: Path = Path(), kinds: Sequence[str] = ()) -> dict[str, Any]:

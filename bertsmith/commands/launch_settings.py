@@ -5,6 +5,10 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from bertsmith.system.launch import LAUNCH, read_launch_id
+from bertsmith.system.run_state import read_run
+from bertsmith.system.small_files import SmallFiles
+
 
 @dataclass(frozen=True)
 class LaunchSettings:
@@ -19,8 +23,14 @@ class LaunchSettings:
 
     @property
     def has_run_to_resume(self) -> bool:
-        """Whether the output folder has a run that can be resumed."""
-        return self.can_resume and self.out is not None and (self.out / "run.json").exists()
+        """Whether the output folder has a run that this launch began, and that can be resumed.
+
+        If the launcher has no id for its launches, any run in the folder counts.
+        """
+        if not self.can_resume or self.out is None or not (self.out / "run.json").exists():
+            return False
+        launch_id = read_launch_id()
+        return not launch_id or read_run(SmallFiles(self.out)).get(LAUNCH) == launch_id
 
 
 def read_launch_settings(settings: Any) -> LaunchSettings:

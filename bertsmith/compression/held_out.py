@@ -18,7 +18,7 @@ from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_ROW_TOKENS = 128
-"""Maximum tokens of a corpus row."""
+"""Most tokens of a row of held-out text."""
 
 FORWARD_ROWS = 32
 """Rows in a forward pass."""

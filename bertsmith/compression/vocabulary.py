@@ -114,9 +114,12 @@ def read_texts(settings: VocabularySettings, report: SourceReport | None = None)
 
 
 def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]:
-    """Take some texts, on which the vectors of both models are compared later."""
+    """Take some texts, on which the vectors of both models are compared later.
+
+    Each is about `RANDOM_TOKENS` tokens long, or shorter.
+    """
     if source.corpus is None:
-        # 8 characters for each token are more than enough on average.
+        # A token has fewer than 8 characters on average, so this is enough text.
         beginnings = (text[: 8 * RANDOM_TOKENS] for text in read_texts(settings))
         return first_of(itertools.islice(beginnings, RANDOM_TEXTS), len)
     corpus = open_corpus(source.corpus, source.tokenizer)
@@ -144,7 +147,8 @@ def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[Count
             continue
         ends = np.cumsum(lengths)
         positions = np.flatnonzero(ids == tokenizer.unk_id)
-        for index in np.unique(np.searchsorted(ends, positions, "right")).tolist():
+        indices_with_unknown = np.unique(np.searchsorted(ends, positions, "right")).tolist()
+        for index in indices_with_unknown:
             unfinished_ids = list(_unfinished_ids(tokenizer, id_of_piece, batch[index]))
             np.add.at(counts_in_unknown, unfinished_ids, 1)
     return counts, counts_in_unknown
@@ -172,7 +176,10 @@ def select_tokens(
 def _unfinished_ids(
     tokenizer: WordPieceTokenizer, id_of_piece: Mapping[str, int], text: str
 ) -> Iterator[int]:
-    """Yield the ids of the tokens that each unknown word has before cutting fails."""
+    """Yield the ids of the tokens that each unknown word has before cutting fails.
+
+    As in WordPiece, each token is the longest one of the vocabulary at its place.
+    """
     for word in tokenizer.words(text):
         token_ids: list[int] = []
         start = 0

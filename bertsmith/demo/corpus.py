@@ -176,9 +176,10 @@ def _list_modules(top: Path, skipped: Counter[str]) -> list[tuple[str, Path]]:
         for file in files:
             if not file.endswith(".py"):
                 continue
-            is_test = file.startswith("test_") or file == "conftest.py"
-            if reasons := skips or ["file of tests"] * is_test:
-                skipped[reasons[0]] += 1
+            if skips:
+                skipped[skips[0]] += 1
+            elif file.startswith("test_") or file == "conftest.py":
+                skipped["file of tests"] += 1
             else:
                 modules.append(("/".join((*names, file)), Path(folder, file)))
     return sorted(modules, key=lambda each: sha256(each[0].encode()).digest())
@@ -226,19 +227,19 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
     """
     block: list[str] = []
     indent = 0
-    is_hanging = False
+    is_after_item = False  # whether the line before began an item
     for line in lines:
         text = line.strip()
         depth = len(line) - len(line.lstrip())
         item = ITEM.match(text)
         is_underline = UNDERLINE.match(text) is not None
-        if not text or item or is_underline or (depth != indent and not is_hanging):
+        if not text or item or is_underline or (depth != indent and not is_after_item):
             yield block
             block = []
-        if is_hanging or not block:
-            # All lines of an item after the first may have another indentation.
+        if is_after_item or not block:
+            # The lines of an item after its first line may have another indentation.
             indent = depth
-            is_hanging = item is not None and not is_hanging
+        is_after_item = item is not None
         if text and not is_underline:
             block.append(text[item.end() :] if item else text)
     yield block

@@ -87,7 +87,7 @@ def _recover(out: Path) -> None:
 
 
 def _set_aside(out: Path) -> None:
-    """Move a demo to its folder for the time of a new demo; demo.json first."""
+    """Move a demo into `EARLIER` while a new demo is built; demo.json first."""
     for name in (RESULT, *PARTS):
         if (out / name).exists():
             (out / name).rename(out / EARLIER / name)

@@ -318,7 +318,7 @@ def compare_models(
     pre-trained model is saved in `out`.
 
     Args:
-        draws: pairs of lists of examples: to choose the best weights by, and to train on.
+        draws: for each draw two lists of examples: to choose the best weights by, and to train on.
 
     Returns:
         For each model by its name, the reports, one for each draw; and the number of steps of the
@@ -363,19 +363,22 @@ def separate_labels(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
 
 def predict_first(classifier: Path, test: Sequence[Example]) -> list[dict[str, Any]]:
     """Predict the label of the first test paragraph of each library."""
-    first = {str(example.label): example.text for example in reversed(test)}
+    # Backwards, so that the first paragraph of each label is the one that stays.
+    first_texts = {str(example.label): example.text for example in reversed(test)}
     predict = TextClassifier.load(classifier).predictor_
-    return [
-        {
-            "text": first[label],
-            "label": label,
-            "predicted": prediction.label,
-            "probability": prediction.probability,
-            "is_right": prediction.label == label,
-        }
-        for label in sorted(first)
-        for prediction in [predict(first[label])]
-    ]
+    predictions = []
+    for label, text in sorted(first_texts.items()):
+        prediction = predict(text)
+        predictions.append(
+            {
+                "text": text,
+                "label": label,
+                "predicted": prediction.label,
+                "probability": prediction.probability,
+                "is_right": prediction.label == label,
+            }
+        )
+    return predictions
 
 
 def write_texts(out: Path, documents: Sequence[ModuleText], **question: Sequence[Example]) -> None:

@@ -78,7 +78,9 @@ def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[
                 for text in texts
                 if MIN_WORDS <= len(text.split()) <= MAX_WORDS and text not in seen
             ]
-            chosen = fitting[:: max(1, len(fitting) // MAX_PER_MODULE)][:MAX_PER_MODULE]
+            # Every n-th paragraph, so that the chosen ones are spread over the module
+            stride = max(1, len(fitting) // MAX_PER_MODULE)
+            chosen = fitting[::stride][:MAX_PER_MODULE]
             paragraphs.setdefault(LABELS[document.library], []).extend(chosen)
             seen.update(chosen)  # without names, paragraphs of two libraries may be the same
     return paragraphs
@@ -92,7 +94,8 @@ def build_question(
     Raises:
         InputError: there is too little documentation of all libraries, or of all but one.
     """
-    seen = set[str]()  # a paragraph of both stays in the test, and is left out of the training
+    # A paragraph that is in modules of both kinds is used for scoring, and not for training.
+    seen = set[str]()
     test = collect_paragraphs(test_modules, seen)
     train = collect_paragraphs(train_modules, seen)
     labels = sorted(label for label in train if train[label] and test.get(label))

@@ -81,9 +81,9 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         return terms
 
     def _teacher_outputs(self, batch: Batch) -> TeacherOutput:
-        """Return the teacher's last-layer vectors at masked tokens, `[masked, hidden]`.
+        """Return as outputs the teacher's last-layer vectors at masked tokens, `[masked, hidden]`.
 
-        If `hidden` is weighted, its vectors of all tokens are returned as well.
+        If the term `hidden` is weighted, the vectors of all tokens are returned as well.
         """
         with torch.no_grad():
             vectors = self.teacher.model.encode(batch)

@@ -204,6 +204,7 @@ def _load_teacher(
     path = folder.path
     teacher_task = task_of_folder(folder)
     model = build(folder)
+    # Sentence vectors need no head, so an encoder that was not fine-tuned can teach them, too.
     is_bare_encoder = teacher_task is None and not model.heads and task.head is None
     has_head = task.head is None or task.head in model.heads
     if not (is_bare_encoder or (teacher_task is task_type and has_head)):
@@ -231,6 +232,11 @@ def _describe_task(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
 
 
 def _task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, Any]:
+    """Return the task with the labels of its teacher, in the teacher's order.
+
+    Raises:
+        ConfigError: the teacher does not know a label of the examples.
+    """
     try:
         return task.with_teacher_labels(teacher.task)
     except ConfigError as error:
@@ -274,7 +280,8 @@ def _load_student(
     objectives = _build_objectives(
         settings, distill_settings, dataset, tokenizer, unlabelled, machine
     )
-    # Vectors from a cache are in fp16, so a run is not continued with a cache that began without.
+    # Vectors from a cache are rounded to fp16, so a run that began without a cache is not resumed
+    # with one.
     facts = {"teacher": teacher.fingerprint, "is_cached": distill_settings.cache is not None}
     # The teacher computes its outputs in each step, or once for all rows if there is a cache.
     live = _to_live_teacher(teacher, machine, hidden=weights.hidden_weight > 0)

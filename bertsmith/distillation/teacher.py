@@ -79,8 +79,8 @@ def fingerprint(model: BertModel, pooling: str = "mean") -> str:
     """Compute the SHA-256 of a model's config and current weights.
 
     Args:
-        pooling: that of the vectors of texts, which config.json does not name; the usual one adds
-            nothing.
+        pooling: the pooling of token vectors to one vector per text, which config.json does not
+            name. With "mean", the usual one, the result depends on the model alone.
     """
     digest = hashlib.sha256(json.dumps(asdict(model.config), sort_keys=True).encode())
     for name, value in sorted(model.state_dict().items()):

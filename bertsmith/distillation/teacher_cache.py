@@ -202,6 +202,10 @@ def compute_missing(
     hidden: StoredRows | None,
     say: Say,
 ) -> None:
+    """Compute and store the parts of a cache whose files are missing.
+
+    Arguments are those of `stored_teacher` and `StoredTeacher`.
+    """
     stores = [store for store in (outputs, hidden) if store is not None]
     for part in range(outputs.num_parts):
         if all(store.path(part).exists() for store in stores):

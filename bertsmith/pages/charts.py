@@ -62,6 +62,8 @@ class Series:
 
 @dataclass(frozen=True)
 class _Tick:
+    """A tick of an axis: its x or y in units of the SVG, and its text."""
+
     position: float
     text: str
 
@@ -128,8 +130,9 @@ class Chart:
         """The upper end of the vertical axis: `high`, or the highest value, rounded up."""
         if self.high is not None:
             return self.high
-        points = [y for series in self.series for _, y in series.points]
-        highest = max([*points, *(high for series in self.series for _, _, high in series.band)])
+        values = [y for series in self.series for _, y in series.points]
+        upper_bounds = [high for series in self.series for _, _, high in series.band]
+        highest = max([*values, *upper_bounds])
         step = round_step(highest - self.low)
         return max(self.low + step, self.low + step * math.ceil((highest - self.low) / step))
 

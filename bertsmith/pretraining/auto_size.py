@@ -94,13 +94,13 @@ def tokens_per_second(
 
     Starting the other processes would take longer than the steps.
     """
-    # Not more rows than the run computes at once, and than fit into memory if they are long.
+    # At most as many rows as the run computes at once; fewer if long rows would not fit in memory.
     max_rows = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, max_rows)
     trial = objective.resized(num_rows, objective.eval_rows)
     with drawing_from(trial.seed):
         model = trial.new_model(config).to(machine.device)
-    timing = timing_steps(trial, model, machine.precision, 1, optimizer)
+    timing = timing_steps(trial, model, machine.precision, num_shares=1, optimizer=optimizer)
     with machine.as_one_process(), timing as timer:
         timed = timer.time(objective.start_steps + 1, warm_up=1)  # the first step with full rows
     step_tokens = timed.tokens * (objective.batch_size / num_rows)

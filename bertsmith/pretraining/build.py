@@ -54,14 +54,15 @@ def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
     The model is fp32, on the CPU.
 
     Raises:
-        ConfigError: the vocabulary is too large to count which tokens are neighbours in the free
-            memory.
+        ConfigError: word embeddings are to be counted in the corpus, and the counts of neighbouring
+            tokens may need more memory than is free.
     """
     with drawing_from(config.seed):
         model = objective.new_model(config.model)
         if config.position_initializer == "sinusoidal":
             initialize_sinusoidal(model)
         if config.word_initializer == "counted":
-            reader = model.generator if isinstance(model, ElectraPair) else model
-            initialize_counted(reader, objective.train.corpus)
+            # In an ELECTRA the generator is the masked LM.
+            masked_lm = model.generator if isinstance(model, ElectraPair) else model
+            initialize_counted(masked_lm, objective.train.corpus)
     return model

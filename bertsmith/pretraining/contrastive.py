@@ -71,22 +71,24 @@ class ContrastivePairs(PairTask):
 
         Returns:
             `contrastive_rows`, the positions of rows that have a partner, and
-            `contrastive_labels`, the positions of their partners; both int64 `[such rows]`.
+            `contrastive_labels`, the positions of their partners; both int64 `[rows with a
+            partner]`.
         """
         order = np.asarray(batch.order)  # the number of the row at each position of the batch
         position_of_row = np.argsort(order)
         positions = np.flatnonzero(labels != IGNORE_INDEX)
-        partners = order[positions] ^ 1  # of row 2i row 2i + 1, and the other way round
+        partners = order[positions] ^ 1  # row 2i + 1 for row 2i, and the other way round
         return {
             "contrastive_rows": torch.from_numpy(positions),
             "contrastive_labels": torch.from_numpy(position_of_row[partners]),
         }
 
     def loss(self, model: BertModel, hidden: Tensor, batch: Batch) -> LossTerm:
-        """Compute the loss of choosing the partner among all other rows, from [tokens, hidden].
+        """Compute the loss of choosing each row's partner among all other rows of the batch.
 
-        It is the summed InfoNCE (van den Oord et al. 2018, section 2.3) of cosines divided by
-        `TEMPERATURE`, over rows with a partner.
+        It is InfoNCE (van den Oord et al. 2018, section 2.3) with cosines divided by `TEMPERATURE`,
+        summed over the rows with a partner. `hidden` are the last layer's vectors, `[tokens,
+        hidden]`.
         """
         vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
         rows = batch.targets["contrastive_rows"]

@@ -57,7 +57,10 @@ class PairCounts(NamedTuple):
 
 
 class PmiMatrix(NamedTuple):
-    """A matrix and its transpose, fp32 `[vocabulary, vocabulary]`; sparse above `MAX_DENSE`."""
+    """A matrix, `rows`, and its transpose, `columns`, fp32 `[vocabulary, vocabulary]`.
+
+    Both are sparse above `MAX_DENSE` tokens.
+    """
 
     rows: Tensor
     columns: Tensor
@@ -131,7 +134,9 @@ def count_neighbours(corpus: Corpus) -> PairCounts:
     for keys in neighbour_keys(corpus):
         pairs = add_counts(pairs, PairCounts(*np.unique(keys, return_counts=True)))
     if len(pairs.keys) > MAX_COUNTED_PAIRS:
-        is_kept = pairs.counts > np.partition(pairs.counts, -MAX_COUNTED_PAIRS)[-MAX_COUNTED_PAIRS]
+        # The smallest count that may still fit: pairs with it are left out, as not all may fit.
+        smallest = np.partition(pairs.counts, -MAX_COUNTED_PAIRS)[-MAX_COUNTED_PAIRS]
+        is_kept = pairs.counts > smallest
         pairs = PairCounts(pairs.keys[is_kept], pairs.counts[is_kept])
     return pairs
 
@@ -144,7 +149,7 @@ def neighbour_keys(corpus: Corpus) -> Iterator[IdArray]:
         for distance in range(1, WINDOW + 1):
             one, other = ids[:-distance], ids[distance:]
             smaller, larger = np.minimum(one, other), np.maximum(one, other)
-            # A pair with the -1 of a gap has a smaller id of -1.
+            # In a pair with a gap, the smaller id is the gap's -1.
             arrays.append((smaller * corpus.vocab_size + larger)[smaller >= 0])
             if sum(map(len, arrays)) >= KEYS_AT_ONCE:
                 yield np.concatenate(arrays)

@@ -8,14 +8,16 @@ from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import Pretraining
 
 COUNTED_ROWS = 8
+"""Most rows whose operations are counted."""
 
 
 def flops_per_token(objective: Pretraining, model: BertModel, step: int) -> float:
     """Count the operations of a forward and a backward pass for each real token of a step's rows.
 
-    The model, which must be on the CPU, computes a few of the rows; its gradients are cleared. Only
-    matrix products are counted, a multiply-add as two operations. Those with padding, which a CPU
-    adds inside of them, are included (3 % on average).
+    The model, which must be on the CPU, computes a few rows as long as those of the step; its
+    gradients are cleared. Only matrix products are counted, a multiply-add as two operations. On a
+    CPU attention pads the shorter sequences of a block; products with this padding are counted,
+    too (3 % on average).
     """
     batch = objective.resized(COUNTED_ROWS, objective.eval_rows).micro_batch(step, 0)
     model.train()

@@ -109,7 +109,8 @@ class Forecast:
         assert self.config.minutes is not None
         evaluation = self.trial.evaluation_seconds
         every = self.config.eval_every
-        # Evaluations at an interval of steps are more, the more steps fit.
+        # With an interval in steps, each step adds a part of an evaluation. Otherwise the number of
+        # evaluations is fixed. In both cases there is one before the first step.
         evaluation_per_step = evaluation / every if every else 0.0
         num_fixed = 1 if every else 1 + self.config.evaluations.times
         seconds_left = max(0.0, 60 * self.config.minutes - num_fixed * evaluation)
@@ -301,7 +302,12 @@ def _time_steps(
     phase: Phase,
     seconds: float,
 ) -> Trial:
-    """Time steps of full length by all processes of the run."""
+    """Time steps whose rows have their full length, by all processes of the run.
+
+    Args:
+        phase: the last phase, whose rows have their full length.
+        seconds: the time for which steps are timed, about.
+    """
     rows = objective.batch_size
     max_length = config.pretraining.max_length
     is_cpu = machine.device.type == "cpu"

@@ -133,7 +133,7 @@ def adapt(
     load_report = model.load_report
     assert load_report is not None
     dropped = list(load_report.unused)
-    if pooler is not None:  # it is saved again with the model
+    if pooler is not None:  # `save_with_pooler` saves it with the model, so it is not dropped
         dropped = [name for name in dropped if "pooler" not in name]
     new_heads = _initialize_new_heads(model, stored, counts)
     report = AdaptationReport(
@@ -156,7 +156,9 @@ def adapt(
 def _initialize_new_heads(
     model: BertModel, stored: Collection[str], counts: Callable[[], Tensor]
 ) -> tuple[str, ...]:
-    """Initialize a masked-LM head that the folder lacks, and describe all parts that it lacks.
+    """Initialize a masked-LM head that the folder lacks, and describe all heads that it lacks.
+
+    Other heads that it lacks, and a pooler, were drawn at random when the model was built.
 
     Args:
         stored: names of the heads that the folder has, and "pooler" if it has one.
@@ -251,8 +253,8 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
     """Describe the first difference between two tokenizers; None if there is none.
 
-    Tokens of the model that `new` has after all of the old ones are no difference; added tokens
-    (which are searched for in the text) must be the same.
+    Tokens that `new` has after all tokens of `old` are no difference, unless they are added tokens
+    (which are searched for in the text): those must be the same.
     """
     if type(old) is not type(new):
         return "it is of another kind"

@@ -1,4 +1,7 @@
-"""Number of rows in a micro-batch, which a worker process computes at once."""
+"""Number of rows in a micro-batch, which a worker process computes at once.
+
+A share is the part of a step that one worker process computes: some of its micro-batches.
+"""
 
 import math
 import sys
@@ -10,7 +13,7 @@ from bertsmith.training.settings import TrainingSettings
 
 MAX_TOKENS = 32 * 128
 """Tokens that a process computes at once on a CPU by default. With twice as many a tiny model
-trains no faster, with a quarter of them a sixth slower."""
+trains no faster; with a quarter as many it trains a sixth slower."""
 MAX_KEPT_BYTES = 512 * 10**6
 """Largest number of bytes of activations that a process keeps for the backward pass, unless a
 single row needs more: for base, 8 rows of 128 tokens in bf16, 4 in fp32. Activations of a generator
@@ -74,8 +77,8 @@ def even_rows(batch_size: int, num_shares: int, max_rows: int) -> int:
     """Choose the rows of a micro-batch, at most `max_rows`, so that shares are about equally large.
 
     Micro-batches are dealt to shares in turn, and the worker processes of the other shares wait for
-    the largest share. So the number is chosen with which the largest share has the fewest rows; of
-    several such numbers the largest.
+    the largest share. So the chosen number is the one with which the largest share has the fewest
+    rows. If several numbers do equally well, the largest of them is chosen.
 
     >>> even_rows(64, num_shares=2, max_rows=13)
     8

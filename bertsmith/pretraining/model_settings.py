@@ -103,4 +103,4 @@ SHAPE_SETTINGS = (
     "word_initializer",
     "pooling",
 )
-"""Fields that a trained model determines."""
+"""Fields for new models only; in a model that is trained already, they are decided."""

@@ -36,8 +36,9 @@ from bertsmith.training.objective import LossTerm, Objective
 
 TRAIN_STREAM = 0
 STATIC_STREAM = 2
-"""Numbers in the generators' keys of rows with new masks, and with static ones. Eval rows have
-another (`row_source.py`), so that none of the three repeats the draws of another."""
+"""Part of the seeds of the random generators for rows with new masks, and for rows with static
+ones. Eval rows have another number there (`row_source.py`), so that none of the three repeats the
+draws of another."""
 
 COMPARED_ROWS = "compared_rows"
 """Name in a run's identity of the number of rows that a contrastive loss compares."""
@@ -98,7 +99,7 @@ class Pretraining(Objective[BertModel, Batch]):
         """The number of the last step whose rows were asked for, and the rows."""
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
-        """Return a copy with other numbers of rows, for trials; both read one corpus."""
+        """Return a copy with other numbers of rows, for trials; it reads the same open corpus."""
         other = copy.copy(self)
         other.batch_size = batch_size
         other.eval_rows = eval_rows
@@ -244,6 +245,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return facts
 
     def _rows_of(self, step: int) -> StepRows:
+        """Return the rows of a step, which are kept until another step is asked for."""
         # Read once, since another thread may ask for another step at the same time.
         latest_step, rows = self._latest_rows
         if latest_step != step or rows is None:
@@ -272,7 +274,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return StepRows(source, first_row, num_rows, rule, (self.seed, *key))
 
     def _rows_per_full_row(self, source: RowSource) -> int:
-        """Return how many rows of the source have together the tokens of one row of full length."""
+        """Return how many rows of the source have as many tokens as one row of full length."""
         return self.settings.max_length // source.settings.max_length
 
 

@@ -81,7 +81,11 @@ class PairTask:
     ) -> Segments:
         """Draw the token spans and labels of `rows_per_anchor` rows for each anchor.
 
-        `anchors` are token offsets, int64 `[anchors]`. A row without a label has IGNORE_INDEX.
+        A row without a label has IGNORE_INDEX.
+
+        Args:
+            anchors: token offsets around which the rows are built, int64 `[anchors]`.
+            short_seq_prob: probability that a row of two segments is cut to a random length.
         """
         raise NotImplementedError
 

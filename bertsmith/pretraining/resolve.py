@@ -77,8 +77,8 @@ def resolve_pretraining(
         source: facts of the model to continue; by default those of `job.from_`, if it is set.
         previous: the configuration of the run to resume; values that were measured for it are taken
             over, not measured again.
-        teacher: in distillation, the config of the teacher. It computes each row, too, so that it
-            takes part of the time, and a micro-batch must fit into memory for it.
+        teacher: in distillation, the config of the teacher. The teacher, too, computes each row,
+            which takes time and, for each micro-batch, memory.
 
     Raises:
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
@@ -163,6 +163,7 @@ def resolve_pretraining(
     )
     if pair_task is not None:
         pair_task.check_micro_batch_size(config.micro_batch_size)
+    # Without open shares, the number of the run's steps is not needed, so any number will do.
     if training.steps is not None or not pretraining.has_open_shares:
         config = replace(config, pretraining=pretraining.with_steps_of(training.steps or 0))
     if machine is None:

@@ -32,7 +32,8 @@ from bertsmith.pretraining.token_counts import IdArray
 from bertsmith.pretraining.word_bounds import WordBounds
 
 HELD_OUT_STREAM = 1
-"""Number in the generators' keys of eval rows; training has others (`objective.py`)."""
+"""Part of the seeds of the random generators for eval rows, after the seed of the run. Rows of
+training have other numbers there (`objective.py`)."""
 EVALUATION_TOKENS = 8192
 """Most tokens of an eval batch."""
 
@@ -188,7 +189,7 @@ class RowSource:
         return [range(first, end) for first, end in pairwise(bounds)]
 
     def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
-        """Build batches of rows that are always the same."""
+        """Build eval batches of the first rows; the same arguments give the same batches."""
         rows = StepRows(self, 0, num_rows, self.settings.masking_rule(), (seed, HELD_OUT_STREAM))
         rows_per_batch = max(1, EVALUATION_TOKENS // self.settings.max_length)
         return [rows.batch(chosen) for chosen in self.divide(num_rows, rows_per_batch)]

@@ -2,7 +2,8 @@
 
 The text is read segment by segment, and then a group of rows is laid out at once. A row of one or
 two segments equals that of `Tokenizer.build_row`. If parts of several documents share a row, one
-separator is between two of them.
+separator is between two of them. A framed segment is a segment with the separators after it and, if
+it is the first of its row, the [CLS] before it.
 """
 
 from dataclasses import dataclass, replace
@@ -79,10 +80,7 @@ class RowReader:
         return TextRows(ids, type_ids, row_lengths)
 
     def _framed_lengths(self, segments: Segments) -> np.ndarray:
-        """Compute the length of each segment with the separators after it, int64 `[segments]`.
-
-        For the first segment of a row, [CLS] is counted too.
-        """
+        """Compute the number of tokens of each framed segment, int64 `[segments]`."""
         is_last = np.append(segments.is_first[1:], True)
         num_between = self._tokenizer.num_separators if segments.are_pairs else 1
         num_separators = np.where(is_last, 1, num_between)
@@ -97,8 +95,9 @@ class RowReader:
         wide_lengths = wide_ends - wide_starts
         text = self._text(wide_starts, wide_ends)
         corpus_indices = _token_indices(wide_starts, wide_lengths)
-        begins = bounds.begins(text, self._begin_sentence(corpus_indices))
-        # A segment cuts a word at its end if the token after it begins none.
+        begins = bounds.begins(text, self._is_after_gap(corpus_indices))
+        # A segment cuts a word at its end if the token after the segment does not begin a word. Of
+        # the last segment, the index of this token may be one beyond the text.
         after = np.cumsum(wide_lengths) - wide_lengths + segments.ends - wide_starts
         is_cut = (wide_ends > segments.ends) & ~np.append(begins, True)[after]
         is_inside = (corpus_indices >= np.repeat(segments.starts, wide_lengths)) & (
@@ -118,13 +117,13 @@ class RowReader:
             np.minimum(sentences[after], segments.ends + CONTEXT),
         )
 
-    def _begin_sentence(self, corpus_indices: np.ndarray) -> np.ndarray:
-        """Mark the corpus positions that begin a sentence, or follow a gap."""
-        sentences = self._corpus.sentence_starts
-        begins: np.ndarray = sentences[np.searchsorted(sentences, corpus_indices)] == corpus_indices
-        begins[0] = True
-        begins[1:] |= corpus_indices[1:] != corpus_indices[:-1] + 1
-        return begins
+    def _is_after_gap(self, corpus_indices: np.ndarray) -> np.ndarray:
+        """Mark the corpus positions that begin a sentence, or do not follow the one before them."""
+        starts = self._corpus.sentence_starts
+        is_after: np.ndarray = starts[np.searchsorted(starts, corpus_indices)] == corpus_indices
+        is_after[0] = True
+        is_after[1:] |= corpus_indices[1:] != corpus_indices[:-1] + 1
+        return is_after
 
     def _number(
         self, ids: np.ndarray, segments: Segments, begins: np.ndarray, is_cut: np.ndarray
@@ -142,8 +141,8 @@ class RowReader:
         begins_word = is_special.copy()  # at first a special token counts as a word
         begins_word[_token_indices(text_starts, segments.lengths)] |= begins
         numbers = np.cumsum(begins_word) - 1
-        # Special tokens are left out. So is a word that begins before its segment, as its tokens
-        # have the number of the special token before them.
+        # Special tokens are left out. A word that begins before its segment has no beginning here,
+        # so its tokens have the number of the special token before them, and are left out with it.
         is_left_out = is_special[begins_word]
         last_tokens = text_starts + segments.lengths - 1
         is_left_out[numbers[last_tokens[is_cut]]] = True

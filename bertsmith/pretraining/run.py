@@ -114,6 +114,7 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
         start = None if start_path is None else read_folder(start_path)
         source = None
         if job.from_ is not None and start is not None:
+            # The weights in a checkpoint have changed, so the sums are those in run.json.
             weights = earlier_config["source_weights"] if earlier_config and checkpoint else None
             source = source_facts(str(job.from_), start, weights)
         config = resolve_pretraining(job, corpus, machine, source=source, previous=earlier_config)
@@ -123,8 +124,10 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
 
     def build(self, resolved: ResolvedPretraining, machine: Machine) -> BuiltRun:
         job, config, facts = self.job, resolved.config, resolved.facts
-        adapted = resolved.earlier_run.get("source") if resolved.checkpoint else None
-        model, save, report = _build_start(config, resolved.objective, resolved.start, adapted)
+        earlier_report = resolved.earlier_run.get("source") if resolved.checkpoint else None
+        model, save, report = _build_start(
+            config, resolved.objective, resolved.start, earlier_report
+        )
         if not self.resume:
             warn_unknown(facts["unknown_rate"], job.corpus)
         notes = [str(report)] if report else []
@@ -198,14 +201,14 @@ def _build_start(
     config: PretrainConfig,
     objective: Pretraining,
     folder: ModelFolder | None,
-    adapted: Mapping[str, Any] | None,
+    earlier_report: Mapping[str, Any] | None,
 ) -> tuple[BertModel, Callable[[Path], None], AdaptationReport | None]:
     """Build a new model, adapt the one to continue, or load a checkpoint.
 
     Args:
         folder: the checkpoint, or the model to continue; None for a new one.
-        adapted: the report on the adapted model, in run.json, if `folder` is a checkpoint of its
-            run.
+        earlier_report: the `AdaptationReport` in run.json, if `folder` is a checkpoint of a run
+            that continues a model.
 
     Returns:
         The model, the function that saves it in a folder, and the report if it is adapted now.
@@ -217,11 +220,12 @@ def _build_start(
         tokenizer.model_max_length = longest
         model = build_model(config, objective) if folder is None else build_trained(folder)
         return model, partial(save_model, model, tokenizer=tokenizer), None
-    if adapted is not None:
+    if earlier_report is not None:
         model = build_trained(folder)
         pooler = stored_pooler(folder)
         report = None
-        is_resized = adapted["num_positions"][0] != adapted["num_positions"][1]
+        positions_before, positions = earlier_report["num_positions"]
+        is_resized = positions_before != positions
     else:
 
         def counts() -> Tensor:

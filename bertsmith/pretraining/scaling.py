@@ -33,11 +33,12 @@ class Scaling:
     @property
     def num_bytes(self) -> float:
         """The bytes that each rank sends in a step; it receives the same number."""
-        share = (self.num_ranks - 1) / self.num_ranks
-        return 2 * BYTES_PER_NUMBER * self.parameters * share
+        share_of_others = (self.num_ranks - 1) / self.num_ranks
+        return 2 * BYTES_PER_NUMBER * self.parameters * share_of_others
 
     @property
     def collective_seconds(self) -> float:
+        """The seconds of a step in which ranks exchange gradients and weights."""
         return self.num_bytes / self.bytes_per_second
 
     @property
@@ -52,13 +53,13 @@ class Scaling:
 
 
 def parse_bandwidth(text: str) -> float:
-    """Return bytes per second.
+    """Convert a bandwidth, such as 1Gbit or 25GB (per second), to bytes per second.
 
     >>> parse_bandwidth("1Gbit"), parse_bandwidth("100 Mbit/s"), parse_bandwidth("25GB")
     (125000000.0, 12500000.0, 25000000000.0)
 
     Raises:
-        SettingError: it is not a number with Mbit, Gbit, MB or GB.
+        SettingError: the text is not a number with Mbit, Gbit, MB or GB.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MG])(bit|B)(?:/s)?", text.strip())
     speed = 0.0 if match is None else float(match[1]) * PREFIXES[match[2]] * UNITS[match[3]]

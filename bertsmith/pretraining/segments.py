@@ -183,7 +183,10 @@ def draw_ordered_pairs(
     starts = corpus.sentence_starts
     is_backward = rng.random(len(anchors)) < 0.5
     chunks = _gather_either_way(corpus, anchors, max_lengths, is_backward)
-    chunks = _extend_to_neighbour(chunks, np.ones(len(anchors), dtype=bool), is_backward)
+    # A sentence that reaches the length alone is often long. It becomes the first segment where
+    # sentences are gathered backwards, else the second one, as in `_gather_either_way`.
+    may_grow = np.ones(len(anchors), dtype=bool)
+    chunks = _extend_to_neighbour(chunks, may_grow, prefers_next=is_backward)
     num_sentences = chunks.end - chunks.first
     middle = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
     is_single_sentence = num_sentences == 1
@@ -316,6 +319,7 @@ def single_sentence_share(corpus: Corpus) -> float:
 
 
 def _documents(corpus: Corpus, sentences: np.ndarray) -> np.ndarray:
+    """Return the number of each sentence's document, int64 of the shape of `sentences`."""
     return np.searchsorted(corpus.document_starts, sentences, side="right") - 1
 
 
@@ -331,7 +335,7 @@ def _slide_inside(
 ) -> np.ndarray:
     """Return the starts of ranges of `lengths` around `middles`, slid to lie in [first, end).
 
-    A range that is longer than that begins at `first`.
+    A range that is longer than [first, end) begins at `first`.
     """
     begins = np.minimum(middles - np.asarray(lengths) // 2, ends - lengths)
     return np.maximum(firsts, begins)
@@ -340,8 +344,8 @@ def _slide_inside(
 def _gather_sentences(corpus: Corpus, middles: np.ndarray, lengths: np.ndarray) -> _Chunks:
     """Gather sentences around each middle until they have `lengths` tokens or more.
 
-    They end at the document's end at the latest. The last sentence is kept whole, so they may have
-    more tokens than that.
+    The last sentence is kept whole, so that together they may have more tokens. In a short
+    document they have fewer.
     """
     starts = corpus.sentence_starts
     document_first, document_end = _document_of(corpus, middles)

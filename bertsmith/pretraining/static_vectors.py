@@ -40,7 +40,7 @@ class CountedVectors:
     num_tokens: int
     """Number of tokens in the corpus."""
     seconds: float
-    """Time for counting, without reading the settings and writing the folder."""
+    """Time for counting and for building the model, without the time for writing its folder."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -60,7 +60,7 @@ def count_static_vectors(settings: VectorSettings) -> CountedVectors:
     Raises:
         CorpusError: there is no such corpus, or it is damaged.
         ConfigError: the folder to write is occupied or in the corpus, or there is too little
-            memory.
+            memory to count in.
     """
     folder = RunFolder(settings.out)
     check_outside(settings.out, settings.corpus)

@@ -95,7 +95,7 @@ class StepTimer:
     workers: LocalWorkers
 
     def time(self, first: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_STEPS) -> StepTime:
-        """Run steps from `first` on, for `seconds` but at least `MIN_STEPS`.
+        """Run and time steps from `first` on, for `seconds` but at least `MIN_STEPS`.
 
         This can be called only once, since worker processes prefetch their batches in order.
         """
@@ -111,8 +111,8 @@ class StepTimer:
                 began = time.perf_counter()
                 if len(update_seconds) == warm_up:
                     deadline = began + seconds
-                # Timing ends when both steps and time are enough, so the smaller share is shown.
-                # Before the deadline is known, it is infinitely far, and the share of time is 0.
+                # Timing ends when both steps and time are enough, so the bar shows the smaller of
+                # their shares. Until the warm-up ends, the deadline is infinite and its share 0.
                 share_of_steps = len(update_seconds) / min_steps
                 share_of_time = (began - started) / (deadline - started)
                 bar.move(min(share_of_steps, share_of_time, 1))
@@ -120,7 +120,7 @@ class StepTimer:
                 self.workers.compute(step, total_counts(sizes))
                 computed = time.perf_counter()
                 self.workers.reduce_gradients()
-                self.workers.update(step, RATE, 1.0)
+                self.workers.update(step, RATE, divisor=1.0)
                 busiest = busiest_tokens(sizes, self.workers.plan.num_shares)
                 seconds_per_token.append((computed - began) / busiest)
                 update_seconds.append(time.perf_counter() - computed)

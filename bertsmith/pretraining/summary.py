@@ -12,7 +12,9 @@ from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import title_of_term
 
 NOTED_SHARE = 0.01
-"""A line mentions text that a pair task or word masking cannot use if its share is above this."""
+"""Share of the text, from which on a line says that a pair task or word masking cannot use it."""
+TERMS_WITH_LINES = ("mlm", "lm", "forward", "backward", "span", "rtd")
+"""Loss terms that have lines of their own among the scores; others have one by the catalog."""
 UNUSED_SENTENCES = {
     "nsp": "have no next sentence",
     "sop": "teach no order",
@@ -88,15 +90,20 @@ def _describe_scores(result: Mapping[str, Any]) -> list[str]:
         lines += _describe_both_ways(before, result)
     if "held_out_span_loss" in result:
         lines.append(f"eval       missing spans {_figures('span', before, result)}")
+    # Entries of the user's modules are last in the catalog. If the term of one of them is the term
+    # of an earlier entry, such as mlm, the scores of this term stand in the lines already.
+    described_terms = set(TERMS_WITH_LINES)
     for task in PAIR_TASKS.values():
-        if f"held_out_{task.term}_loss" in result:
+        if task.term not in described_terms and f"held_out_{task.term}_loss" in result:
+            described_terms.add(task.term)
             chance = "" if task.chance is None else f" (chance {percent(task.chance)})"
             lines.append(f"           {task.title} {_figures(task.term, before, result)}{chance}")
     if "held_out_rtd_loss" in result:
         lines += _describe_detection(before, result)
     for objective in added_objectives():
         entry = OBJECTIVES[objective]
-        if f"held_out_{entry.term}_loss" in result:
+        if entry.term not in described_terms and f"held_out_{entry.term}_loss" in result:
+            described_terms.add(entry.term)
             lines.append(f"eval       {entry.title} {_figures(entry.term, before, result)}")
     return lines
 

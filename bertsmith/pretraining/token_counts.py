@@ -24,6 +24,8 @@ def counted_documents(
     Each document is an array of integers `[tokens]`. Of a large corpus, evenly spread documents are
     taken; see `COUNTED_TOKENS`.
     """
+    # `document_starts` are numbers of sentences, and `sentence_starts` offsets of tokens. Both have
+    # an entry more at the end, so document d has the tokens from bounds[d] to before bounds[d + 1].
     bounds = corpus.sentence_starts[corpus.document_starts]
     stride = max(1, corpus.num_tokens // COUNTED_TOKENS)
     documents = range(0, corpus.num_documents, stride)

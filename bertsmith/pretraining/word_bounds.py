@@ -64,9 +64,10 @@ class WordBounds:
         """Clear the flags of Chinese characters that continue a word."""
         is_chinese = self._is_chinese[ids]
         is_after_chinese = np.append(False, is_chinese[:-1])
-        # Each stretch of Chinese characters is split by itself.
+        # Each stretch of neighbouring Chinese characters is split by itself.
         stretch_starts = np.flatnonzero(is_chinese & (is_after_gap | ~is_after_chinese))
         indices = np.flatnonzero(is_chinese)
+        # The characters of all stretches, one after another, and where each stretch is in this text
         text = "".join(self._pieces[ids[indices]].tolist())
         text_starts = np.searchsorted(indices, stretch_starts)
         text_ends = np.append(text_starts, len(indices))[1:]

@@ -11,8 +11,8 @@ CODE_FOLDER = Path(__file__).parents[1]
 def digest_code() -> str:
     """Compute twelve digits of the SHA-256 of all modules of the package, as they are on disk.
 
-    Ranks compare this instead of the version, which is the same in two copies of the package one of
-    which is being changed.
+    Ranks compare the digest instead of the version: while code is being changed, two copies of the
+    package may have one version and differ.
     """
     digest = hashlib.sha256()
     for path in sorted(CODE_FOLDER.rglob("*.py")):

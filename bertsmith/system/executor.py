@@ -8,7 +8,7 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Works through many items, only a few of which are in memory at a time."""
+    """Works on many items in parallel, only a few of which are in memory at a time."""
 
     def map_in_order(
         self, work: Callable[[Item], Result], items: Iterable[Item]

@@ -23,6 +23,9 @@ from bertsmith.errors import ConfigError, InputError, WriteError
 from bertsmith.system.locks import lock_file, try_lock
 from bertsmith.system.write_error import write_error, writing
 
+REMOVED_SUFFIX = ".removed"
+"""End of the name of a folder that is being removed, so that nothing takes it for complete."""
+
 
 @contextlib.contextmanager
 def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterator[IO[Any]]:
@@ -60,6 +63,10 @@ def _open(path: Path, mode: str) -> IO[Any]:
 
 @contextlib.contextmanager
 def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
+    """Open a locked temporary file, which gets the name `path` when the block ends.
+
+    If the block raises an error, the temporary file is removed, and `path` stays as it was.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two threads that write one path have a temporary file each, and so do two machines that share
     # the folder, whose processes may have one number.
@@ -90,7 +97,8 @@ def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
     """
     if sys.platform == "win32":  # here signal 0, which tests if a process lives, would end it
         return
-    temporary = re.compile(rf"\.{name}\.(\d{{1,9}})(-[0-9a-f]+)?\.tmp")  # process, and write
+    # The number of the process and, since a later version, a random part for each write
+    temporary = re.compile(rf"\.{name}\.(\d{{1,9}})(-[0-9a-f]+)?\.tmp")
     with contextlib.suppress(OSError):  # the folder cannot be listed
         for leftover in folder.iterdir():
             if (match := temporary.fullmatch(leftover.name)) and not _is_alive(int(match[1])):
@@ -127,7 +135,8 @@ def write_json(path: Path, value: Any) -> None:
 def check_is_no_mount(folder: Path) -> None:
     """Check that no disk is mounted at a folder that `atomic_dir` will replace.
 
-    The system moves no such folder, as a volume of a container, and would say so only at the end.
+    The system does not rename a folder at which a disk is mounted, such as a volume of a container.
+    Without this check, the work would be done and lost before the error.
 
     Raises:
         ConfigError: a disk is mounted there.
@@ -209,7 +218,7 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def move(path: Path, target: Path) -> None:
-    """Move a file or a folder, also to another disk, as where a link leads.
+    """Move a file or a folder, also to another disk, where a folder on the way may be a link to.
 
     At each moment one of the two places has it whole.
 
@@ -229,8 +238,30 @@ def move(path: Path, target: Path) -> None:
         return
     with atomic_dir(target) as folder:
         shutil.copytree(path, folder, dirs_exist_ok=True)
-    # Renamed first, so that nobody takes a half removed folder for a whole one.
-    shutil.rmtree(path.rename(path.with_name(f".{path.name.lstrip('.')}.removed")))
+    remove_folder(path)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder under another name, so that nobody takes a half removed one for whole.
+
+    If the process is killed meanwhile, `removed_name(path)` is left. The next call for `path`
+    removes it.
+
+    Raises:
+        OSError: the folder cannot be renamed or removed.
+    """
+    renamed = path
+    if path.suffix != REMOVED_SUFFIX:
+        renamed = removed_name(path)
+        if renamed.exists():
+            shutil.rmtree(renamed)
+        path.rename(renamed)
+    shutil.rmtree(renamed)
+
+
+def removed_name(path: Path) -> Path:
+    """Return the hidden name under which `remove_folder` removes a folder, in the same place."""
+    return path.with_name(f".{path.name.lstrip('.')}{REMOVED_SUFFIX}")
 
 
 def sha256_file(path: Path) -> str:

@@ -21,6 +21,19 @@ MAX_PORT = 65535
 RESTART_COUNT = "TORCHELASTIC_RESTART_COUNT"
 """Variable in which torchrun counts how often it has started all ranks again after a fault."""
 
+RUN_ID = "TORCHELASTIC_RUN_ID"
+"""Variable with the `--rdzv-id` of torchrun; "none" if the user gave no such id."""
+
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""Variable with the path of a file for errors of this rank."""
+
+ERROR_FILE_PATTERN = re.compile(r"([^/]+)/attempt_\d+/\d+/error\.json")
+"""End of that path. Group 1 is the random name of a folder that torchrun makes for each launch, on
+each machine. A launch keeps the folder for its restarts, whose number is in the next name."""
+
+LAUNCH = "launch"
+"""Key in `run.json`: the id of the launch that wrote the run, if it has one (`read_launch_id`)."""
+
 SILENCE_LIMIT = "BERTSMITH_RANK_SECONDS"
 """Variable in which the user sets the longest time that a rank may be silent, in seconds."""
 
@@ -90,6 +103,18 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
         port=_port(values),
         num_restarts=_number(values, RESTART_COUNT) if RESTART_COUNT in values else 0,
     )
+
+
+def read_launch_id(environment: Mapping[str, str] | None = None) -> str:
+    """Read an id of this launch, which torchrun keeps when it starts all ranks again after a fault.
+
+    It is empty without such an id, as with other launchers.
+    """
+    values = os.environ if environment is None else environment
+    if (run_id := values.get(RUN_ID, "none")) != "none":
+        return run_id
+    error_file = ERROR_FILE_PATTERN.search(values.get(ERROR_FILE, ""))
+    return "" if error_file is None else error_file[1]
 
 
 def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:

@@ -110,7 +110,7 @@ def lock_file(descriptor: int) -> bool:
 def make_folder(stack: contextlib.ExitStack, folder: Path) -> None:
     """Make a folder and its missing parents.
 
-    When the stack ends, those that were made and are still empty are removed.
+    When the stack ends, the folders that were made here and are still empty are removed.
     """
     target = Path(os.path.realpath(folder))
     missing = [parent for parent in (target, *target.parents) if not parent.exists()]
@@ -128,12 +128,12 @@ def _remove_empty(folder: Path) -> None:
 def lock_path(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = False) -> bool:
     """Lock a folder or a lock file until the stack ends; return False if another process has it.
 
+    On systems without locks, and for a folder that cannot be opened, this returns True.
+
     Args:
         flags: those of `os.open`: `os.O_RDONLY` for a folder, others to create a lock file, which
             is removed at the end.
         shared: allow other locks with `shared` at the same time.
-
-    On systems without locks, and for a folder that cannot be opened, this returns True.
 
     Raises:
         OSError: the lock file cannot be opened.

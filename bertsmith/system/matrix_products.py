@@ -167,7 +167,8 @@ def using_route(route: Float32Route) -> Iterator[None]:
         yield
     finally:
         with _changing_route:
-            # The last of this name: `list.remove` would take out an outer block's or the program's.
+            # The last entry of this name: `list.remove` would take out the first one, which may be
+            # that of an outer block or of the program.
             last = max(i for i, other in enumerate(_routes) if other == route)
             del _routes[last]
             torch.set_float32_matmul_precision(_routes[-1])

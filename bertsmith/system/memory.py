@@ -48,8 +48,8 @@ def requested_bytes(error: BaseException) -> int | None:
 def resident_bytes(process_ids: Iterable[int]) -> int | None:
     """Return the memory that processes hold together; None if unknown.
 
-    A shared page of an array is divided among the processes that share it. Code of libraries counts
-    once, by the process that has most of it in memory, since other programs may share it.
+    A shared page of an array is divided among the processes that share it. The code of libraries,
+    which other programs may share, too, counts once: as much as the process with most of it has.
     """
     own = 0
     code = 0

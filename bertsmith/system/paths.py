@@ -10,7 +10,7 @@ from bertsmith.errors import ConfigError, option
 
 
 def shell_path(path: Path | str) -> str:
-    """Quote a path for a shell; one with a leading dash would be read as an option.
+    """Quote a path for a shell, with ./ before a leading dash, which would begin an option.
 
     >>> shell_path("my run"), shell_path("-run")
     ("'my run'", './-run')

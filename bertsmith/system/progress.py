@@ -21,7 +21,7 @@ BAR_AFTER = 0.7
 PLAIN_SECONDS = 5.0
 """Seconds between two lines where there is no terminal."""
 WHOLE_SECONDS = 60.0
-"""Seconds between two such lines of work whose parts print lines, too."""
+"""Seconds between two lines about a whole work, where its parts have lines of their own."""
 
 MEASURED_SECONDS = 10.0
 """Seconds after which the remaining time is shown: the first steps say little about later ones."""
@@ -58,7 +58,12 @@ def has_details() -> bool:
 
 
 class Bar:
-    """Progress of one piece of work; without `total` the amount is unknown."""
+    """Progress of one piece of work; without `total` the amount is unknown.
+
+    Args:
+        is_shown: whether it is shown; otherwise it only keeps the amount done.
+        interval: seconds between two lines where there is no terminal.
+    """
 
     def __init__(self, title: str, total: float | None, is_shown: bool, interval: float) -> None:
         self._title = title
@@ -218,7 +223,7 @@ def describe_times(done: float, total: float | None, seconds: float, last: float
 
     Args:
         seconds: the time spent.
-        last: the time at which `done` was last updated.
+        last: the time that had been spent when `done` was last updated.
     """
     if done <= 0:
         return f"{clock(seconds)} spent"

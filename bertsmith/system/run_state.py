@@ -57,7 +57,7 @@ def name_kind(run: Mapping[str, Any]) -> str:
 
 
 def _warn_of_checkpoint(directory: Path) -> None:
-    """Warn that a checkpoint of a fine-tuning lacks results of the end of the run."""
+    """Warn if a folder is a checkpoint of a fine-tuning, which lacks what the end of a run sets."""
     if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
         return
     run = read_run(SmallFiles(directory.parent.parent))

@@ -57,7 +57,11 @@ def discard(stream: IO[Any]) -> None:
 
 
 def open_streams() -> None:
-    """Open missing standard streams, let full ones wait, and let standard error break."""
+    """Prepare the standard streams of a command.
+
+    Those that are closed are opened on the null device. Writing waits while a stream is full.
+    Standard error discards everything once it cannot be written.
+    """
     for number in range(3):
         try:
             os.fstat(number)

@@ -138,7 +138,8 @@ def _start(count: int, process: int) -> ThreadPoolExecutor:
     try:
         for _ in range(count):
             pool.submit(int)  # each starts a new worker, since the earlier ones are still waiting
-        all_set.wait()  # now torch's default number of threads is that of the caller again
+        # Each worker has changed torch's default number of threads, and restored it by now.
+        all_set.wait()
     except BaseException:
         all_set.abort()
         pool.shutdown()

@@ -28,7 +28,10 @@ class Budget:
         return min(1.0, elapsed / max(1e-9, self.seconds - self.reserve))
 
     def is_done(self, step: int, elapsed: float, step_seconds: float) -> bool:
-        """Return whether the budget has no room for another step of about `step_seconds`."""
+        """Return whether the budget has no room for another step of about `step_seconds`.
+
+        A budget in seconds has room for a step if half of the step fits, and always for the first.
+        """
         if self.steps is not None:
             return step >= self.steps
         assert self.seconds is not None

@@ -45,4 +45,6 @@ class Callback:
 
     def write(self, entry: Mapping[str, Any], status: Status) -> bool | None:
         """Receive any entry; by default pass it to `on_step` or `on_eval`."""
-        return (self.on_eval if is_held_out(entry) else self.on_step)(entry, status)
+        if is_held_out(entry):
+            return self.on_eval(entry, status)
+        return self.on_step(entry, status)

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.system.files import atomic_dir, sha256_file, write_json
+from bertsmith.system.files import atomic_dir, remove_folder, sha256_file, write_json
 from bertsmith.system.json_text import parse_json
 from bertsmith.system.locks import try_lock
 from bertsmith.system.small_files import read_small_file
@@ -33,8 +32,6 @@ FOLDER_PATTERN = re.compile(r"step-\d{8,}")
 REPLACED_PATTERN = re.compile(r"\.(step-\d{8,})\.[a-z0-9_]{8}\.old")
 """Temporary name of a checkpoint while another of its step takes its place (`atomic_dir`). Group 1
 is its own name."""
-REMOVED_SUFFIX = ".removed"
-"""End of the name of a folder that is being removed, so that nothing takes it for complete."""
 
 
 @dataclass
@@ -115,7 +112,8 @@ def save_checkpoint(
         facts = {**asdict(state), "files": digests}
         write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
     with contextlib.suppress(OSError):  # removing is not essential: the new one is complete
-        _remove(list_checkpoints(directory)[:-keep])
+        for old in list_checkpoints(directory)[:-keep]:
+            remove_folder(old)
     return path
 
 
@@ -154,7 +152,7 @@ def clear_leftovers(directory: Path) -> None:
                 path.rename(directory / replaced[1])
             elif (lock := try_lock(path)) is not None:
                 try:
-                    _remove([path])
+                    remove_folder(path)
                 finally:
                     os.close(lock)
 
@@ -183,13 +181,3 @@ def _damaged(path: Path, reason: str) -> CheckpointError:
 
 def _digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _remove(paths: list[Path]) -> None:
-    """Remove folders; each is renamed first, so that nobody takes a half removed one for whole."""
-    for path in paths:
-        doomed = path
-        if path.suffix != REMOVED_SUFFIX:
-            doomed = path.with_name(f".{path.name.lstrip('.')}{REMOVED_SUFFIX}")
-            path.rename(doomed)
-        shutil.rmtree(doomed)

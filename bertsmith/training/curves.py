@@ -55,7 +55,8 @@ def build_charts(
     charts = []
     for term in terms:
         series = _series(entries, terms, term, "loss")
-        # The reference is a loss of predicting tokens, which is the first term of such runs.
+        # The reference is the loss of a model that predicts tokens. In runs that have a reference,
+        # this loss is the first term.
         if series and term == terms[0] and reference_loss is not None:
             series.append(
                 Series("token frequency alone", [(0, reference_loss)], "reference", REFERENCE_COLOR)

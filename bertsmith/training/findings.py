@@ -91,10 +91,10 @@ def _find_in_loss(
             evidence = f"{score_name(term)} is right in {percent(accuracy)} of the eval rows"
             evidence += f"; guessing gives {percent(chance, 0)}"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
-    # The first loss of an eval is the total loss, if the eval has it.
+    # The first loss in the entry of an eval is the total loss or, without one, its first term.
     eval_name = next((name for name in last if name.endswith("_loss")), "")
     train_name = eval_name.removeprefix("held_out_")
-    # Of equal losses the last step is kept.
+    # If several evals have the same loss, the step of the last of them is kept.
     step_of_loss = {entry[eval_name]: entry["step"] for entry in evals if eval_name in entry}
     if len(step_of_loss) < 3 or train_name not in steps[-1]:
         return

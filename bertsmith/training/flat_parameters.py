@@ -106,21 +106,21 @@ class Arrays:
     def gradients_of(self, num_micro_batches: int) -> Tensor:
         """Return the array for the gradients of a step, `[num_shares, size]`.
 
-        Gradients of several micro-batches are summed in fp32. But on a CPU, if there are no more of
-        them than shares here, nothing is summed, and the array has the type that the model computes
-        in. In bf16 it takes the first half of each share's memory. The other half is never touched
-        and so takes no space, which saves 440 MB for BERT-base in two processes. Only the gradients
-        of parameters that stay fp32 (`ParameterSpec.fp32_only`) lose precision by that.
+        A share with several micro-batches sums their gradients, in fp32. On a CPU, if no share has
+        more than one micro-batch, the array has the type that the model computes in. In bf16 this
+        array takes the first half of each share's memory. The other half is never touched and so
+        takes no space, which saves 440 MB for BERT-base in two processes. Only the gradients of
+        parameters that stay fp32 (`ParameterSpec.fp32_only`) lose precision by that.
 
         Args:
-            num_micro_batches: those of the step on all ranks. They are dealt to the shares in turn,
-                so no share has two of them if there are at most `num_shares`.
+            num_micro_batches: the number of micro-batches of the step, which are dealt to the
+                shares in turn.
         """
-        dtype = self.compute_weights.dtype
         num_shares, size = self.gradients.shape
-        if num_micro_batches > num_shares or self.gradients.device.type != "cpu":
+        has_share_with_several = num_micro_batches > num_shares
+        if has_share_with_several or self.gradients.device.type != "cpu":
             return self.gradients
-        return self.gradients.view(dtype)[:, :size]
+        return self.gradients.view(self.compute_weights.dtype)[:, :size]
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,9 @@ class GradientCollector:
     def __init__(self, model: nn.Module, layout: Layout) -> None:
         self._layout = layout
         self._targets: dict[tuple[int, torch.dtype], _Target] = {}
-        """The views of each array so far, by its address and type. They are kept because making
-        them takes as long as a small layer's forward pass, and a run has only a few arrays, which
-        its steps use again and again."""
+        """The views of each array that `begin` was called with, by the array's address and type.
+        They are kept because making them takes as long as a small layer's forward pass, and the
+        steps of a run use a few arrays again and again."""
         self._views: Mapping[str, Tensor] = {}
         self._collected: set[str] = set()
         self._handles = [

@@ -30,9 +30,10 @@ class LayerwiseOptim(OptimSettings):
     freeze_embeddings: bool = False
     """Whether the embeddings are frozen."""
     shared_parts: Mapping[str, int] = field(default_factory=dict)
-    """Modules that several layers share, as in ALBERT: the beginning of their parameters' names,
-    such as "layers.0.attention" (which "layers.0.attention_norm" begins with, too), and the last
-    layer that uses them, counted from 0. They have the rate of that layer."""
+    """Modules that several layers share, as in ALBERT. A key is the beginning of the names of their
+    parameters: "layers.0.attention" stands for "layers.0.attention.…" and for
+    "layers.0.attention_norm.…". Its value is the last layer that uses them, counted from 0, whose
+    rate they have."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,8 +19,8 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
 
 EXACT_SHARES = 12
-"""Number of shares of a step with `--exact`. Their gradients are added in the same order on
-1, 2, 3, 4, 6 and 12 ranks, which have equally many of them; other numbers are refused."""
+"""Number of shares of a step with `--exact`. On 1, 2, 3, 4, 6 or 12 ranks each rank has equally
+many shares, whose gradients are added in the same order. Other numbers of ranks are refused."""
 
 
 @dataclass(frozen=True)

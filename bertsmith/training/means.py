@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 NOT_AVERAGED = ("slowest_rank",)
-"""Entries that are the number of something, of which only the last value means anything."""
+"""Names of values that number something, such as a rank: the last value is returned, no mean."""
 
 
 class RunningMeans:

@@ -49,7 +49,8 @@ ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
 """The command for an ELMo, for which the hub has no task."""
 OPENED_BY_TRANSFORMERS = "transformers opens the folder, too."
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
-"""The `model_type` of models that transformers lacks, by the name of their system in run.json."""
+"""The `model_type` of models that transformers lacks, by `config.system` in run.json. A system is a
+kind of model other than BERT, such as an LSTM."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
@@ -246,7 +247,11 @@ def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
         scores = run["result"]["evaluation"]
     else:
         held_out = run.get("summary", {}).get("held_out", {})
-        scores = {k.removeprefix("held_out_"): v for k, v in held_out.items() if "held_out_" in k}
+        scores = {
+            name.removeprefix("held_out_"): value
+            for name, value in held_out.items()
+            if name.startswith("held_out_")
+        }
     return {name: value for name, value in scores.items() if isinstance(value, float)}
 
 
@@ -269,7 +274,12 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         return
     if "result" in run:
         evaluation = run["result"]["evaluation"]
-        counts = (evaluation[k] for k in evaluation if k.startswith("num_") or k == "total")
+        # The number of examples is the first count; its name depends on the task.
+        counts = (
+            value
+            for name, value in evaluation.items()
+            if name.startswith("num_") or name == "total"
+        )
         count = next(counts, None)
         examples = "examples" if count is None else count_noun(count, "example")
         eval_name = _name_of(settings.get("eval"))

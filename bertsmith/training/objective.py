@@ -37,9 +37,14 @@ WITHOUT_ACCURACY = ("regress", "embed", "hidden")
 
 
 def titles_of_terms() -> dict[str, str]:
-    """Collect the display names of loss terms, those of the user's modules included."""
-    entries = (*OBJECTIVES.values(), *PAIR_TASKS.values())
-    return {**{entry.term: entry.title for entry in entries}, **TITLES_OF_OTHERS}
+    """Collect the display names of loss terms, those of the user's modules included.
+
+    If two entries of the catalog have the same term, the name is that of the first entry.
+    """
+    titles: dict[str, str] = {}
+    for entry in (*OBJECTIVES.values(), *PAIR_TASKS.values()):
+        titles.setdefault(entry.term, entry.title)
+    return titles | TITLES_OF_OTHERS
 
 
 def title_of_term(term: str) -> str:
@@ -52,12 +57,21 @@ def title_of_term(term: str) -> str:
 
 
 def chances_of_terms() -> dict[str, float]:
-    """Collect the accuracy of guessing, by loss term, where it is the same for every batch."""
-    return {task.term: task.chance for task in PAIR_TASKS.values() if task.chance is not None}
+    """Collect the accuracy of guessing, by loss term, where it is the same for every batch.
+
+    If two pair tasks have the same term, the accuracy is that of the first task.
+    """
+    chances: dict[str, float] = {}
+    for task in PAIR_TASKS.values():
+        if task.chance is not None:
+            chances.setdefault(task.term, task.chance)
+    return chances
 
 
 def list_terms(names: Iterable[str]) -> list[str]:
-    """List the loss terms among the keys of journal entries, each once, without those of evals.
+    """List the loss terms of training among the keys of journal entries, each once.
+
+    Loss terms of evals, whose keys begin with "held_out_", are not listed.
 
     >>> list_terms(["step", "loss", "mlm_loss", "nsp_loss", "held_out_mlm_loss"])
     ['mlm', 'nsp']
@@ -116,8 +130,9 @@ class HeldOutData(Protocol[ModelT]):
 class Objective(Protocol[ModelT, BatchT]):
     """A training objective, bound to its data; classes inherit from it.
 
-    The loss of a step is the weighted sum of its terms, each summed over all micro-batches and
-    divided by its count over all of them, so that it does not depend on how a step is divided.
+    The loss of a step is the weighted sum of its terms. Each term is summed over all micro-batches,
+    and divided by its number of predictions in all of them, so that the loss does not depend on how
+    a step is divided.
     Micro-batches are functions of (data, seed, step), so any process can compute a step, and
     compute it again.
     """

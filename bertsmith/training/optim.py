@@ -130,7 +130,7 @@ def pieces_of(
 def parts_of_parameters(layout: Layout, num_parts: int, settings: OptimSettings) -> dict[Slot, int]:
     """Return the part, from 0, of each parameter that its rule updates as a whole.
 
-    These parameters are distributed in order, so that each part has about as many weights.
+    These parameters are distributed in order, so that all parts have about equally many weights.
     """
     rules = update_rules(settings)
     slots = [slot for slot in layout.slots if rule_for(slot.spec, rules).granularity == "parameter"]
@@ -156,7 +156,8 @@ class RangeUpdater:
     ) -> None:
         self.arrays = arrays
         self._bounds = layout.divide(num_parts)[part]
-        """The range whose gradients are summed; `_pieces` to update may be in other ranges."""
+        """The range whose gradients are summed. Parameters that are updated as a whole may lie
+        elsewhere, so `_pieces` may be outside this range."""
         self._pieces = pieces_of(layout, part, num_parts, settings)
         self._block_size = UPDATE_BLOCK if arrays.weights.device.type == "cpu" else layout.size
 

@@ -51,7 +51,8 @@ class Prefetcher(Generic[T]):
         return result
 
     def _work(self) -> None:
-        # A new thread has neither the number of threads nor the choices of the one that trains.
+        # A new thread of Python has neither the number of torch threads nor the `ComputeChoices`
+        # (such as the precision) of the thread that trains.
         set_own_threads(self._num_threads)
         with computing_as(self._choices):
             self._prepare_all()

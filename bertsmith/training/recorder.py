@@ -46,19 +46,19 @@ class Recorder:
         return self
 
     def __exit__(self, *problem: Any) -> None:
-        # A full disk while closing must not hide the error that ended the run. Whatever `sync` has
-        # written is safe.
+        # A full disk while closing must not hide the error that ended the run. Entries from before
+        # the last `sync` are safe.
         with suppress(OSError):
             self._stack.__exit__(*problem)
 
 
 def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin a run in the tracker of this name, which is a module of `trackers`.
+    """Begin a run in the service `name`, whose tracker is in `trackers/{name}_tracker.py`.
 
-    `config` has the run's settings, in tables, which the tracker shows.
+    `config` has the run's settings, in tables, which the service shows.
 
     Raises:
-        ConfigError: its package is not installed, or it cannot begin.
+        ConfigError: the package of the service is not installed, or the run cannot begin there.
     """
     module = importlib.import_module(f"bertsmith.training.trackers.{name}_tracker")
     try:

@@ -40,7 +40,7 @@ CHANGE_MESSAGES = {
     "weights_sha256": f"the weights of {option('model')} have changed",
     "unlabelled_sha256": f"the texts of {option('unlabelled')} have changed",
     "teaching.teacher": f"the model of {option('teacher')} has changed",
-    # Only earlier versions stored it with the settings that must be as before.
+    # Only versions that drew other masks stored this among the settings that must be as before.
     "micro_batch_size": "an earlier version of bertsmith began it, which drew other masks",
     # In a contrastive loss, the texts of these rows are each other's negatives.
     "compared_rows": (

@@ -28,9 +28,10 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS_FOLDER
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.bounds import LARGEST
 from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE
-from bertsmith.system.files import move, write_json
+from bertsmith.system.files import move, removed_name, write_json
 from bertsmith.system.hardware import ComputeChoices
 from bertsmith.system.json_text import parse_json
+from bertsmith.system.launch import LAUNCH, read_launch_id
 from bertsmith.system.locks import hold_folder, locked
 from bertsmith.system.run_state import name_kind
 from bertsmith.system.small_files import read_small_file
@@ -49,7 +50,7 @@ MODEL_SUBFOLDERS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in
 """Folders inside a model folder."""
 CONFIG = "config"
 """Key in `run.json`: the configuration that a resumed run must share."""
-LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock)")
+LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock|removed)")
 """Names of locks and of leftovers of a killed run; a folder with only these counts as empty."""
 
 
@@ -227,12 +228,13 @@ class RunFolder:
         return read_choices(self.read_run())
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
-        """Write `run.json`.
+        """Write `run.json`: these facts and, if there is one, the id of the launch.
 
         Raises:
             InputError: the disk is full or cannot be written.
         """
-        write_json(self.run_path, facts)
+        launch_id = read_launch_id()
+        write_json(self.run_path, {**facts, LAUNCH: launch_id} if launch_id else facts)
 
     def series_runs(self) -> list[Path]:
         """List the folders of a series' runs by its `run.json`; empty if there is no series.
@@ -253,9 +255,12 @@ class RunFolder:
 
         If a process is killed in between, the next one continues, and no file is lost.
         """
-        existing = [path for path in self._files() if path.exists()]
+        files = self._files()
+        existing = [path for path in files if path.exists()]
         if not existing and not self._aside_dir.exists():
             return
+        for path in files:  # a process was killed when it had moved this folder to another disk
+            shutil.rmtree(removed_name(path), ignore_errors=True)
         self._aside_dir.mkdir(exist_ok=True)
         for path in existing:
             target = self._aside_dir / path.relative_to(self.path)

@@ -29,8 +29,8 @@ from bertsmith.training.run_facts import RunFacts, damaged_run
 INSTRUCTIONS = "instructions"
 """Key in the machine's facts: the processor and its instructions, which affect rounding."""
 PROCESSES = "processes"
-"""Key in `run.json`: the number of shares of a step, which is that of the processes except with
-`--exact`."""
+"""Key in `run.json`: the number of shares of a step, each of which a worker process computes; with
+`--exact` a process may compute several."""
 COMPUTE_CHOICES = "compute_choices"
 """Key in `run.json`: the choices by which a run computes on a CPU."""
 IS_ALLOWED_CHOICE: Mapping[str, Callable[[Any], bool]] = {

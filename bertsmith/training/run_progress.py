@@ -10,7 +10,7 @@ from bertsmith.training.callback import Callback, Status
 class RunProgress(Callback):
     """Moves `bar` by the progress of one run; the whole run is `amount` of the bar's total.
 
-    It begins at the place that the bar has when this object is made.
+    The run begins at what the bar shows as done when this object is made.
     """
 
     def __init__(self, bar: Bar, amount: float) -> None:

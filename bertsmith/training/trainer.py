@@ -145,12 +145,14 @@ class Trainer:
         shares_per_rank = math.ceil(config.num_shares / num_ranks)
         computing = describe_computing(self.device, config.precision, shares_per_rank, attention)
         self.computing = "\n".join([computing, *config.notes])
+        """How the run computes, in detail, and the notes of its configuration; for run.json."""
         hardware = describe_cores(self.device, config.precision, num_ranks)
         if ranks is not None:
             hardware += f" A rank that is silent for {ranks.silence_seconds:g} s ends the run."
         if has_details():
             hardware = f"{hardware}\ncomputing {computing}"
         self.shown_computing = "\n".join([hardware, *config.notes])
+        """The hardware of the run and the same notes; for callbacks, such as a display."""
         self._tracker: Tracker | None = None
         self._clock_zero = 0.0
         """Time of the clock at which the run would have begun if it had never been stopped."""
@@ -191,6 +193,7 @@ class Trainer:
             stack.pop_all()  # `run` closes the tracker
 
     def _write_beginning(self, facts: Mapping[str, Any]) -> None:
+        """Put an earlier run in the folder aside, and write `run.json` of this one."""
         self.folder.begin()
         own_facts = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -381,6 +384,10 @@ class Trainer:
                 self.best.keep(self.model)
 
     def _record(self, entry: dict[str, Any]) -> None:
+        """Write an entry to the journal and pass it to the callbacks, one of which may end the run.
+
+        The elapsed time is added to the entry.
+        """
         entry["elapsed_seconds"] = self._elapsed()
         progress = self.budget.progress(self.state.step, entry["elapsed_seconds"])
         status = Status(progress, entry["elapsed_seconds"], self.state.data_wait_fraction)

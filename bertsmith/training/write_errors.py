@@ -21,7 +21,8 @@ def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
     the folder.
 
     Raises:
-        InputError: in place of the block's WriteError, or of its OSError of a disk.
+        InputError: in place of a WriteError of the block, or of an OSError about the disk
+            (`DISK_ERRORS`).
     """
     try:
         yield

@@ -122,6 +122,31 @@ def test_a_run_goes_on_when_torchrun_starts_all_ranks_again(data, tmp_path):
 
 
 @pytest.mark.same_on_all_computers
+def test_a_launch_does_not_go_on_with_a_run_that_it_did_not_begin(data, tmp_path):
+    """All ranks are started again after a fault at the start, before the earlier run is replaced.
+
+    The earlier run was stopped before it was scored, so --resume would go on with it.
+    """
+    out = tmp_path / "run"
+    words = command(data, out, "--model", data / "model", "--threads", 1)
+    run_alone(words)
+    facts = json.loads((out / "run.json").read_text())
+    del facts["result"]
+    (out / "run.json").write_text(json.dumps({**facts, "note": "the earlier run"}))
+    before = contents(out)
+    launch = {"TORCHELASTIC_RUN_ID": "mine", "TORCHELASTIC_RESTART_COUNT": "1"}
+    answers = end_ranks(start_ranks(["-m", "bertsmith", *words], 2, **launch))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert "holds an earlier run" in answers[0][2]
+    assert contents(out) == before
+    words = ["-m", "bertsmith", *words, "--overwrite"]
+    answers = end_ranks(start_ranks(words, 2, **launch))
+    assert [code for code, *_ in answers] == [0, 0], answers
+    begun = json.loads((out / "run.json").read_text())
+    assert begun["launch"] == "mine" and "note" not in begun
+
+
+@pytest.mark.same_on_all_computers
 @pytest.mark.skipif(available_cores() < 2, reason="one process shares no memory")
 def test_a_series_that_a_rank_refuses_leaves_an_earlier_run_as_it_was(data, tmp_path):
     """The second rank cannot make the memory that its two processes share."""

@@ -108,6 +108,22 @@ def test_only_sentences_survive():
     ]
 
 
+def test_the_items_of_a_list_are_paragraphs():
+    text = """
+        - The first item of this list has a sentence of ten words.
+        - The second item has a sentence that is too long for one line,
+          and goes on in a line that begins further to the right.
+        - The third item is as long as the second one,
+          with a line that is further to the right, too."""
+    assert prose_paragraphs(cleandoc(text)) == [
+        "The first item of this list has a sentence of ten words.",
+        "The second item has a sentence that is too long for one line, and goes on in a line that "
+        "begins further to the right.",
+        "The third item is as long as the second one, with a line that is further to the right, "
+        "too.",
+    ]
+
+
 def test_reading_is_bounded_in_size_and_time(libraries, monkeypatch):
     monkeypatch.setattr(corpus, "ENOUGH_CHARS", 1)
     for name, count in (("large", 40), ("small", 3)):

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 from refusals import refuses
+from tiny_tokenizers import tiny_wordpiece
 
+from bertsmith.compression.folder import check_model_out
+from bertsmith.data.settings import CorpusSettings, ShardNumber
+from bertsmith.data.sharded_build import build_shard
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import atomic_dir, atomic_write, sha256_file, write_json
 from bertsmith.system.locks import lock_file, try_lock
@@ -29,6 +33,13 @@ def test_a_folder_at_which_a_disk_is_mounted_is_refused_before_the_work(tmp_path
     assert not has_begun and not list(out.iterdir())
     with refuses(ConfigError, f"{out}: ", f"{out}/out"):
         check_tokenizer_out(out, overwrite=False)
+    with refuses(ConfigError, f"{out}: ", f"{out}/out"):
+        check_model_out(out, tmp_path / "model", overwrite=False)
+    (tmp_path / "a.txt").write_text("One sentence.")
+    build = ([tmp_path / "a.txt"], tiny_wordpiece(), out, CorpusSettings(), ShardNumber(1, 2))
+    with refuses(ConfigError, f"{out}: ", f"{out}/out"):
+        build_shard(*build)
+    assert not list(out.iterdir())
     with atomic_dir(out / "out") as folder:
         (folder / "a").write_text("a")
     assert (out / "out" / "a").exists()

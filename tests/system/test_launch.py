@@ -9,6 +9,7 @@ from bertsmith.system.launch import (
     Launch,
     is_first_rank,
     read_launch,
+    read_launch_id,
     read_silence_limit,
 )
 
@@ -53,6 +54,19 @@ def test_one_process_is_no_launch():
     assert read_launch(shell) is None
     alone = ({}, {"RANK": "1"}, {"RANK": "0", "WORLD_SIZE": "1"}, {**shell, "SLURM_PROCID": "2"})
     assert all(is_first_rank(environment) for environment in alone)
+
+
+def test_restarts_of_torchrun_have_the_id_of_their_launch():
+    def id_of(folder, attempt, run_id="none"):
+        path = f"/tmp/torchelastic_x/{folder}/attempt_{attempt}/1/error.json"
+        return read_launch_id({"TORCHELASTIC_RUN_ID": run_id, "TORCHELASTIC_ERROR_FILE": path})
+
+    assert id_of("none_a1", 0) == id_of("none_a1", 2) == "none_a1"
+    assert id_of("none_b2", 0) != id_of("none_a1", 0)
+    # A machine has a folder of its own, so the id that the user gave to all machines comes first.
+    assert id_of("job-7_a1", 0, "job-7") == id_of("job-7_b2", 1, "job-7") == "job-7"
+    for variables in ({}, {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_ERROR_FILE": ""}):
+        assert read_launch_id(variables) == ""
 
 
 def test_a_rank_beyond_the_number_of_ranks_is_refused():

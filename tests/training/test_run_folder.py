@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shutil
 import threading
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from refusals import refuses
 
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.system.files import remove_folder, removed_name
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.run_machine import note_choices
 
@@ -90,7 +92,7 @@ def test_what_is_there_is_safe_unless_it_was_named(tmp_path, before, flags, part
 
 def test_a_damaged_run_is_told_and_leftovers_are_in_nobodys_way(tmp_path):
     folder = RunFolder(tmp_path)
-    for name in (".run.json.123.tmp", ".page.html.lock"):
+    for name in (".run.json.123.tmp", ".page.html.lock", ".members.removed"):
         (tmp_path / name).touch()
     (tmp_path / "earlier-run").mkdir()
     (tmp_path / ".earlier-run.tmp").mkdir()
@@ -139,13 +141,8 @@ class Killed(BaseException):
     """Ends everything at once."""
 
 
-def test_checkpoints_on_another_disk_are_put_aside(tmp_path, monkeypatch):
-    """The system renames no folder to another disk; the user put a link in place of checkpoints."""
-    folder, disk = earlier_run(tmp_path / "run", complete=True), tmp_path / "disk"
-    folder.checkpoints_dir.rename(disk)
-    folder.checkpoints_dir.symlink_to(disk)
-    (disk / "step-00000001" / "state").write_text("x")
-    (disk / ".step-00000002").write_text("a file")
+def take_for_another_disk(disk, monkeypatch):
+    """Let the system refuse to rename a file or a folder into or out of the folder `disk`."""
     replace = os.replace
 
     def replace_on_one_disk(source, target):
@@ -155,6 +152,49 @@ def test_checkpoints_on_another_disk_are_put_aside(tmp_path, monkeypatch):
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", replace_on_one_disk)
+
+
+def test_a_run_that_was_being_moved_to_another_disk_leaves_nothing(tmp_path, monkeypatch):
+    """A process is killed while it removes a folder that it has copied; the next one ends this."""
+    folder, disk = earlier_run(tmp_path / "run", complete=True), tmp_path / "disk"
+    folder.runs_dir.rename(disk)
+    folder.runs_dir.symlink_to(disk)
+    take_for_another_disk(disk, monkeypatch)
+    rmtree = shutil.rmtree
+
+    def kill_at_removal(path, *args, **kwargs):
+        if Path(path).suffix == ".removed" and Path(path).exists():
+            raise Killed
+        rmtree(path, *args, **kwargs)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(shutil, "rmtree", kill_at_removal)
+        folder.begin()
+    assert {path.name for path in disk.iterdir()} == {".seed-0.removed", "seed-1"}
+    folder.begin()
+    assert not list(disk.iterdir())
+    found = [folder.earlier_dir / "runs" / name / "run.json" for name in ("seed-0", "seed-1")]
+    assert [path.read_text() for path in found] == ["{}", "{}"]
+
+
+def test_what_is_left_of_a_removed_folder_does_not_hinder_the_next_removal(tmp_path):
+    """A process was killed while it removed an earlier folder of the same name."""
+    folder = tmp_path / "step-00000001"
+    for path in (folder, removed_name(folder)):
+        path.mkdir()
+        (path / "state").write_text("x")
+    remove_folder(folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoints_on_another_disk_are_put_aside(tmp_path, monkeypatch):
+    """The system renames no folder to another disk; the user put a link in place of checkpoints."""
+    folder, disk = earlier_run(tmp_path / "run", complete=True), tmp_path / "disk"
+    folder.checkpoints_dir.rename(disk)
+    folder.checkpoints_dir.symlink_to(disk)
+    (disk / "step-00000001" / "state").write_text("x")
+    (disk / ".step-00000002").write_text("a file")
+    take_for_another_disk(disk, monkeypatch)
     folder.begin()
     aside = folder.earlier_dir / "checkpoints"
     assert (aside / "step-00000001" / "state").read_text() == "x"

@@ -1,7 +1,7 @@
 """Weights & Biases: a run's metrics on its server, or without a key in files of the run's folder.
 
-It does not ask for a key: without one the run is recorded offline, for `wandb sync`. WANDB_PROJECT,
-WANDB_ENTITY, WANDB_MODE and the like have their usual effects.
+bertsmith does not ask for a key: without one the run is recorded offline, for `wandb sync`.
+WANDB_PROJECT, WANDB_ENTITY, WANDB_MODE and the like have their usual effects.
 """
 
 import os
@@ -42,7 +42,8 @@ def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
             settings=wandb.Settings(mode=mode or "online", console="off", silent=True),
         )
     except wandb.Error as error:
-        if not has_files:  # else the folder would count as used when the command is repeated
+        if not has_files:
+            # With these files the folder would not be empty, and a repeated command refuse it.
             shutil.rmtree(directory / FOLDER, ignore_errors=True)
         raise ConfigError(
             f"{option('report_to', 'wandb')}: {error}. Check WANDB_API_KEY and the network, or set "

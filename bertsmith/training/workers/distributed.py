@@ -172,6 +172,7 @@ class DistributedWorkers:
         return self._answers(own)
 
     def _answers(self, own: object) -> list[Any]:
+        """Gather the answers of all ranks, `own` first; raise the error of a rank that failed."""
         return results_of(self.ranks.gather((None, own)), self.ranks.hosts)
 
     def __exit__(
@@ -239,7 +240,7 @@ def _build_workers(ranks: RankGroup, device_type: str, pickled: bytes) -> LocalW
 
 
 def _serve_run(ranks: RankGroup, workers: LocalWorkers) -> None:
-    """Compute this rank's share of one run."""
+    """Compute this rank's part of each step of one run, as rank 0 asks for it."""
     workers.exchange = new_exchange(ranks, workers, workers.model.device)
     with workers:
         workers.broadcast_state()

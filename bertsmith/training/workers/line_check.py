@@ -1,9 +1,9 @@
 """Ranks tell each other whether their command lines were accepted, before they join.
 
 Ranks find each other by a store: a table of keys and values that rank 0, or torchrun, serves in the
-network. In it each rank tells rank 0 whether its line was accepted. Rank 0 waits for all, or for
-the first line that was refused, and answers whether they can join. So a mistake on one rank ends
-all.
+network. In it each rank tells rank 0 whether its command line was accepted. Rank 0 waits for all
+lines, or for the first that was refused, and answers whether the ranks can join. So a mistake in
+the line of one rank ends all ranks.
 """
 
 import atexit
@@ -189,7 +189,7 @@ def _answer(launch: Launch, store: Any, answer: str) -> None:
     """Answer all ranks. After a refusal this process ends only when they know, or time is up."""
     store.set(ANSWER, answer)
     if answer != ACCEPTED:
-        # It waits at its exit, when it has printed the error.
+        # This process waits when it exits, after it has printed the error.
         atexit.register(_wait_for_others, store, launch.num_ranks - 1)
 
 

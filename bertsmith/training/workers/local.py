@@ -200,7 +200,8 @@ class LocalWorkers:
                 self._call_all("sum_shares")
             with self._exchanging():
                 self.exchange.reduce(self.arrays.gradients)
-            self._call_all("keep_sum")  # the other rows are in it, and must not be added again
+            # The first row has the sum of all rows now, so the others must not be added again.
+            self._call_all("keep_sum")
         self._send("sum_gradients")
         squares = [_to_numbers(share.sum_gradients()) for share in self._own_shares]
         return [*squares, *self._receive()]
@@ -295,7 +296,7 @@ class LocalWorkers:
         """Let the other processes compute their shares, once all of them are up."""
         if not self.is_complete and all(process.has_answered for process in self.processes):
             self.is_complete = True
-            self._receive()
+            self._receive()  # the answer with which each process says that it is up, or its error
 
     def _call_all(self, name: str, *arguments: object) -> None:
         """Call a method of `Share` that returns nothing, for every share."""

@@ -94,7 +94,7 @@ class RankGroup:
         Raises:
             TrainingError: a rank has ended.
         """
-        with self._in_step():
+        with self._exchanging():
             dist.broadcast_object_list([message], src=0, group=self._messages)
 
     def receive(self) -> Any:
@@ -104,7 +104,7 @@ class RankGroup:
             TrainingError: rank 0 has ended.
         """
         messages: list[Any] = [None]
-        with self._in_step():
+        with self._exchanging():
             dist.broadcast_object_list(messages, src=0, group=self._messages)
         return messages[0]
 
@@ -115,7 +115,7 @@ class RankGroup:
             TrainingError: a rank has ended.
         """
         answers: list[Any] | None = [None] * self.num_ranks if self.rank == 0 else None
-        with self._in_step():
+        with self._exchanging():
             dist.gather_object(answer, answers, dst=0, group=self._messages)
         return answers or []
 
@@ -128,13 +128,16 @@ class RankGroup:
             TrainingError: a rank has ended.
         """
         own: list[Any] = [None]
-        with self._in_step():
+        with self._exchanging():
             dist.scatter_object_list(own, list(items) or None, src=0, group=self._messages)
         return own[0]
 
     @contextlib.contextmanager
-    def _in_step(self) -> Iterator[None]:
-        """Send or receive in the block; if it fails, ranks no longer agree on the next message."""
+    def _exchanging(self) -> Iterator[None]:
+        """Send or receive one message in the block.
+
+        If that fails, `is_broken` stays true: ranks no longer agree on the next message.
+        """
         if self.is_broken:
             raise TrainingError(LOST_RANK)
         self.is_broken = True  # until the block has ended without an error, such as Ctrl-C
@@ -146,6 +149,7 @@ class RankGroup:
         self.is_broken = False
 
     def _all(self, value: object) -> list[Any]:
+        """Return the values of all ranks, in order; every rank calls this with its own."""
         values: list[Any] = [None] * self.num_ranks
         dist.all_gather_object(values, value, group=self._messages)
         return values

@@ -56,7 +56,7 @@ def map_on_ranks(
 def _answers(
     ranks: RankGroup, function: Callable[[Item], Result], portion: list[Item]
 ) -> list[Result]:
-    """Compute the first item of a portion, and gather the other ranks' results."""
+    """Compute the first item of a portion, gather the other ranks' results, and return them all."""
     try:
         own = function(portion[0])
     except BaseException:

@@ -54,7 +54,10 @@ class Plan:
         return self.rank + index * self.num_ranks
 
     def weight_range(self, index: int) -> int:
-        """Return which of `all_shares` ranges of weights this rank's share `index` updates."""
+        """Return the number of the range of weights that this rank's share `index` updates.
+
+        There are `all_shares` ranges, numbered from 0.
+        """
         return self.rank * self.num_shares + index
 
 
@@ -92,6 +95,7 @@ class Share:
         )
         first, end = layout.divide(plan.num_shares)[index]
         self._summed = slice(first, end)
+        """The range of weights whose gradients `sum_shares` sums over the shares of this rank."""
         self._prefetcher: Prefetcher[_PreparedStep] | None = None
         self._prepared = _PreparedStep(0, [], [])
 
@@ -114,7 +118,8 @@ class Share:
         prepared = self._prepared
         plan = self.plan
         if plan.num_ranks > 1 or plan.is_exact:
-            self._gradients = self._arrays.gradients  # sums need fp32
+            # Sums over ranks are in fp32; with --exact one rank must give the same bytes.
+            self._gradients = self._arrays.gradients
         else:
             self._gradients = self._arrays.gradients_of(prepared.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
@@ -150,9 +155,10 @@ class Share:
         return _PreparedStep(num_micro_batches, batches, sizes)
 
     def sum_shares(self) -> None:
-        """Sum the gradients of this rank's shares into the first row, in a part of the columns.
+        """Sum the gradients of this rank's shares into the first row, for one range of weights.
 
-        Each share of a rank sums another part: together they sum all weights before the exchange.
+        Each share of a rank sums another range, so that together they sum the gradients of all
+        weights before ranks exchange them.
         """
         total = self._gradients[0, self._summed]
         for gradient in self._gradients[1:]:
