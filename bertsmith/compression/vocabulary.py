@@ -132,10 +132,10 @@ def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]
 def count_text_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[Counts, Counts]:
     """Count how often each token occurs in `texts`, int64 `[vocab_size]`, and in unknown words.
 
-    Only one batch of texts is in memory. A word that WordPiece cannot cut becomes [UNK]. The tokens
-    that it was cut into before the failure do not occur in the text, so they have counts of their
-    own, the second result. They are used all the same: a vocabulary without them might cut the word
-    in another way, and it would no longer be [UNK].
+    Only one batch of texts is in memory. A word that WordPiece cannot cut to its end becomes [UNK].
+    The tokens at the beginning of such a word are counted apart, in the second result, since the
+    encoded text does not have them. They must be kept, too: with a vocabulary without them, the
+    word might be cut in another way, and would no longer be [UNK].
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     counts_in_unknown = np.zeros_like(counts)

@@ -49,7 +49,8 @@ ENDING_SHARE = 0.3
 """Share of the time for all parts after pre-training, at most."""
 ENDING_FACTOR = 5.0
 """Time for all parts after pre-training, at most, as a multiple of the time that learning the
-vocabulary took: a fast computer needs less of the time for them, and pre-trains longer."""
+vocabulary took. A fast computer needs a smaller share of the time for them, and pre-trains longer.
+"""
 PAGE_SHARE = 0.03
 """Share of the time for examples and the page."""
 COUNTING_FACTOR = 0.5
@@ -187,10 +188,10 @@ def _run(
             Counter(separate_labels(examples)[1]) for examples in (train, test)
         )
         majority = ClassBaselines().score_constant(None, most_frequent(train_labels), test_labels)
-    size = documentation.num_chars // CHARS_PER_TOKEN
-    size = min(MAX_VOCABULARY, max(MIN_VOCABULARY, size))
-    with timer.part("vocabulary", f"Learning a vocabulary of {size:,} tokens."):
-        vocabulary = learn_vocabulary(out, size)
+    affordable_size = documentation.num_chars // CHARS_PER_TOKEN
+    vocab_size = min(MAX_VOCABULARY, max(MIN_VOCABULARY, affordable_size))
+    with timer.part("vocabulary", f"Learning a vocabulary of {vocab_size:,} tokens."):
+        vocabulary = learn_vocabulary(out, vocab_size)
     with timer.part("corpus", "Turning the text into a corpus of token ids."):
         tokenizer = load_tokenizer(out / "tokenizer")
         corpus_settings = CorpusSettings(held_out=HELD_OUT_SHARE)
@@ -198,8 +199,8 @@ def _run(
     announcement = "Pre-training: guessing hidden words, and whether one passage follows another."
     with timer.part("pre-training", announcement):
         vocabulary_seconds = timer.seconds["vocabulary"]
-        ending = min(ENDING_SHARE * timer.total, ENDING_FACTOR * vocabulary_seconds)
-        seconds = timer.left - ending - COUNTING_FACTOR * vocabulary_seconds
+        ending_seconds = min(ENDING_SHARE * timer.total, ENDING_FACTOR * vocabulary_seconds)
+        seconds = timer.left - ending_seconds - COUNTING_FACTOR * vocabulary_seconds
         model = pretrain(
             corpus=out / "corpus",
             out=out / "pretrained",
@@ -221,12 +222,12 @@ def _run(
         ]
         predictions = predict_first(out / "classifier", test)
         num_draws = len(reports[PRETRAINED])
-        further = [score_tfidf(train, test) for _, train in draws[1:num_draws]]
+        further_tfidf = [score_tfidf(train, test) for _, train in draws[1:num_draws]]
     scores: dict[str, list[Mapping[str, Any]]] = {
         name: [report.to_json() for report in group] for name, group in reports.items()
     }
     if tfidf is not None:
-        scores["tfidf"] = [baseline.scores for baseline in (tfidf, *further) if baseline]
+        scores["tfidf"] = [baseline.scores for baseline in (tfidf, *further_tfidf) if baseline]
     scores["majority"] = [majority.scores]
     run = RunFolder(model.out).read_run()
     splits = manifest.splits
@@ -329,7 +330,7 @@ def compare_models(
     for draw, (dev, train) in enumerate(draws):
         left_before = timer.left
         steps = FINETUNE_STEPS
-        left = timer.left - PAGE_SHARE * timer.total
+        seconds_for_draw = timer.left - PAGE_SHARE * timer.total
         for name, group in reports.items():
             timer.say(f"Fine-tuning {METHODS[name][0]}, labels {draw + 1} of {len(draws)}.")
             classifier = TextClassifier(
@@ -341,7 +342,7 @@ def compare_models(
                 seed=draw,
                 threads=1,  # with so few rows, starting processes takes longer than it saves
             )
-            limit = EndAfter(TRAINING_SHARE * left / len(reports))
+            limit = EndAfter(TRAINING_SHARE * seconds_for_draw / len(reports))
             classifier.fit(
                 *separate_labels(train),
                 eval=separate_labels(dev),

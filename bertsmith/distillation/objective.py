@@ -5,9 +5,9 @@ soft targets (Hinton et al. 2015), and the distance (1 - cosine) of the last-lay
 student and teacher (Sanh et al. 2019, section 2). `Task.distillation_loss` compares the outputs of
 two models; the rest is the same for all tasks.
 
-For texts without labels the loss has only the two terms of the teacher. They are in separate
-micro-batches. A step has texts of both kinds in proportion to their numbers, so that each text is
-seen equally often.
+For texts without labels the loss has only the two terms that use the teacher. Texts without labels
+are in micro-batches of their own. A step has texts with and without labels in proportion to their
+numbers, so that each text is seen equally often.
 """
 
 from collections.abc import Mapping
@@ -175,7 +175,8 @@ class Distillation(Objective[BertModel, Batch]):
 
     def _own_term(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute the term on the labels; zero for a batch without labels."""
-        # The weight is scaled by the share of labelled texts, so that each text counts the same.
+        # The mean of this term is over labelled texts alone, while the teacher's terms have the
+        # mean over all texts. Scaled by the share of labelled texts, each text counts the same.
         weight = (1 - self.weights.soft_weight) * self.labelled.batch_size / self.batch_size
         if UNLABELLED in batch.targets:
             zero = torch.zeros((), device=outputs.device)

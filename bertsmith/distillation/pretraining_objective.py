@@ -2,7 +2,7 @@
 
 The terms of the loss (section 2) are masked LM, the loss on the teacher's predictions at masked
 tokens as soft targets, and the distance (1 - cosine) of the last-layer vectors of student and
-teacher. Batches are those of pre-training.
+teacher. Batches are made as in pre-training.
 """
 
 from dataclasses import asdict, replace

@@ -272,7 +272,7 @@ def _load_student(
     if settings.from_scratch:
         made_of = f"only the config; all weights start at random ({option('from_scratch', True)})"
     weights = _weights_for(distill_settings, model, teacher, dataset.task)
-    # Both models read the same rows, so the one that reads less decides their length.
+    # Both models read the same rows, so the model with the smaller maximum length limits rows.
     max_positions = min(model.config.max_length, teacher.model.config.max_length)
     limit = max_text_length(tokenizer, max_positions, settings.max_length)
     tokenizer.model_max_length = limit
@@ -348,7 +348,7 @@ def _build_objectives(
 ) -> list[FineTuning]:
     """Build the objectives over labelled and, if there are any, unlabelled examples.
 
-    Rows of labelled examples are numbered first, then those of unlabelled ones.
+    Rows of labelled examples are numbered first, then rows of unlabelled examples.
     """
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:

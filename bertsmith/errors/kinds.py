@@ -2,9 +2,9 @@
 
 A message says where the problem is, what was found, what is allowed and what to do next, in that
 order. The command line prints it without a traceback and exits with code 2; after `Interrupted` the
-code is that of the signal, such as 130 for Ctrl-C. It treats two other kinds of exceptions alike:
-lack of memory, and errors of the operating system (see `_report_errors` in cli.py). Any further
-exception is a bug in bertsmith and keeps its traceback.
+exit code names the signal, such as 130 for Ctrl-C. Lack of memory and errors of the operating
+system are shown in the same way (see `_report_errors` in cli.py). Any other exception is a bug in
+bertsmith and keeps its traceback.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from bertsmith.errors.option_names import (
 class BertsmithError(Exception):
     """A problem that the user can solve; the message says how.
 
-    `str(error)` spells options as arguments of a Python call. In `message`, `option` has put
-    invisible marks around the names of options. By these marks they can also be spelled as flags or
-    JSON fields, and the message can become part of another one.
+    `str(error)` spells options as arguments of a Python call. `message` has invisible marks around
+    the names of options, which the function `option` put there. By these marks the options can also
+    be spelled as flags or JSON fields, even after `message` became part of another message.
     """
 
     @property

@@ -68,7 +68,7 @@ CLASSIFIER_KINDS = {
     "gpt2": ModelKind("a GPT classifier", (*CLASSIFIER_COMMANDS, "look")),
     "recurrent": ModelKind("an LSTM (or GRU) classifier", CLASSIFIER_COMMANDS),
     "elmo": ModelKind("an ELMo classifier", CLASSIFIER_COMMANDS),
-    # It writes the name of a class or a number, so its folder is that of any T5.
+    # Such a T5 writes the name of a class or a number, so its folder has the `model_type` "t5".
     "t5": ModelKind(
         "a fine-tuned T5", ("predict", "serve", *WRITER_COMMANDS, *WRITTEN_TASKS), "t5"
     ),

@@ -1,4 +1,4 @@
-"""Colors of charts and of marked texts: color 3 is that of the class `c3` in charts.css."""
+"""Colors of charts and of marked texts, by number; charts.css has the class `c3` for color 3."""
 
 from typing import Literal
 

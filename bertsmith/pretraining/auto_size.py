@@ -19,12 +19,12 @@ from bertsmith.training.machine import Machine
 from bertsmith.training.settings import Optimizer
 
 NEEDED_TOKENS = {"tiny": 0.0, "mini": 12e6, "small": 250e6, "medium": 500e6, "base": 2e9}
-"""Tokens from which a size should beat the next smaller one given the same time. That of mini lies
-between two measurements on film reviews. After 15.7 M tokens it predicts 38.3 % of held-out tokens,
-and tiny in the same time 39.9 % (after 66 M tokens), but fine-tuned with 2,000 labels of SST-2 mini
-is three points better (benchmarks/results/few-labels.md). After 7.8 M tokens of both, mini predicts
-29.3 % and tiny 28.5 %, but a step of mini takes 2.7 times as long
-(benchmarks/results/what-limits-a-cpu.md). The others are estimates."""
+"""Tokens from which a size should beat the next smaller size in the same time. The number of mini
+lies between two measurements on film reviews. After 15.7 M tokens mini predicts 38.3 % of held-out
+tokens. In the same time tiny sees 66 M tokens and predicts 39.9 %, but fine-tuned with 2,000 labels
+of SST-2 mini is three points better (benchmarks/results/few-labels.md). After 7.8 M tokens of both,
+mini predicts 29.3 % and tiny 28.5 %, but a step of mini takes 2.7 times as long
+(benchmarks/results/what-limits-a-cpu.md). The numbers of larger sizes are estimates."""
 
 TRIAL_ROWS = 16
 """Most rows of a timed step; the time of a step of the run is computed from them."""

@@ -47,6 +47,11 @@ def read_word_list(path: Path) -> Segmenter:
 
 
 def _read_words(path: Path) -> Iterator[str]:
+    """Yield the words of a file that has one word on each line.
+
+    Raises:
+        ConfigError: the file cannot be read, or a line has several words.
+    """
     try:
         for number, line in enumerate(iter_lines(path), start=1):
             if len(line.split()) > 1:

@@ -1,6 +1,6 @@
 """The decision whether a pre-training has trained the attention of [CLS].
 
-Only a head that reads [CLS], such as that of next sentence prediction, trains the attention of
+Only a head that reads [CLS], such as the head of next sentence prediction, trains the attention of
 [CLS] in the last layer. If the model learned nothing about pairs, fine-tuning does better when the
 last layer's queries are reset to zero, so that [CLS] begins as the mean over all tokens.
 """

@@ -26,9 +26,9 @@ from bertsmith.training.objective import LossTerm
 TEMPERATURE = 0.05
 """Divisor of cosines before the softmax, as in DeCLUTR and SimCSE."""
 WEIGHT = 0.1
-"""Weight of the loss beside that of masked LM. With weight 1, a tiny model took longer to learn
-more than token frequencies: after 350 steps its masked-LM loss was 6.2 nats, and with next sentence
-prediction instead 5.4."""
+"""Weight of the contrastive loss; the masked-LM loss has weight 1. With weight 1 for both, a tiny
+model took longer to learn more than token frequencies: after 350 steps its masked-LM loss was 6.2
+nats, and 5.4 with next sentence prediction in place of contrastive pairs."""
 
 MIN_COMPARED = 4
 """Fewest rows of a micro-batch that are compared: with two, the partner is the only choice."""

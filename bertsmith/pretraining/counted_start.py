@@ -164,7 +164,10 @@ def with_gaps(documents: Sequence[NDArray[Any]]) -> IdArray:
     So no tokens of two documents are neighbours.
     """
     gap = np.full(WINDOW, -1)
-    return np.concatenate([part for ids in documents for part in (ids.astype(np.int64), gap)])
+    parts: list[IdArray] = []
+    for ids in documents:
+        parts += [ids.astype(np.int64), gap]
+    return np.concatenate(parts)
 
 
 def add_counts(one: PairCounts, other: PairCounts) -> PairCounts:
@@ -187,8 +190,9 @@ def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
     smaller, larger = pairs.keys // size, pairs.keys % size
     are_different = smaller != larger
     # The matrix has each pair of different tokens twice, at (larger, smaller) and (smaller,
-    # larger), and two equal tokens once, with twice the count, as each is a neighbour of the other.
-    # Columns left of the diagonal come first: a stable sort by row then sorts the columns, too.
+    # larger). A pair of two equal tokens is in it once, with twice the count, as each of the two is
+    # a neighbour of the other. Columns left of the diagonal come first here, in rising order like
+    # those right of it: so a stable sort by row also sorts the columns of each row.
     rows = np.concatenate((larger[are_different], smaller))
     columns = np.concatenate((smaller[are_different], larger))
     counts = np.concatenate(

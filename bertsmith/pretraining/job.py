@@ -1,4 +1,7 @@
-"""The settings of a pre-training run that a user gives; `resolve_pretraining` adds the rest."""
+"""The settings of a pre-training run as the user gives them.
+
+`resolve_pretraining` decides the settings that the user left open.
+"""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

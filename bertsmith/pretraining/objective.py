@@ -56,7 +56,7 @@ class Pretraining(Objective[BertModel, Batch]):
         batch_size: rows per step.
         micro_batch_size: rows per forward pass; by default all of a step.
         seed: determines rows, pairs and masks.
-        eval_rows: number of eval rows, always the same with the same masks.
+        eval_rows: number of eval rows; all evaluations have the same rows with the same masks.
 
     Raises:
         CorpusError: the training split has too few documents for next sentence prediction, or no
@@ -262,8 +262,8 @@ class Pretraining(Objective[BertModel, Batch]):
         first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
-            # The rows of `duplicates` epochs are divided into steps, of which the last may have
-            # fewer rows. After it the steps begin again with the same masks.
+            # The rows of `duplicates` epochs are a cycle, which is divided into steps; the last
+            # step of a cycle may have fewer rows. The next cycle has the same rows and masks.
             all_rows = self.settings.duplicates * source.rows_per_epoch
             steps_per_cycle = math.ceil(all_rows / num_rows)
             step_in_cycle = (step - first_step) % steps_per_cycle

@@ -121,9 +121,9 @@ class Detection:
 
 
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
-    """Compute "precision", "recall" and "auc" of detecting replaced tokens, and their share.
+    """Compute "precision", "recall" and "auc" of detecting replaced tokens.
 
-    The share of replaced tokens among all is returned as "replaced".
+    The share of replaced tokens among all tokens is returned, too, as "replaced".
 
     Args:
         is_replaced: 0 or 1, int64 `[tokens]`.

@@ -109,7 +109,7 @@ class Anchors:
     def positions(self, first: int, count: int) -> np.ndarray:
         """Return the token offsets of `count` anchors from the `first`, int64 `[count]`."""
         epochs = range(first // self.num_anchors, (first + count - 1) // self.num_anchors + 1)
-        # `orders` is used below, as another thread may replace `_epochs` at the same time.
+        # The local name is read below, since another thread may assign to `_epochs` meanwhile.
         self._epochs = orders = {epoch: self._epoch(epoch) for epoch in epochs}
         skipped = first - epochs.start * self.num_anchors
         return np.concatenate(list(orders.values()))[skipped : skipped + count]
@@ -384,8 +384,8 @@ def _extend_to_neighbour(
 ) -> _Chunks:
     """Extend chunks of one sentence by a neighbouring sentence, where `may_grow`.
 
-    The neighbour is the previous sentence, or with `prefers_next` the next one; at a document's
-    border it is the other one.
+    The neighbour is the previous sentence, or with `prefers_next` the next one. If the document
+    has no such sentence, it is the sentence on the other side.
     """
     is_short = may_grow & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first

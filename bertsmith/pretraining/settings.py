@@ -316,7 +316,10 @@ class PretrainingSettings:
 
     @property
     def shares(self) -> MaskingShares:
-        """The shares masked, replaced and kept; open ones have the defaults of the objective."""
+        """The shares masked, replaced and kept; those left open have the objective's defaults.
+
+        If the objective is open, too, the defaults are those of masked LM.
+        """
         return self._shares_with_defaults(self._default_shares[0])
 
     @property
@@ -360,8 +363,8 @@ class PretrainingSettings:
     def with_steps_of(self, steps: int) -> "PretrainingSettings":
         """Return the settings with shares of the run converted to numbers of its `steps`.
 
-        At least one step has rows of full length, and a masking schedule has at least one step,
-        after which masking is that of its end.
+        At least one step has rows of full length. A masking schedule has at least one step; steps
+        after the schedule have the masking of its end.
         """
         start_steps = self.start_steps
         if start_steps is None:

@@ -1,6 +1,6 @@
 """Timing of training steps on this machine.
 
-The steps are those of a run, with all its processes, prefetched batches and weight updates.
+The timed steps are as in a run, with all its processes, prefetched batches and weight updates.
 Gradients and update are timed separately, since the time for gradients is proportional to a step's
 tokens and that for the update is not.
 """

@@ -13,14 +13,14 @@ CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 """File with the groups of this process, one line each: `number:controllers:path`."""
 VERSION_2 = ("", "unified")
-"""Folders of version 2 within `CGROUPS`; those of version 1 are named by their controllers."""
+"""Folders of version 2 within `CGROUPS`; folders of version 1 are named by their controllers."""
 MEMORY_FILES = (
     ("memory.max", "memory.current"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
 """Files with a group's limit of memory and its use of memory, in version 2 and in version 1."""
 NO_LIMIT_BYTES = 2**60
-"""A limit from this on is none: version 1 writes a number near 2^63 where memory has no limit."""
+"""Smallest number that stands for no limit: version 1 writes one near 2^63 for unlimited memory."""
 
 
 def cpu_limit(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:

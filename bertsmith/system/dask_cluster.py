@@ -1,8 +1,8 @@
 """Executor of the workers of a Dask scheduler, on one machine or many.
 
-Work and items travel to the workers, and small records back; data goes through files that all of
-them see. The scheduler gives the item of a worker that died to another one, until `MAX_DEATHS`
-workers have died of it: then the work ends with an error.
+Work and items travel to the workers, and small records back; large data goes through files that all
+machines see. If a worker dies, the scheduler gives its item to another worker. When `MAX_DEATHS`
+workers have died of one item, the work ends with an error.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ class DaskCluster:
     ) -> Generator[Result, None, None]:
         """Yield `work(item)` for each item, in order.
 
-        In memory are the items in progress, one per thread of the workers, and results that are
-        finished before those of earlier items.
+        Memory holds the items in progress, one per thread of the workers, and results that wait for
+        the result of an earlier item.
 
         Raises:
             ConfigError: `MAX_DEATHS` workers died at work on one item, the scheduler has ended, or

@@ -2,8 +2,8 @@
 
 A file is written under a temporary name beside its path and then renamed, so a reader never sees
 half of it, even after a crash or on a full disk. (A pipe or a device, which cannot be renamed, is
-written to directly.) A folder, too, is built under a temporary name and then renamed. While a new
-folder replaces an old one, neither exists for a moment.
+written to directly.) A folder is built under a temporary name and renamed in the same way. While a
+new folder replaces an old one, there is for a moment no folder at the path.
 """
 
 import contextlib

@@ -35,7 +35,7 @@ class ComputeChoices:
 
     threads: int
     precision: Precision
-    """Precision of the run; when it is resumed, "auto" means this one."""
+    """Precision of the run; when the run is resumed, "auto" means this precision."""
     float32_route: Float32Route
     attention: Mapping[str, str]
     """Path of attention by precision, use and length; see model/attention_paths.py."""
@@ -43,7 +43,7 @@ class ComputeChoices:
 
 _choices: ContextVar[ComputeChoices | None] = ContextVar("choices", default=None)
 """Choices of the innermost `computing_as` block. Each thread of Python has its own choices; threads
-that work for a block take over those of the block (`map_on_threads`, `Prefetcher`)."""
+that work for a block take over the choices of the block (`map_on_threads`, `Prefetcher`)."""
 _process_choices: list[ComputeChoices] = []
 """Choices of `keep_computing_as` for all threads, the newest last."""
 
@@ -65,7 +65,7 @@ def computing_as(choices: ComputeChoices | None) -> Iterator[None]:
 
 
 def keep_computing_as(choices: ComputeChoices) -> None:
-    """Compute by these choices, those of another process, for as long as this process lives."""
+    """Compute by the choices of another process for as long as this process lives."""
     _process_choices.append(choices)
     torch.set_num_threads(choices.threads)
     torch.set_float32_matmul_precision(choices.float32_route)

@@ -39,12 +39,12 @@ MIN_BF16_GAIN = 1.3
 MAX_RATIO = 1.5
 """A stored measurement is wrong if a product is this many times faster or slower now."""
 
-# The timed product is that of matrices [NUM_ROWS, SIZE] and [SIZE, SIZE].
+# Shapes of the two matrices whose product is timed: [NUM_ROWS, SIZE] and [SIZE, SIZE]
 NUM_ROWS = 2048
 SIZE = 512
 
 _routes: list[str] = []
-"""The program's route, then those of the open `using_route` blocks; empty without such a block."""
+"""The program's route, then the route of each open `using_route` block; empty without a block."""
 _changing_route = ForkSafeLock()
 """Held while the route is changed."""
 
@@ -167,8 +167,8 @@ def using_route(route: Float32Route) -> Iterator[None]:
         yield
     finally:
         with _changing_route:
-            # The last entry of this name: `list.remove` would take out the first one, which may be
-            # that of an outer block or of the program.
+            # The last entry with this name is removed. The first one, which `list.remove` would
+            # take, may belong to an outer block or to the program.
             last = max(i for i, other in enumerate(_routes) if other == route)
             del _routes[last]
             torch.set_float32_matmul_precision(_routes[-1])

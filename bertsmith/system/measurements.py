@@ -1,11 +1,13 @@
 """Measurements of this machine, kept on disk for later processes.
 
-Each has a key. That of a CPU names the processor, the instructions that torch uses and torch's
-version, and for some also the number of threads; that of a GPU names the device and torch's
-version. A process repeats a stored measurement if it is a month old, if other programs kept the
-cores busy while it was taken, or if a short trial contradicts it. It does not repeat one while the
-cores are busy, because the new one would be no better. A pinned measurement (`"is_pinned": true` in
-the file) is not repeated.
+Each has a key. The key of a measurement of a CPU names the processor, the instructions that torch
+uses and torch's version, and for some measurements also the number of threads. The key for a GPU
+names the device and torch's version.
+
+A process repeats a stored measurement if it is a month old, if other programs kept the cores busy
+while it was taken, or if a short trial contradicts it. While the cores are busy, no measurement is
+repeated, because the new one would be no better. A pinned measurement (`"is_pinned": true` in the
+file) is never repeated.
 """
 
 import contextlib
@@ -98,9 +100,9 @@ def remember(
         decode: builds the value, a dataclass, from its fields, which are passed as keyword
             arguments; usually its class.
         is_wrong: runs a trial, and returns whether it contradicts the stored value. If so, and if
-            the cores are not busy, all measurements of this CPU are forgotten: this one is taken
-            now, the others when a process needs them. Called at most once per process and key, and
-            not for a value that was measured while the cores were busy.
+            the cores are not busy, all measurements of this CPU are forgotten: this measurement is
+            taken now, all others when a process needs them. `is_wrong` is called at most once per
+            process and key, and not for a value that was measured while the cores were busy.
     """
     measurement = _stored(key, decode)
     is_first = key not in _checked
@@ -157,7 +159,7 @@ def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
         start = time.perf_counter()
         run()
         best = min(best, time.perf_counter() - start)
-    return best if best < float("inf") else seconds  # the latter if there was no time for a call
+    return best if best < float("inf") else seconds  # there was no time for a call
 
 
 def machine_key() -> str:
@@ -190,7 +192,7 @@ def processor_name() -> str:
     for line in lines:
         name, colon, fact = line.partition(":")
         if colon:
-            facts.setdefault(name.strip(), fact.strip())  # that of the first core
+            facts.setdefault(name.strip(), fact.strip())  # the facts of the first core are kept
     features = facts.get("flags") or facts.get("Features") or ""
     model = facts.get("model name") or platform.machine()
     return f"{model} ({hashlib.sha256(features.encode()).hexdigest()[:8]})"

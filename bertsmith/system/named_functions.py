@@ -41,7 +41,7 @@ class FunctionSetting:
         self._check_is_foreign(name, module_name)
         try:
             module = importlib.import_module(module_name)
-        # TypeError and ValueError are those of names such as .jieba.
+        # Names such as .jieba raise TypeError or ValueError.
         except (ImportError, TypeError, ValueError) as error:
             raise ConfigError(
                 f"{option(self.setting, name)}: {error}. Install the package that has it, or "

@@ -14,8 +14,8 @@ SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANG_UP)))
 """Stop signals. If the whole process group gets one, only the main process acts on it: the workers
 ignore them."""
 REPEAT_SECONDS = 2.0
-"""A signal this soon after another is the same request: a key was pressed twice, or a job's end was
-signalled to the process group and to each of its processes."""
+"""If a signal comes at most this long after another, both are one request: a key was pressed twice,
+or the end of a job was signalled to the process group and to each of its processes."""
 NEVER = -float("inf")
 
 

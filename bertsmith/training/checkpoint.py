@@ -142,8 +142,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def clear_leftovers(directory: Path) -> None:
     """Remove unfinished checkpoints of killed processes, but none that is being written (locked).
 
-    If a process was killed while it replaced a checkpoint by one of the same step, the old one gets
-    its name back.
+    If a process was killed while it replaced a checkpoint by a new one of the same step, the old
+    checkpoint gets its name back.
     """
     for path in directory.glob(".step-*"):
         with contextlib.suppress(OSError):  # another process may be faster

@@ -20,7 +20,7 @@ LEARNED_SHARE = 0.98
 """A run is on the plateau if its eval loss is at least this share of the loss by token frequencies
 alone. Random variation of a loss is about a hundredth."""
 MAX_ABOVE_CHANCE = 0.05
-"""An accuracy that exceeds that of guessing by at most this much counts as guessing."""
+"""An accuracy at most this much above the accuracy of guessing counts as guessing."""
 WAIT_FRACTION = 0.1
 """If a larger share of the steps' time was spent waiting for batches, it is reported."""
 CLIPPED_SHARE = 0.95
@@ -46,7 +46,7 @@ class Finding:
     evidence: str
     """Measured values, as the beginning of a sentence."""
     advice: str
-    """What to do, as a sentence."""
+    """Advice for the user, as a sentence."""
 
 
 def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> list[Finding]:

@@ -127,8 +127,8 @@ class Arrays:
 class Storage:
     """The sizes of a run's arrays, with a row of gradients for each of `num_shares`.
 
-    `dtype` is the type that the model computes in, `buffers` are the names of the optimizer's
-    buffers, and `size` is that of `Layout`.
+    `size` is the number of numbers of an array (`Layout.size`), `dtype` the type that the model
+    computes in, and `buffers` are the names of the optimizer's buffers.
     """
 
     size: int

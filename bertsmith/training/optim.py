@@ -72,7 +72,7 @@ class UpdatePiece:
     """The weights from `first` to before `end`, which one rule updates with one rate and decay.
 
     `rate` is a factor of the learning rate, `decay` the weight decay. `shape` is set if the rule
-    updates whole parameters: the range is then one of them.
+    updates whole parameters: the range is then one parameter of this shape.
     """
 
     first: int

@@ -36,11 +36,11 @@ class BuiltRun:
     """A run that is ready to train."""
 
     model: TrainableModel
-    """Has the initial weights or those of `checkpoint`, on the run's device."""
+    """The model with its initial weights, or with those of `checkpoint`, on the run's device."""
     objective: Objective[Any, Any]
     config: RunConfig
     save: Callable[[Path], None]
-    """Writes the model folder."""
+    """Function that writes the model folder."""
     facts: Mapping[str, Any]
     """Entries of `run.json` besides those that every run has; see `Trainer.begin`."""
     checkpoint: Checkpoint | None
@@ -74,7 +74,7 @@ class Run(ABC, Generic[Resolved, Result]):
     Locking makes the folder, so a kind of run may wait until its settings and inputs are checked.
     """
     measure: Measure | None = None
-    """Computes further metrics of evaluations."""
+    """Function that computes further metrics of evaluations; None for none."""
 
     def __init__(
         self,

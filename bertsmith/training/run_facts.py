@@ -86,8 +86,8 @@ FACTS: Mapping[str, FactKind] = {
     **dict.fromkeys(("source.num_positions", "source.num_words"), TWO),
     "comparison.guesses": GUESSES,
 }  # fmt: skip
-"""Types of those facts in `run.json` that are read again, if they are there. A name may have `*`
-for any text."""
+"""Types of the facts in `run.json` that are read again, by their dotted names, in which `*` stands
+for any key. A fact may be missing."""
 
 NEEDED_FACTS = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
 """Facts that every run of a BERT needs at its end, for the model card."""
@@ -114,10 +114,10 @@ class RunFacts(dict[str, Any]):
     def check_complete(self, kind: str) -> None:
         """Check that all facts are there that a run of this kind needs at its end.
 
-        `kind` is one of those of `name_kind` (system/run_state.py).
+        `kind` is a result of `name_kind` (system/run_state.py).
 
         Raises:
-            CheckpointError: one is missing; names it.
+            CheckpointError: a fact is missing; the message names it.
         """
         needed: tuple[str, ...] = NEEDED_FACTS if kind != "series of runs" else ("series", "kind")
         if "system" in self.get("config", {}):
@@ -135,7 +135,7 @@ class RunFacts(dict[str, Any]):
         """Check that the facts have their types.
 
         Raises:
-            CheckpointError: one is of another type; names it.
+            CheckpointError: a fact is of another type; the message names it.
         """
         for pattern, kind in FACTS.items():
             for name, value in _find_facts(self, pattern.split(".")):

@@ -145,7 +145,7 @@ class Trainer:
         shares_per_rank = math.ceil(config.num_shares / num_ranks)
         computing = describe_computing(self.device, config.precision, shares_per_rank, attention)
         self.computing = "\n".join([computing, *config.notes])
-        """How the run computes, in detail, and the notes of its configuration; for run.json."""
+        """Details of how the run computes, and the notes of its configuration; for run.json."""
         hardware = describe_cores(self.device, config.precision, num_ranks)
         if ranks is not None:
             hardware += f" A rank that is silent for {ranks.silence_seconds:g} s ends the run."

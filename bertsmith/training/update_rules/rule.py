@@ -48,8 +48,8 @@ class UpdateRule(Protocol):
     ) -> None:
         """Update `weights` and `buffers` in place, by `gradient` divided by `change.divisor`.
 
-        All are fp32 of one shape, `[count]` or that of the whole parameter by `granularity`;
-        `gradient` may be overwritten.
+        All are fp32 and have one shape: `[count]` for some chunks, or that of the parameter (see
+        `granularity`). `gradient` may be overwritten.
         """
         ...
 

@@ -40,8 +40,7 @@ class CollectiveExchange:
             (slice(slot.first, slot.end), part // plan.num_shares)
             for slot, part in parts.items()
         ]
-        """Ranges of the parameters that one rank updates as a whole, each with the number of that
-        rank."""
+        """The range of each parameter that one rank updates as a whole, and the rank's number."""
 
     def reduce(self, gradients: Tensor) -> None:
         total = gradients[0]

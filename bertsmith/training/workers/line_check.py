@@ -65,8 +65,8 @@ def _await_server(launch: Launch) -> None:
     """Wait until a program listens at the address of a launch.
 
     torch would wait, too, but Python handles no signal meanwhile, so Ctrl-C would end nothing.
-    Rank 0 waits for nobody, as it is the one that listens, nor does any rank of torchrun, whose
-    store is there already.
+    Rank 0 does not wait, since it is the program that listens. No rank of torchrun waits, since
+    torchrun's store is there already.
 
     Raises:
         DistError: nobody listens there within `JOIN_SECONDS`, or it is no address.

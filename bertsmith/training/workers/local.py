@@ -106,8 +106,8 @@ class LocalWorkers:
         views = self.layout.views(self.arrays.weights)
         for name, parameter in model.named_parameters():
             views[name].copy_(parameter.data)
-        # `use_arrays` makes the parameters views of `compute_weights`. This model gets the fp32
-        # weights themselves; in bf16 another one computes, with their copy in bf16.
+        # `use_arrays` makes the parameters of a model views of `compute_weights`. The given model
+        # gets the fp32 weights themselves. In bf16 a second model computes, with their bf16 copy.
         use_arrays(model, self.layout, replace(self.arrays, compute_weights=self.arrays.weights))
         if dtype != torch.float32:
             self.arrays.compute_weights.copy_(self.arrays.weights)

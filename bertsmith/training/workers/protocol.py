@@ -22,7 +22,7 @@ class BatchSize:
 
 
 Figures = dict[str, tuple[float, float, float]]
-"""Of a micro-batch, by loss term: the summed loss, the number of right predictions, the weight."""
+"""Results of a micro-batch by loss term: summed loss, number of right predictions, weight."""
 
 
 class Workers(AbstractContextManager["Workers"], Protocol):
@@ -102,7 +102,7 @@ def step_figures(counts: Mapping[str, int], figures: Sequence[Figures]) -> dict[
 
     Args:
         counts: the step's numbers of predictions by loss term.
-        figures: those of each micro-batch.
+        figures: the results of each micro-batch.
     """
     sums = {name: sum(batch_figures[name][0] for batch_figures in figures) for name in counts}
     correct = {name: sum(batch_figures[name][1] for batch_figures in figures) for name in counts}

@@ -157,7 +157,7 @@ class RankGroup:
     def close(self) -> None:
         """End the connections, after the last message."""
         self._watch.close()
-        if not self.is_broken:  # else this would wait for the others
+        if not self.is_broken:  # after a failure this would wait for ranks that may have ended
             dist.destroy_process_group()
 
 

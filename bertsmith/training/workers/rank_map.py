@@ -82,7 +82,8 @@ class MappedFunction:
             torch.cuda.set_device(self._ranks.local_rank)
         try:
             self._function, choices = pickle.loads(pickled)
-            # All choices are those of rank 0, but for the threads: machines differ in their cores.
+            # All choices but the number of threads are those of rank 0: machines may have other
+            # numbers of cores.
             keep_computing_as(replace(choices, threads=usable_threads()))
         except Exception as error:
             self._error = sendable(error)

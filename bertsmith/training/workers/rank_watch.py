@@ -1,10 +1,9 @@
 """A thread of each rank that reports every second that the rank is alive, and at which line it is.
 
 Rank 0 watches all others, and they watch rank 0. A rank that stops reporting is named with the
-stack that it reported last, and the run ends. A barrier with a time limit, such as torch's
-`monitored_barrier`, would not do: it waits for the main thread, which may compute a step for
-minutes, so a limit that spares slow steps would find a stopped process late. A rank that reports
-but does not answer is only named, since a thread that hangs looks like one that takes long.
+stack that it reported last, and the run ends. A thread reports, and not the main thread, which may
+compute a step for minutes: so a stopped process is found sooner than a slow step takes. A rank that
+reports but does not answer is only named, since a main thread that hangs looks like a slow one.
 
 Ranks report in a store, a table in the network that rank 0 or its launcher serves. If that process
 is stopped, a call of the store waits for ever, and with it the thread that watches. A second thread
@@ -30,9 +29,10 @@ from bertsmith.training.workers.rank_errors import print_on_rank
 BEAT_SECONDS = 1.0
 """Time between two reports of a rank. Each report adds 1 to the rank's number of beats."""
 STORE_FACTOR = 2
-"""Longest time that the store may be silent, as a multiple of that of a rank. It is longer for two
-reasons: a silent rank is named first; and if the store has ended, the next message usually raises
-an error that ends the rank, for which the watch waits as long as for a silent rank."""
+"""Longest time that the store may be silent, as a multiple of the longest time of a rank. It is
+longer for two reasons. A silent rank is named before a silent store. And if the store has ended,
+the next message usually raises an error that ends this rank; the watch waits for that error as long
+as for a silent rank."""
 
 
 class Watch:
