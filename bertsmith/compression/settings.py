@@ -9,6 +9,7 @@ import tyro
 from bertsmith.data.reading import Errors
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.layer_choice import LayerChoice
+from bertsmith.system.bounds import check_upper_limits
 from bertsmith.system.compute import Advanced, InferenceCompute
 
 
@@ -47,6 +48,7 @@ class VocabularySettings:
     count them (skip)."""
 
     def __post_init__(self) -> None:
+        check_upper_limits(self)
         if self.min_count < 1:
             raise SettingError("min_count", self.min_count, "1 or more")
 

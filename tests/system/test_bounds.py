@@ -7,6 +7,7 @@ import pytest
 from refusals import refuses
 
 from bertsmith.commands.settings.serve import Settings as ServeSettings
+from bertsmith.compression.settings import VocabularySettings
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.system.bounds import LARGEST
@@ -22,6 +23,7 @@ def classify(**given):
 @pytest.mark.parametrize(("settings", "name", "place"), [
     (TrainingSettings, "eval_rows", "--eval-rows"),
     (classify, "batch_size", "--batch-size"),
+    (VocabularySettings, "min_count", "--min-count"),
     (partial(TokenizerSettings, files=("a",)), "processes", "--processes"),
     (partial(ServeSettings, models=("m",)), "max_characters", "--max-characters"),
 ])  # fmt: skip
