@@ -33,7 +33,7 @@ def compress(settings: CompressSettings) -> CompressionResult:
     Raises:
         ConfigError: no method of compression is chosen or several are, layers or tokens would be
             dropped that the model needs, an option says how to read data that is not given, or
-            `out` is occupied.
+            `out` may not be replaced.
         InputError: examples or texts cannot be read.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """

@@ -179,7 +179,8 @@ def _measure_on_corpus(source: SourceModel, smaller: SmallerModel) -> Measure | 
 def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
     """Copy the files that make the source a sentence encoder, if it is one.
 
-    Those of a source that lies in a subfolder of the sentence encoder are in the folder around it.
+    If the source is in a subfolder of the sentence encoder, these files are in the folder around
+    it.
     """
     names = sentence_files(source)
     with recording_sums(folder, *names):

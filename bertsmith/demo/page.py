@@ -35,8 +35,8 @@ MORE_MINUTES = (
     "on film reviews, a model of this size guessed 29 % of the hidden tokens after 4 minutes of "
     "pre-training, 35 % after 15 and 40 % after 60"
 )
-"""The figures are in the rows minutes-4, quarter-hour and minutes-60 of
-benchmarks/results/quality.md."""
+"""Measured effect of more minutes. The figures are in the rows minutes-4, quarter-hour and
+minutes-60 of benchmarks/results/quality.md."""
 FINETUNE_STEPS = 200
 """Steps of a fine-tuning that has enough time."""
 EQUAL_BELOW = 0.005

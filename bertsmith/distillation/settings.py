@@ -68,8 +68,8 @@ class StudentSettings:
         """Refuse an output folder that holds the teacher or student, or is inside one of them.
 
         Raises:
-            ConfigError: the folder does so, and the message names both folders; or no teacher is
-                named.
+            ConfigError: the output folder must not be used, and the message names both folders; or
+                no teacher is named.
         """
         self._check_teacher()
         for name, folder in (("teacher", self.teacher), ("student", self.student)):
@@ -96,7 +96,8 @@ class DistillSettings(StudentSettings):
         """Refuse an output folder that holds teacher, student or cache, or is inside a model.
 
         Raises:
-            ConfigError: the folder does so; the message names both folders.
+            ConfigError: the output folder must not be used, and the message names both folders; or
+                no teacher is named.
         """
         super().check_out(out)
         if self.cache is not None and is_within(self.cache, out):

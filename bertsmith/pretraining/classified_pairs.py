@@ -15,7 +15,7 @@ from bertsmith.pretraining.segments import (
 
 
 class TwoSegments(PairTask):
-    """The base of tasks whose label says how the two segments of a row are related."""
+    """The base class of tasks whose label says how the two segments of a row are related."""
 
     def draw(
         self,

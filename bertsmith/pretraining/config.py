@@ -37,6 +37,7 @@ class PretrainConfig(LoopConfig):
     source_weights: Mapping[str, str]
     """SHA-256 of each weight file of that model; empty for a new one."""
     family: str
+    """Name of the model's family, such as "bert"."""
     preset: str
     """Size of a new model; empty for a continued one."""
     model: BertConfig

@@ -118,8 +118,8 @@ def _spend(
     budgets_left = budgets.copy()
     is_chosen = np.zeros(len(sizes), dtype=bool)
     run_numbers = np.cumsum(_changes(runs)) - 1
-    # For each word, the tokens of its run's first word: if that does not fit, no word of it is
-    # chosen.
+    # For each word, the tokens of the first word of its run: if the first word does not fit, no
+    # word of the run is chosen.
     first_sizes = sizes[_changes(runs)][run_numbers]
     while True:
         can_begin = first_sizes[candidates] <= budgets_left[sequences[candidates]]

@@ -198,7 +198,7 @@ def _locked_folder(path: Path) -> tuple[Path, int | None]:
     The lock ends when the descriptor is closed, or with this process. The folder's name ends in
     .tmp only once it is locked, so a folder of such a name without a lock is a leftover.
     """
-    # Not tempfile.mkdtemp, whose folders have no permissions for the group.
+    # `mkdir` gives the usual permissions; tempfile.mkdtemp would give none to the group.
     new_folder = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     new_folder.mkdir()
     lock = try_lock(new_folder)
@@ -212,7 +212,8 @@ def _remove_leftovers(path: Path) -> None:
         if leftover.suffix == ".old" and not (path.exists() and any(path.iterdir())):
             continue  # killed between two renames: this is the only copy
         with contextlib.suppress(OSError):  # another process may be faster
-            if (lock := try_lock(leftover)) is not None:
+            lock = try_lock(leftover)
+            if lock is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
                 os.close(lock)
 

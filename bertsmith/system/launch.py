@@ -51,9 +51,9 @@ LAUNCHER_VARIABLES = (
     },
     {"RANK": "PMI_RANK", "WORLD_SIZE": "PMI_SIZE", "LOCAL_RANK": "MPI_LOCALRANKID"},
 )
-"""For torchrun, SLURM, Open MPI and Intel MPI: the variable that each sets for one of torchrun's.
+"""For torchrun, SLURM, Open MPI and Intel MPI: the names of their variables, by torchrun's names.
 
-If several launchers have set theirs, the first of these counts."""
+If several launchers have set their variables, the first launcher in this order counts."""
 
 
 @dataclass(frozen=True)

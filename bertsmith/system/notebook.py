@@ -40,7 +40,7 @@ class LiveBlock:
 def html_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str:
     """Write a table as HTML, numbers to the right and texts to the left; cells are escaped.
 
-    `titles` are one for each column, or none.
+    `titles` has a title for each column, or is empty.
 
     >>> html_table([("0.5000",)])
     '<table><tbody><tr><td>0.5000</td></tr></tbody></table>'

@@ -34,8 +34,8 @@ def hold_outputs(
     _check_outputs(outputs, input_file, model)
     with contextlib.ExitStack() as stack:
         for flag, path in outputs.items():
-            if path is None or (path.exists() and not path.is_file()):  # such as a pipe
-                continue
+            if path is None or (path.exists() and not path.is_file()):
+                continue  # no output, or a pipe or device, which several processes may write to
             target = Path(os.path.realpath(path))
             make_folder(stack, target.parent)
             with writing(path):

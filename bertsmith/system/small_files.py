@@ -38,8 +38,8 @@ def read_small_file(path: Path) -> bytes:
 
 
 OUTER_FILES = ("modules.json", "config_sentence_transformers.json")
-"""Files about all modules of a folder of sentence-transformers, the first of which may be a model
-in a subfolder."""
+"""Files about all modules of a folder of sentence-transformers. The first module may be a model in
+a subfolder."""
 
 
 class SmallFiles:

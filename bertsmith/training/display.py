@@ -24,7 +24,7 @@ from bertsmith.training.means import RunningMeans
 from bertsmith.training.objective import WITHOUT_ACCURACY, list_terms, title_of_term
 
 LIVE_SECONDS = 0.5
-"""Shortest time between two updates of the panel; that of lines is `PLAIN_SECONDS`."""
+"""Shortest time between two updates of the panel; between two lines it is `PLAIN_SECONDS`."""
 
 
 class Display(Callback):

@@ -34,7 +34,7 @@ MAX_NUMBER = sys.float_info.max
 
 
 class JournalEntry(dict[str, Any]):
-    """A line of a journal; all values are numbers. Reading a missing one raises an error."""
+    """A line of a journal; all values are numbers. Reading a missing value raises an error."""
 
     place = "journal.jsonl"
     """The file and the number of the line, for errors."""
@@ -113,7 +113,7 @@ def read_journal(path: Path) -> list[JournalEntry]:
 
 
 def _read_lines(path: Path) -> Iterator[tuple[str, JournalEntry]]:
-    """Yield each complete line, as it is written today with its checksum, and its entry without it.
+    """Yield each complete line as text with a checksum, and its entry without the checksum.
 
     Raises:
         FileNotFoundError, CheckpointError: as `read_journal`.

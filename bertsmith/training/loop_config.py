@@ -27,9 +27,9 @@ class LoopConfig:
     batch_size: int
     """Rows of a step."""
     micro_batch_size: int = field(metadata=FREE)
-    """Rows computed at once. Another number when a run is resumed changes results only by rounding,
-    unless the loss compares these rows, as a contrastive one does. Then `Objective.identity`, which
-    must stay equal too, holds the number."""
+    """Rows computed at once. If a run is resumed with another number, results change only by
+    rounding, unless the loss compares these rows, as a contrastive loss does. Then the number is in
+    `Objective.identity`, which must stay equal."""
     seed: int
     optim: OptimSettings
     precision: Precision

@@ -1,4 +1,7 @@
-"""The HTML page of a run (`training/page.html`), which a browser reloads while the run lasts."""
+"""The HTML page of a run, which a browser reloads while the run lasts.
+
+Its template is `training/page.html`.
+"""
 
 import time
 from collections.abc import Iterable, Mapping

@@ -37,7 +37,8 @@ class Muon:
 
     suffix: str = ".weight"
     num_stacked: int = 1
-    # The buffer is AdamW's, which has one for all weights, so Muon needs no more memory.
+    # A buffer that AdamW has, too. Each buffer has numbers for all weights, whatever their rule, so
+    # Muon needs no further memory.
     buffers: ClassVar[tuple[str, ...]] = ("exp_avg",)
     granularity: ClassVar[Literal["chunk", "parameter"]] = "parameter"
 

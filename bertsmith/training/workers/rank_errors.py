@@ -14,9 +14,9 @@ from bertsmith.errors import BertsmithError, TrainingError
 def sendable(error: Exception) -> BertsmithError:
     """Return an error that can be pickled, and raised on rank 0 with a longer message.
 
-    An error that is not a BertsmithError becomes a TrainingError with its type in the message. One
-    that is made from other arguments than its message, such as a SettingError, becomes an error of
-    its parent class.
+    An error that is not a BertsmithError becomes a TrainingError with its type in the message. An
+    error whose class takes other arguments than a message, such as SettingError, becomes an error
+    of the nearest parent class that takes only a message.
     """
     if not isinstance(error, BertsmithError):
         return TrainingError(f"{type(error).__name__}: {error}")
