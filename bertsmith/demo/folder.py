@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.files import write_json
 from bertsmith.system.json_text import parse_json
 from bertsmith.system.locks import hold_folder
@@ -60,7 +60,7 @@ def check_out(out: Path) -> None:
     """Raise ConfigError if a folder is not empty and holds no demo."""
     if any(out.iterdir()) and not (is_demo(out) or (out / EARLIER).exists()):
         raise ConfigError(
-            f"{out}: the folder is not empty, and holds no demo. Choose another --out."
+            f"{out}: the folder is not empty, and holds no demo. Choose another {option('out')}."
         )
 
 
