@@ -142,22 +142,24 @@ def read_documentation(
 def _add_module(
     documentation: Documentation, seen: set[str], library: str, module: str, path: Path
 ) -> None:
-    """Add the paragraphs of a module that are not in `seen` as one document."""
+    """Add the paragraphs of a module whose words are not in `seen` as one document."""
     try:
         texts = read_docstrings(path)
     except UNREADABLE:
         documentation.skipped["unreadable file"] += 1
         return
-    new: dict[str, str] = {}
-    for paragraph in (paragraph for text in texts for paragraph in prose_paragraphs(text)):
-        key = " ".join(WORD.findall(paragraph.lower()))
-        if key in seen:
-            documentation.skipped["paragraph seen before"] += 1
-        else:
-            seen.add(key)
-            new[key] = paragraph
-    if new:
-        document = ModuleText(library, module, tuple(new.values()))
+    new_paragraphs: list[str] = []
+    for text in texts:
+        for paragraph in prose_paragraphs(text):
+            # Paragraphs with the same words count as equal, whatever their case and punctuation.
+            words = " ".join(WORD.findall(paragraph.lower()))
+            if words in seen:
+                documentation.skipped["paragraph seen before"] += 1
+            else:
+                seen.add(words)
+                new_paragraphs.append(paragraph)
+    if new_paragraphs:
+        document = ModuleText(library, module, tuple(new_paragraphs))
         documentation.documents.append(document)
         documentation.chars_by_library[library] += document.num_chars
 

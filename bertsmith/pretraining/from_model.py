@@ -116,18 +116,19 @@ def adapt(
     """
     heads = config.pretraining.heads
     positions = config.model.max_length
-    old = folder.tokenizer
+    old_tokenizer = folder.tokenizer
     model = build(folder, heads)
     stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
     pooler = stored_pooler(folder) if model.pooler is None else None
     generator = load_generator(folder.path) if config.pretraining.has_generator else None
-    check_extends(old, tokenizer, config.source, config.corpus)
+    check_extends(old_tokenizer, tokenizer, config.source, config.corpus)
     old_positions = model.config.max_length
     # For each new token, the old tokens whose embeddings are averaged for it
-    ids_of_new_tokens = list(replaced_ids(old, tokenizer.vocab[old.vocab_size :]))
+    new_tokens = tokenizer.vocab[old_tokenizer.vocab_size :]
+    ids_of_new_tokens = list(replaced_ids(old_tokenizer, new_tokens))
     for part in (model, generator):
         if part is not None and ids_of_new_tokens:
-            extend_words(part, old.vocab_size, ids_of_new_tokens)
+            extend_words(part, old_tokenizer.vocab_size, ids_of_new_tokens)
         if part is not None and positions != old_positions:
             set_positions(part, positions)
     load_report = model.load_report
@@ -140,7 +141,7 @@ def adapt(
         folder=config.source,
         weights=config.source_weights,
         num_kept=len(load_report.matched),
-        num_words=(old.vocab_size, tokenizer.vocab_size),
+        num_words=(old_tokenizer.vocab_size, tokenizer.vocab_size),
         num_unknown=sum(not ids for ids in ids_of_new_tokens),
         num_positions=(old_positions, positions),
         repeats_positions=model.config.has_position_embedding,

@@ -36,7 +36,7 @@ def cpu_limit(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | No
 
 def memory_left(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
     """Return the bytes that this process may still allocate; None without a limit."""
-    left = []
+    bytes_left = []
     for folder in _groups("memory", root, membership):
         for limit_file, usage_file in MEMORY_FILES:
             words = [*_words(folder / limit_file, 1), *_words(folder / usage_file, 1)]
@@ -44,8 +44,8 @@ def memory_left(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | No
                 continue  # a file is missing, or the limit is "max"
             limit, usage = map(int, words)
             if limit < NO_LIMIT_BYTES:
-                left.append(max(0, limit - usage + _cached_file_bytes(folder)))
-    return min(left, default=None)
+                bytes_left.append(max(0, limit - usage + _cached_file_bytes(folder)))
+    return min(bytes_left, default=None)
 
 
 def _groups(controller: str, root: Path, membership: Path) -> Iterator[Path]:

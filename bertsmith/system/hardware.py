@@ -163,12 +163,9 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
     device = select_device(settings.device)
     choices = earlier_choices()
     threads = settings.threads
-    if threads is not None and threads > (cores := available_cores()):
-        most = f"up to {cores}" if cores > 1 else "1"
-        raise SettingError(
-            "threads", threads, f"{most}, as this process may use {count_noun(cores, 'core')}"
-        )
-    if threads is None:
+    if threads is not None:
+        _check_threads(threads)
+    else:
         threads = usable_threads() if choices is None else choices.threads
     # In a forked child torch would wait for ever for its parent's threads.
     with own_threads(1 if is_forked() else threads):
@@ -177,6 +174,20 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
             route = (choices or measured_products().value).float32_route
         with using_route(route), usual_modes():
             yield device, select_precision(settings.precision, device)
+
+
+def _check_threads(threads: int) -> None:
+    """Check that this process may use a core for each of the threads.
+
+    Raises:
+        SettingError: there are more threads than cores.
+    """
+    cores = available_cores()
+    if threads > cores:
+        most = f"up to {cores}" if cores > 1 else "1"
+        raise SettingError(
+            "threads", threads, f"{most}, as this process may use {count_noun(cores, 'core')}"
+        )
 
 
 def describe_cores(device: torch.device, precision: Precision, num_ranks: int = 1) -> str:

@@ -135,7 +135,8 @@ def read_silence_limit() -> float | None:
         return None
     least, most = SILENCE_BOUNDS
     with contextlib.suppress(ValueError):
-        if least <= (seconds := float(text)) <= most:
+        seconds = float(text)
+        if least <= seconds <= most:
             return seconds
     raise ConfigError(
         f"The environment variable {SILENCE_LIMIT} is {text!r}. Give it a number of seconds from "

@@ -51,18 +51,18 @@ def resident_bytes(process_ids: Iterable[int]) -> int | None:
     A shared page of an array is divided among the processes that share it. The code of libraries,
     which other programs may share, too, counts once: as much as the process with most of it has.
     """
-    own = 0
-    code = 0
+    own_kilobytes = 0
+    code_kilobytes = 0
     try:
         for process_id in process_ids:
             folder = Path("/proc") / str(process_id)
             # PSS, proportional set size: of a page that n processes share, each has one n-th.
             proportional = _kilobytes(folder / "smaps_rollup")
-            own += proportional["Pss_Anon"] + proportional["Pss_Shmem"]
-            code = max(code, _kilobytes(folder / "status")["RssFile"])
+            own_kilobytes += proportional["Pss_Anon"] + proportional["Pss_Shmem"]
+            code_kilobytes = max(code_kilobytes, _kilobytes(folder / "status")["RssFile"])
     except (OSError, KeyError):
         return None
-    return KILOBYTE * (own + code)
+    return KILOBYTE * (own_kilobytes + code_kilobytes)
 
 
 def peak_bytes() -> int | None:

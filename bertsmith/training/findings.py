@@ -83,8 +83,10 @@ def _find_in_loss(
     steps: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
 ) -> Iterator[Finding]:
     last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
-    if any(f"{term}_loss" in steps[-1] for term in TOKEN_TERMS) and (plateau := find_plateau(last)):
-        yield plateau
+    if any(f"{term}_loss" in steps[-1] for term in TOKEN_TERMS):
+        plateau = find_plateau(last)
+        if plateau is not None:
+            yield plateau
     for term, chance in chances_of_terms().items():
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
         if accuracy <= chance + MAX_ABOVE_CHANCE and len(steps) >= LEARNING_STEPS:

@@ -103,7 +103,7 @@ def pieces_of(
     rest, since such an update takes far longer.
     """
     pieces: list[UpdatePiece] = []
-    bounds = layout.divide(num_parts)[part]
+    part_first, part_end = layout.divide(num_parts)[part]
     rules = update_rules(settings)
     owners = parts_of_parameters(layout, num_parts, settings)
     starts = [slot.first for slot in layout.slots]
@@ -116,7 +116,7 @@ def pieces_of(
             piece = UpdatePiece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
         else:
             # The piece includes the padding after the parameter, so that neighbours can be joined.
-            first, end = max(slot.first, bounds[0]), min(next_start, bounds[1])
+            first, end = max(slot.first, part_first), min(next_start, part_end)
             piece = UpdatePiece(first, end, rule, rate, decay)
             is_in_part = first < end
         if not is_in_part or rate == 0:

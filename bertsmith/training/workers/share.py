@@ -196,11 +196,15 @@ def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     if not flat_terms:
         return [{} for _ in terms]
     scalars = [scalar.float() for term in flat_terms for scalar in (term.sum, term.correct)]
-    pairs = iter(torch.stack(scalars).view(-1, 2).tolist())  # a sum and a number correct each
-    return [
-        {name: (*next(pairs), term.weight) for name, term in batch_terms.items()}
-        for batch_terms in terms
-    ]
+    numbers = iter(torch.stack(scalars).tolist())
+    all_figures = []
+    for batch_terms in terms:
+        figures = {}
+        for name, term in batch_terms.items():
+            loss_sum, num_correct = next(numbers), next(numbers)
+            figures[name] = (loss_sum, num_correct, term.weight)
+        all_figures.append(figures)
+    return all_figures
 
 
 def micro_batch_seed(seed: int, step: int, micro_batch: int) -> int:
