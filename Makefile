@@ -7,9 +7,9 @@ MINUTES ?= 5
 OTHER_COMPUTERS := bf16-fused-2 fp32-fused-unpacked
 # The marks of the tests that `make test` runs; nothing stands for all tests.
 MARKS ?= not slow
-# `logical` as two threads of one core are two workers, too. Workers begin with neighbouring tests,
-# which share what is made once for a file, such as a model.
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+# `auto` is one worker more than cores (tests/conftest.py). Workers begin with neighbouring tests, which
+# share what is made once for a file, such as a model.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: demo test test-computing test-slow bench bench-quick bench-quality docs notebooks check format lock clean
 

@@ -27,6 +27,7 @@ from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.evaluation import side_by_side
 from bertsmith.model.attention_paths import measured_paths
+from bertsmith.system.cores import available_cores
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 # The same examples on every run, however slow the machine: red means that a change broke it.
@@ -58,6 +59,16 @@ def pytest_configure(config):
     plugin = ComputingPlugin(CHOICES[config.getoption("--computing")])
     config.pluginmanager.register(plugin, "computing")
     sys.addaudithook(note_variable)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Return the number of workers for `-n auto`: one more than cores.
+
+    Some tests wait for other processes, for example until ranks notice that one of them is silent;
+    the additional worker uses the core meanwhile. Two threads of a core count as two cores.
+    """
+    return 1 + available_cores()
 
 
 REPEATED_TESTS = pytest.StashKey[set[str]]()
