@@ -186,6 +186,7 @@ def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
             assert report[side]["scores"] == objective.evaluate(load_model(folder))
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize(
     ("kind", "family"),
     [("byte-bpe", "roberta"), ("unigram", "albert"), ("wordpiece", "modernbert")],

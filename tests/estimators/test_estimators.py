@@ -92,6 +92,7 @@ TABLES = {
 }  # fmt: skip
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("kind", TABLES)
 def test_any_table_gives_the_model_of_its_columns(classifier, fitted, kind):
     twin = classifier.fit(TABLES[kind], **NAMED, **QUIET)
@@ -185,6 +186,7 @@ def test_names_of_columns_may_be_numbers(classifier):
     assert classifier.predict(TEXTS).dtype == np.int64
 
 
+@pytest.mark.same_on_all_computers
 def test_a_fitted_model_outlives_forks_and_keeps_its_options(model, tmp_path):
     y = [[label] for label in LABELS]
     found = bertsmith.TextClassifier(model, multi_label=True, **QUICK).fit(TEXTS, y, **QUIET)

@@ -75,6 +75,7 @@ def checks():
     assert not left_out  # a check that is gone needs no reason
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("check", list(checks()))
 def test_check_of_scikit_learn(model, check):
     check(ClassifierOfNumbers(model, **SETTINGS))

@@ -191,6 +191,7 @@ def test_the_estimator_takes_a_corpus(base, corpus, result):
     assert classifier.get_params()["corpus"] == corpus
 
 
+@pytest.mark.same_on_all_computers
 def test_auto_uses_the_corpus_if_it_takes_the_linear_head_and_else_says_that_it_does_not(
     settings, tmp_path
 ):

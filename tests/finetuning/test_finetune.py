@@ -242,6 +242,7 @@ FULL_AT = {
 }
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("kind", ["one run", "a series"])
 @pytest.mark.parametrize("name", FULL_AT)
 def test_a_disk_that_is_full_in_a_run_says_how_it_goes_on(settings, monkeypatch, name, kind):

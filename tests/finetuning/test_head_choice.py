@@ -125,6 +125,7 @@ def test_the_estimator_chooses_a_head(base):
     assert classifier.predict(["good"]).tolist() == ["pos"]
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize(
     ("is_sentence_encoder", "head"), [(True, "contrastive"), (False, "linear")]
 )
@@ -165,6 +166,7 @@ def test_the_saved_contrastive_head_is_the_calibrated_one(settings, tmp_path):
     assert calibrated == pytest.approx(weights / weights.sum(1, keepdims=True), abs=1e-5)
 
 
+@pytest.mark.same_on_all_computers
 def test_a_stopped_run_keeps_the_head_that_it_began_with(settings, tmp_path):
     model = save_tiny(tmp_path / "model")
     SentenceFolder("mean").write(model, 24)

@@ -295,6 +295,7 @@ def damaged(settings):
     return load_with
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize(
     ("name", "tensor"),
     [
@@ -316,6 +317,7 @@ def test_keys_out_of_order_are_refused(damaged, settings):
         damaged(ngram_keys=keys.flip(0))
 
 
+@pytest.mark.same_on_all_computers
 def test_a_folder_without_its_labels_is_refused(settings):
     finetune_linear(Classify, settings)
     file = settings.out / "config.json"

@@ -108,6 +108,7 @@ def test_a_gpt_whose_start_token_is_beyond_its_vocabulary_begins_with_cls(gpt, t
     np.testing.assert_array_equal(result.logits, usual.logits)
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("name", ["gpt2", "t5"])
 def test_a_token_that_the_tokenizer_lacks_is_shown_by_its_id(name, tmp_path):
     """A T5 writes sentinels, whose ids are beyond the tokenizer's."""
@@ -311,6 +312,7 @@ def test_attention_of_a_system_is_the_softmax_of_the_products(name, request):
             torch.testing.assert_close(scores.softmax(-1), attention, rtol=0, atol=1e-5)
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("name", ["gpt", "transformer"])
 def test_pages_of_systems_look_right(name, language, browser, request, tmp_path):
@@ -335,6 +337,7 @@ def test_pages_of_systems_look_right(name, language, browser, request, tmp_path)
         assert page.locator(".lines .from").all_text_contents()[-1] == "[SEP]"
 
 
+@pytest.mark.same_on_all_computers
 def test_a_long_text_of_a_system_is_cut(gpt, transformer):
     result = look(gpt, "sea " * 50_000, device="cpu")
     assert (len(result.tokens), result.num_all) == (31, 50_001)
@@ -370,6 +373,7 @@ WRONG = {
 }
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.parametrize("name", ["gpt", "transformer"])
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_requests_of_systems_are_refused(case, name, request):
