@@ -80,7 +80,7 @@ class CompressSettings(InferenceCompute):
 
     @property
     def method(self) -> Any:
-        """The settings of the method that the user chose.
+        """The settings of the chosen method: the group in which a value is not the default.
 
         Raises:
             ConfigError: no method is chosen, or both are.

@@ -2,11 +2,12 @@
 
 A demo is built in its final folder, because its files contain paths of the folder. The earlier demo
 is kept in a folder inside until the new demo is complete, and is moved back if the new demo fails.
-The files of both are told apart by demo.json, even after a demo was killed:
+The files of both are told apart by the state of demo.json, even after a demo was killed:
 
-- complete: the files beside it are of this demo, and what is left of the earlier one can go;
-- incomplete: the files beside it are of the new demo, and the earlier one is whole in its folder;
-- missing: the files are all of the earlier demo, which was being moved to its folder or back.
+- complete: the files beside demo.json are of the new demo, and the earlier one can be removed;
+- incomplete: the files beside demo.json are of the new demo, and the earlier one is whole in its
+  folder;
+- missing: all files are of the earlier demo, which was being moved to its folder or back.
 """
 
 import shutil

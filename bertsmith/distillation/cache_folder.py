@@ -123,7 +123,8 @@ def load_array(path: Path, *, is_checked: bool = False) -> NDArray[Any]:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise read_error(CheckpointError, path, error) from error
-    except (ValueError, EOFError) as error:  # four zero bytes are the checksum of no content
+    # A file of four zero bytes gets here, since they are the checksum of an empty array file.
+    except (ValueError, EOFError) as error:
         raise _damaged(path) from error
 
 

@@ -49,7 +49,8 @@ from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 LEARNING_RATE = 5e-4
-"""DistilBERT's rate and the default; layers of a teacher tolerate more than a continued model."""
+"""Default learning rate, as in DistilBERT. A student made of some layers of its teacher tolerates a
+higher rate than a whole model that is trained further."""
 
 
 def shorten_in_family(

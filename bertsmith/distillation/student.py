@@ -28,9 +28,10 @@ def loss_weights(settings: StudentSettings) -> DistillationWeights:
 
 
 def shorten(settings: StudentSettings, model: BertModel) -> tuple[BertModel, str]:
-    """Build the student from the model of `settings.start`; also describe its origin.
+    """Build the student from `model`, which was loaded from `settings.start`; describe its origin.
 
-    Without `settings.student` that is the teacher, of which some layers are kept.
+    If `settings.student` is set, the student is this model as it is. Otherwise the model is the
+    teacher, of which some layers are kept.
 
     Raises:
         ConfigError: more layers are requested than the teacher has, or none.

@@ -13,7 +13,7 @@ PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 class BertsmithWarning(UserWarning):
-    """A warning for the user; it spells options like an error."""
+    """A warning for the user, which spells options as `BertsmithError` does."""
 
     @property
     def message(self) -> str:

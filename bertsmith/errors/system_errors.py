@@ -24,7 +24,7 @@ SYSTEM_ADVICE = {
     errno.EISDIR: "Name a file in it.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
 }
-"""Advice by error number."""
+"""Advice by the error number of the operating system."""
 
 
 def advice_on(error: OSError) -> str:

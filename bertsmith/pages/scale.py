@@ -14,7 +14,8 @@ class Scale:
     @classmethod
     def around_zero(cls, values: Sequence[float]) -> "Scale":
         """Build a scale with 0 in the middle that holds all values."""
-        largest = max(map(abs, values), default=0.0) or 1.0  # any length, if all values are 0
+        # If all values are 0, any length of the axis will do.
+        largest = max(map(abs, values), default=0.0) or 1.0
         return cls(-largest, largest)
 
     def percent(self, value: float) -> float:

@@ -33,8 +33,8 @@ SUMMED_FILES = frozenset(
         "1_Pooling/config.json",
     }
 )
-"""Files that, besides weights, determine what a model computes. Of other files that `SUMS_FILE`
-lists, only the existence is checked."""
+"""Files that, besides weights, determine what a model computes. For other files that `SUMS_FILE`
+lists, only their existence is checked, not their content."""
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Callable
 
 _forked: list[int] = []
-"""Process ids of this process and of its ancestors, as far as they were forked; empty in a process
-that was started afresh."""
+"""Process ids of this process and of the ancestors that were forked like it, the oldest first;
+empty in a process that was started afresh."""
 _locks: "weakref.WeakSet[ForkSafeLock]" = weakref.WeakSet()
 
 

@@ -17,7 +17,8 @@ def signals_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # it would unblock signals if it started later
+    # Python starts this helper process at need, and then unblocks the signals. So it starts now.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

@@ -74,9 +74,9 @@ def without_script() -> Iterator[None]:
 class LocalProcesses:
     """Executor with some processes on this machine, by default those of `count_processes`.
 
-    Each process has its own copy of `work`, which keeps its state. This process itself does the
-    work if there is one item or one process, or if it belongs to a `multiprocessing.Pool`, whose
-    workers may not start processes.
+    Each process has its own copy of `work`, which may keep a state from item to item. This process
+    itself does the work if there is one item or one process, or if this is a worker of a
+    `multiprocessing.Pool`, which may not start processes.
     """
 
     def __init__(self, processes: int | None = None) -> None:

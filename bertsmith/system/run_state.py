@@ -71,8 +71,8 @@ def _warn_of_checkpoint(directory: Path) -> None:
 def read_run(files: SmallFiles) -> Mapping[str, Any]:
     """Read run.json.
 
-    The result is empty if there is no such file, if it is damaged (with a warning), or if it is not
-    an object and so was written by another program.
+    The result is empty if there is no such file, if it is damaged (with a warning), or if its
+    content is not an object, as another program may have written it.
     """
     try:
         run = parse_json(files.read("run.json"))

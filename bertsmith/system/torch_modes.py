@@ -105,7 +105,7 @@ class _Drawing(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = dict(kwargs or {})
-        # Some functions of torch.nn.init also get here, with all of their arguments.
+        # Some functions of torch.nn.init also get here. They name `generator` even if it is None.
         is_random = func in RANDOM_FUNCTIONS or "generator" in named
         if is_random and named.get("generator") is None:
             named["generator"] = self.generator

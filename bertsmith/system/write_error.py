@@ -29,7 +29,7 @@ def write_error(path: Path, error: OSError) -> WriteError:
             f"{path}: cannot be written, as {source} could not be copied ({reason}).",
             "Nothing was changed. Check that file and the space on the disk, then try again.",
         )
-    # If a file is where a folder must be made, the system says "File exists" about the file.
+    # The system says "File exists" if a file is where a folder must be made.
     cause = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
     advice = "Choose another path." if error.errno == errno.EEXIST else advice_on(error)
     return WriteError(f"{path}: cannot be written ({cause or error}).", advice)

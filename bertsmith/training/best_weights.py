@@ -32,8 +32,8 @@ class BestSettings:
 class BestWeights:
     """A copy of a model's weights from its best eval.
 
-    If metrics are equal, the lower eval loss is better. The eval before the first step counts only
-    with `from_start`.
+    If two evals have the same metric, the one with the lower loss is better. The eval before the
+    first step counts only with `from_start`.
     """
 
     def __init__(self, settings: BestSettings) -> None:

@@ -1,7 +1,7 @@
 """Write journal entries as TensorBoard events, beside the journal.
 
-The main thread writes them: tensorboardX's own writer uses another thread, and if a full disk ends
-that thread, the training loop waits for ever.
+The main thread writes them. The writer of tensorboardX uses another thread; if a full disk ended
+that thread, the training loop would wait for ever.
 """
 
 import socket

@@ -15,9 +15,9 @@ WRITE_SECONDS = 1.0
 class Tracker(ABC):
     """Receiver of a run's metrics, with the journal's names; a context, at whose end it closes.
 
-    A small model takes dozens of steps a second, so steps are averaged: `log` receives their means
-    about once a second and, if no error ends the run, once more at its end. It receives eval
-    metrics at every eval.
+    A small model takes dozens of steps a second, so steps are averaged: `log` receives the means of
+    several steps about once a second and, if no error ends the run, once more at the end of the
+    run. `log` receives the metrics of every eval, too.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ class Exchange(Protocol):
         """Sum the gradients of all ranks into the first row of this rank's.
 
         `gradients` are fp32 `[num_shares, size]`. The sum is complete only for the weights that
-        this rank updates: its range, and the parameters that its rules update as a whole.
+        this rank updates: those in its range, and whole parameters that its shares update.
         """
         ...
 
