@@ -77,7 +77,7 @@ class Estimator(ABC):
     """Name of the column for y if X is a table or rows, unless `label_column` is passed."""
     needs_labels: ClassVar[bool] = True
     column_options: ClassVar[Mapping[str, str]] = {}
-    """The reading option, such as `text_column`, that names the column of each key of `_row`."""
+    """For each key of `_row`, the reading option that names its column, such as `text_column`."""
 
     model: str | os.PathLike[str]
     out: str | os.PathLike[str] | None
@@ -86,7 +86,7 @@ class Estimator(ABC):
     _columns: Mapping[str, Any] = {}
     """The reading options that were passed to `fit`, such as `text_column`."""
     _is_clone = False
-    """Whether scikit-learn cloned the estimator, as it does for the folds of a search."""
+    """Whether scikit-learn cloned the estimator, as it does in a search of parameters."""
     _is_loaded = False
     """Whether `load` restored the parameters from an earlier training."""
     predictor_: Predictor[Any]
@@ -100,7 +100,7 @@ class Estimator(ABC):
             raise TypeError(self._describe_unknown(next(iter(settings))))
 
     def __init_subclass__(cls) -> None:
-        """Give an estimator a signature with its parameters, which editors show."""
+        """Give each subclass a signature with its parameters, which editors show."""
         if not hasattr(cls, "task"):  # an abstract base, such as TextEstimator
             return
         named = [
@@ -198,8 +198,9 @@ class Estimator(ABC):
         settings = {
             name: trained_settings[name]
             for name, default in cls._defaults().items()
-            if name not in NOT_RESTORED and name in trained_settings
-            if trained_settings[name] != to_jsonable(default)
+            if name not in NOT_RESTORED
+            and name in trained_settings
+            and trained_settings[name] != to_jsonable(default)
         }
         settings |= {"device": device, **cls._parameters_of(predictor.definition)}
         if precision != "int8":  # int8 is only for predictions; `fit` cannot train with it
@@ -220,7 +221,7 @@ class Estimator(ABC):
 
     @classmethod
     def _parameters_of(cls, definition: Task[Any, Any]) -> Mapping[str, Any]:
-        """Return the parameters that follow from a fitted model."""
+        """Return the parameters whose values a fitted model determines."""
         return {}
 
     def __repr__(self) -> str:
@@ -276,7 +277,7 @@ class Estimator(ABC):
         labels = self._describe_labels(train, y, columns)
         is_share = isinstance(eval, Real) and not isinstance(eval, bool)
         has_eval_data = eval is not None and not is_share
-        held_out = self._held_out(eval, columns) if has_eval_data else train
+        held_out = self._eval_source(eval, columns) if has_eval_data else train
         folder = TemporaryFolder() if self.out is None else None
         settings = self._settings(
             columns,
@@ -306,13 +307,13 @@ class Estimator(ABC):
                 message = "fit: stopped. Without out=, no run is kept; pass it to resume later."
                 raise KeyboardInterrupt(message if folder else str(error)) from None
             except TrainingError as error:
-                if folder:  # the file is in the temporary folder, which is about to be removed
+                if folder:  # failure.json is in the temporary folder, which is about to be removed
                     location = f" (all in {settings.out / 'failure.json'})"
                     error.args = (error.message.replace(location, ""),)
                 raise
             result = result.with_notes(as_arguments)
             lines = str(result).split("\n")
-            if folder is not None:  # its path is of no use to the user
+            if folder is not None:  # the path of a temporary folder is of no use to the user
                 lines = [line for line in lines if str(folder.path) not in line]
             view.show_report("\n".join(lines))
         self._load_fitted(folder, settings)
@@ -424,7 +425,8 @@ class Estimator(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes, with the files of the model's folder in place of the predictor."""
         state = dict(vars(self))
-        if (predictor := state.pop("predictor_", None)) is not None:
+        predictor = state.pop("predictor_", None)
+        if predictor is not None:
             with tempfile.TemporaryDirectory() as directory:
                 folder = predictor.save(Path(directory) / "model")
                 files = [path for path in folder.rglob("*") if path.is_file()]
@@ -435,7 +437,8 @@ class Estimator(ABC):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
         loading = vars(self).pop("_loading", {})
-        if (files := vars(self).pop("_files", None)) is not None:
+        files = vars(self).pop("_files", None)
+        if files is not None:
             folder = TemporaryFolder()
             for name, content in files.items():
                 path = folder.path / "model" / name
@@ -450,22 +453,25 @@ class Estimator(ABC):
     ) -> None:
         """Load the model in `settings.out`, and keep a temporary `folder` as long as the model.
 
-        `loading` is as in `_open`.
+        Arguments in `loading`, such as `precision`, replace those of the settings.
         """
         self.predictor_ = self._open(settings.out, settings, **loading)
-        # A finalizer keeps its arguments alive until it runs: here the temporary folder.
+        # This finalizer does nothing; as its argument, the temporary folder lives until it runs.
         weakref.finalize(self.predictor_.loaded.folder, lambda temporary: None, folder)
 
     def _open(self, folder: Path, settings: FinetuneSettings, **loading: Any) -> Predictor[Any]:
-        """Load a model's folder by the settings; arguments in `loading` replace them."""
+        """Load a model's folder with device and precision of the settings.
+
+        Arguments of `load_predictor` in `loading` replace those of the settings.
+        """
         options = {"device": settings.device, "precision": settings.precision}
         return load_predictor(folder, **{**options, **loading})
 
     def _loading_of(self, predictor: Predictor[Any]) -> dict[str, Any]:
-        """Return the arguments of `_open`, but for the device, by which a predictor was loaded.
+        """Return the arguments with which a predictor was loaded, without the device.
 
         They may differ from the parameters: `load` takes the precision int8, with which `fit`
-        cannot train, and `set_params` changes no model that is already fitted.
+        cannot train, and `set_params` does not change a model that is already fitted.
         """
         loaded = predictor.loaded
         return {"precision": loaded.requested_precision, "max_length": loaded.requested_length}
@@ -482,7 +488,8 @@ class Estimator(ABC):
                 "TextClassifier(…, class_weights=…) gives weights to labels."
             )
         names_of_options = {field.name for field in dataclasses.fields(self.task.columns)}
-        if misplaced := sorted((columns.keys() - names_of_options) & self._defaults().keys()):
+        misplaced = sorted((columns.keys() - names_of_options) & self._defaults().keys())
+        if misplaced:
             name = misplaced[0]
             raise ConfigError(
                 f"{name}: found among the options for reading, and is a parameter. Give it to "
@@ -495,7 +502,8 @@ class Estimator(ABC):
                 "run, or 2 to show its details, too."
             )
         paths = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": parameters["out"] or IN_MEMORY}
-        if not isinstance(model := parameters["model"], str | os.PathLike):
+        model = parameters["model"]
+        if not isinstance(model, str | os.PathLike):
             raise ConfigError(
                 f"model: found {name_type(model)}. Give the folder of a model, what pretrain "
                 'returned, or "org/name" on the hub.'
@@ -520,16 +528,16 @@ class Estimator(ABC):
             X, y, build_row, unlabelled=not self.needs_labels, label_column=label_column
         )
 
-    def _held_out(self, eval_data: Any, columns: Mapping[str, Any]) -> Any:
-        """Convert the argument `eval` of `fit`, if it is data, to a source of examples."""
+    def _eval_source(self, eval_data: Any, columns: Mapping[str, Any]) -> Any:
+        """Convert eval data, the argument `eval` of `fit`, to a source of examples."""
         if isinstance(eval_data, bool):
             raise ConfigError(
                 f"eval: found {eval_data}. Give a share such as 0.1, a file or table, or a tuple "
                 "(X, y), by which the best weights are chosen; or None to train on all of X."
             )
-        items, labels = (
-            eval_data if isinstance(eval_data, tuple) and len(eval_data) == 2 else (eval_data, None)
-        )
+        items, labels = eval_data, None
+        if isinstance(eval_data, tuple) and len(eval_data) == 2:
+            items, labels = eval_data
         try:
             return self._source(items, labels, columns)
         except InputError as error:
@@ -540,17 +548,20 @@ class Estimator(ABC):
         """Return an item and its label as a row with the default column names.
 
         Raises:
-            InputError: the item or the label has not the form that the task reads.
+            InputError: the item or the label does not have the form that the task reads.
         """
 
     def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
-        """Return the cells that a label adds to a table's row; `name` is the column of labels."""
+        """Return the cells that a label adds to the row of a table, by their columns.
+
+        `name` is the name of the column of labels.
+        """
         return {name: label}
 
     def _describe_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the fields of the task that describe the labels, such as their type."""
+        """Return the values of the task's fields that describe the labels, such as their type."""
         return {}
 
     def _set_label_fields(self, label_fields: Mapping[str, Any]) -> None:
@@ -562,7 +573,7 @@ class Estimator(ABC):
             write_task_settings(predictor.loaded.folder.path, named_settings(definition))
 
     def _set_fitted_attributes(self) -> None:  # noqa: B027 - most estimators have no such attributes
-        """Set the attributes that follow from the fitted model, such as `classes_`."""
+        """Set attributes of the estimator by the fitted model, such as `classes_`."""
 
     def _predictions(self, data: Any, columns: Mapping[str, Any], **options: Any) -> Iterator[Any]:
         """Iterate over the predictions for texts, a table, rows or a file, in bounded memory.
@@ -614,7 +625,7 @@ def _remove(path: Path, process: int) -> None:
 
 
 def _as_in_recipe(value: Any) -> Any:
-    """Convert a parameter to its form in recipes, where labels are strings."""
+    """Convert a parameter to its form in recipes (TOML files), where labels are strings."""
     if isinstance(value, Mapping):
         return {label_name(label): weight for label, weight in value.items()}
     return value

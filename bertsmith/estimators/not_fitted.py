@@ -14,6 +14,7 @@ def not_fitted(name: str) -> NotFittedError:
         f"{name} is not fitted yet. Call fit first, or load a fitted one with {name}.load(folder)."
     )
     error_types: tuple[type[Exception], ...] = (NotFittedError,)
-    if (sklearn_errors := sys.modules.get("sklearn.exceptions")) is not None:
+    sklearn_errors = sys.modules.get("sklearn.exceptions")
+    if sklearn_errors is not None:
         error_types += (sklearn_errors.NotFittedError,)
     return type("NotFittedError", error_types, {})(message)

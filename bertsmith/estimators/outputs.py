@@ -21,8 +21,8 @@ def as_output(kind: str, vectors: NDArray[np.float32], names: NDArray[Any], text
         kind: "default" (as they are), "pandas" or "polars".
         vectors: fp32 `[texts, hidden]`.
         names: the names of the table's columns, `[hidden]`.
-        texts: the texts of the vectors. If they are a table or column of pandas, a table of pandas
-            has its index.
+        texts: the texts of the vectors. If they are a table or column of pandas, their index
+            becomes that of the returned pandas table.
     """
     if kind == "pandas":
         pandas = importlib.import_module("pandas")

@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -134,15 +134,7 @@ def pretrain(
         reading = from_mapping(CorpusSettings, corpus_options, "pretrain")
         learning = {"files": [str(IN_MEMORY)], "vocab_size": vocab_size}
         vocab_size = from_mapping(TokenizerSettings, learning, "pretrain").vocab_size
-        if (texts is None) == (corpus is None):
-            advice = "give one of the two" if corpus is None else "give only one of the two"
-            raise ConfigError(f"texts, corpus: {advice}.")
-        unused = [*(["tokenizer"] if tokenizer is not None else []), *corpus_options]
-        if corpus is not None and unused:
-            raise ConfigError(
-                f"{', '.join(unused)}: used only to build a corpus, and {corpus} is built already. "
-                "Leave this out, or give texts instead of the corpus."
-            )
+        _check_sources(texts, corpus, tokenizer, corpus_options)
         source_texts = () if texts is None else as_texts(texts, reading.text_column)
         if isinstance(source_texts, TextsInMemory):
             files: tuple[str, ...] = (str(IN_MEMORY),)
@@ -154,22 +146,15 @@ def pretrain(
         if recipe is None:
             recipe = "quarter-hour" if settings.get("from_") is None else "continue"
         job = _build_job(corpus_folder, recipe, settings)
-        given = {"corpus": corpus, "tokenizer": tokenizer, "from_": job.from_}
-        vocabulary_argument = next(
-            (name for name, value in given.items() if value is not None), None
-        )
-        if vocabulary_argument is not None and vocab_size != TokenizerSettings.vocab_size:
-            raise ConfigError(
-                f"vocab_size: found {vocab_size} beside {vocabulary_argument}, whose vocabulary is "
-                "learned already. Leave one of the two out."
-            )
+        learned = {"corpus": corpus, "tokenizer": tokenizer, "from_": job.from_}
+        _check_vocab_size(vocab_size, learned)
         run = RunFolder(model_folder)
         run.check(resume=resume, overwrite=overwrite)
-        # A call that is stopped before the run has begun leaves a hidden file, which says from
-        # which inputs its tokenizer and corpus were built. The same call then uses them.
+        # A call that is stopped before the run has begun leaves a hidden file. It says from which
+        # inputs the call built its tokenizer and corpus. The same call then uses both again.
         inputs_file = PretrainInputs(model_folder.with_name(f".{model_folder.name}.inputs.json"))
         inputs = None
-        # A run that is resumed reads its corpus alone, and no inputs.
+        # A run that is resumed reads only its corpus, and none of the inputs.
         is_built = resume and corpus_folder.exists()
         if texts is not None and not isinstance(texts, Iterator) and not is_built:
             inputs = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)
@@ -177,7 +162,7 @@ def pretrain(
         built = [] if inputs is None or overwrite else inputs_file.read_built(inputs)
         has_corpus = is_built or ("corpus" in built and corpus_folder.exists())
         if texts is not None and not has_corpus:
-            # Before a vocabulary is learned, which may take minutes.
+            # The folder is checked before a vocabulary is learned, which may take minutes.
             paths = () if isinstance(source_texts, TextsInMemory) else files
             check_corpus_out(corpus_folder, overwrite, paths)
             tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
@@ -196,7 +181,7 @@ def pretrain(
                 )
                 tokenizer_folder = new_tokenizer_folder
                 if not ("tokenizer" in built and tokenizer_folder.exists()):
-                    inputs_file.remove()  # the tokenizer that it describes is about to be replaced
+                    inputs_file.remove()  # it describes the tokenizer that is replaced here
                     write_tokenizer(
                         tokenizer_settings, tokenizer_folder, source_texts, overwrite=overwrite
                     )
@@ -221,10 +206,49 @@ def pretrain(
                 resume_command="the same call with resume=True",
             )
         finally:
-            if run.has_run:  # it is continued with resume=True, which does not read the inputs
+            if run.has_run:  # from now on resume=True continues the run, without the inputs
                 inputs_file.remove()
         view.show_report(as_arguments("\n".join(describe_pretraining(figures))))
     return Pretrained(model_folder, corpus_folder, figures)
+
+
+def _check_sources(
+    texts: object, corpus: AnyPath | None, tokenizer: AnyPath | None, corpus_options: Iterable[str]
+) -> None:
+    """Check that either texts or a corpus are given, and no argument that the source leaves unused.
+
+    Args:
+        corpus_options: names of the given options of `bertsmith corpus build`.
+
+    Raises:
+        ConfigError: both or none of the two are given, or arguments to build a given corpus.
+    """
+    if (texts is None) == (corpus is None):
+        advice = "give one of the two" if corpus is None else "give only one of the two"
+        raise ConfigError(f"texts, corpus: {advice}.")
+    unused = [*(["tokenizer"] if tokenizer is not None else []), *corpus_options]
+    if corpus is not None and unused:
+        raise ConfigError(
+            f"{', '.join(unused)}: used only to build a corpus, and {corpus} is built already. "
+            "Leave this out, or give texts instead of the corpus."
+        )
+
+
+def _check_vocab_size(vocab_size: int, learned: Mapping[str, object]) -> None:
+    """Check that no size is asked for if the vocabulary is learned already.
+
+    Args:
+        learned: the arguments that bring a vocabulary, by name; None for those that are not given.
+
+    Raises:
+        ConfigError: `vocab_size` is given beside such an argument.
+    """
+    for name, value in learned.items():
+        if value is not None and vocab_size != TokenizerSettings.vocab_size:
+            raise ConfigError(
+                f"vocab_size: found {vocab_size} beside {name}, whose vocabulary is learned "
+                "already. Leave one of the two out."
+            )
 
 
 def _name_folders(
@@ -232,8 +256,8 @@ def _name_folders(
 ) -> tuple[Path, Path, Path]:
     """Return the folders of model, tokenizer and corpus.
 
-    They are named after the model's folder `out`; without it, after `named_after`, which is the
-    first file of texts or the folder of the corpus.
+    Tokenizer and corpus are named after the model's folder `out`. Without `out`, all three are
+    named after `named_after`, the first file of texts or the folder of the corpus.
     """
     stem = Path(named_after).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
     model = Path("runs", f"{stem}-bert") if out is None else Path(out)
@@ -243,7 +267,7 @@ def _name_folders(
 
 
 def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> PretrainJob:
-    """Build a job from a recipe, in which `settings` replace those of the recipe."""
+    """Build a job from a recipe; `settings` replace the values of the recipe."""
     ignored = ("corpus", *OF_THE_COMMAND)
     recipe_values = {
         key: value
@@ -270,10 +294,10 @@ def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> Pr
                 f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(argument_names)}."
             )
             raise ConfigError(f"pretrain: there is no argument '{name}'. {hint}")
-    # `minutes` or `steps` replaces the one of the two that the recipe sets.
-    for one, other in (("minutes", "steps"), ("steps", "minutes")):
-        if one in settings and other not in settings:
-            tables["training"][other] = None
+    # A recipe may set `minutes` where the call sets `steps`, or the reverse; the call decides.
+    for given, replaced in (("minutes", "steps"), ("steps", "minutes")):
+        if given in settings and replaced not in settings:
+            tables["training"][replaced] = None
     job = from_mapping(PretrainJob, tables, "pretrain", base)
     check_needs(needs, job, os.fspath(recipe))
     return job
@@ -314,7 +338,10 @@ def iter_texts(texts: Any, column: str) -> Iterator[Any]:
         InputError: the table or a row has no such column.
     """
     if is_table(texts) or isinstance(texts, Mapping):
-        check_column(column, TableRows(texts).names or [column], "texts")
+        names = TableRows(texts).names
+        # A table that is streamed may not know the names of its columns.
+        if names or isinstance(texts, Sized):
+            check_column(column, names, "texts")
         texts = texts[column]
     for index, item in enumerate(as_items(plain_column(texts), "texts")):
         if isinstance(item, Mapping):
@@ -325,9 +352,17 @@ def iter_texts(texts: Any, column: str) -> Iterator[Any]:
 
 
 def check_column(column: str, names: Iterable[Any], location: str) -> None:
-    """Raise InputError unless a table, or the row at `location`, has the column."""
+    """Check that a table or row has a column.
+
+    Args:
+        names: the names of the columns that it has.
+        location: the place of the table or row in messages, such as "texts[3]".
+
+    Raises:
+        InputError: the column is missing.
+    """
     if column not in names:
-        shown = list_names(list(map(str, names)))
+        shown = list_names(list(map(str, names))) or "none"
         raise InputError(
             f"{location}: no column '{column}', found: {shown}. Choose one with text_column."
         )

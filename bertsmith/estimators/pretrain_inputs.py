@@ -22,9 +22,9 @@ from bertsmith.tokenization.auto import load_tokenizer
 
 @dataclass(frozen=True)
 class PretrainInputs:
-    """The hidden file with the inputs of a call and the names of the folders that it built.
+    """The hidden file with the inputs of a call, and with the folders that the call has built.
 
-    These names are "tokenizer" and "corpus".
+    The folders are named "tokenizer" and "corpus" there.
     """
 
     path: Path
@@ -73,9 +73,8 @@ def _digest(texts: TextsInMemory) -> str:
     digest = hashlib.sha256()
     for text in texts.iter_texts():
         content = str(text).encode("utf-8", "surrogatepass")
-        digest.update(
-            f"{len(content)} ".encode()
-        )  # where a text ends, which may hold any character
+        # The length marks where a text ends, since a text may hold any character.
+        digest.update(f"{len(content)} ".encode())
         digest.update(content)
     return digest.hexdigest()
 

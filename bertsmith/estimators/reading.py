@@ -69,7 +69,8 @@ class QuestionAnswerer(Estimator):
 def _find_start(passage: str, answer: str) -> int:
     """Return the offset of an answer in a passage; 0 if the passage lacks it.
 
-    It is the first occurrence as whole words, or if there is none, the first one inside a word.
+    The offset is that of the first occurrence as whole words. If there is none, it is that of the
+    first occurrence inside words.
 
     >>> _find_start("An answer answers.", "answer"), _find_start("Answers.", "nswer")
     (3, 1)

@@ -131,9 +131,9 @@ class SentenceEncoder(Estimator):
 
     @classmethod
     def _parameters_of(cls, definition: Any) -> Mapping[str, Any]:
-        """Return the default loss in place of one of the user's own.
+        """Return the default loss if the model was trained with a loss of the user's own.
 
-        A file must not name code that `fit` runs.
+        The name of such a loss comes from a file, and a file must not name code that `fit` runs.
         """
         if not is_own_loss(definition.loss):
             return {}
@@ -144,7 +144,7 @@ class SentenceEncoder(Estimator):
         return {"loss": cls._defaults()["loss"]}
 
     def save(self, out: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the fitted encoder's folder, also its pooling if the copied folder names another.
+        """Write the fitted encoder's folder, with the pooling that the encoder has.
 
         Raises:
             ConfigError: `out` holds files that are not a model's, or holds a model and `overwrite`
@@ -195,7 +195,8 @@ class SentenceEncoder(Estimator):
     def _encoder(self) -> Predictor[Any]:
         """The fitted encoder, with the pooling of the parameter `pooling` if that is set."""
         predictor = self._fitted
-        if (pooling := self.get_params()["pooling"]) is None:
+        pooling = self.get_params()["pooling"]
+        if pooling is None:
             return predictor
         return predictor.with_definition(TextVectors.restore(predictor.loaded, pooling=pooling))
 
@@ -284,7 +285,7 @@ def _names_pooling(folder: Path, pooling: Pooling) -> bool:
     """Return whether the files of a folder name this pooling."""
     try:
         return SentenceFolder.read(SmallFiles(folder)).pooling == pooling
-    except CheckpointError:  # they name an unsupported one
+    except CheckpointError:  # the files name an unsupported pooling
         return False
 
 

@@ -28,6 +28,11 @@ from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_classification import Classify
 
+_ONE_HOT_ADVICE = (
+    " For rows of 0 and 1 with one 1 (one-hot) give the numbers of the classes, such as "
+    "numpy.argmax(y, axis=1)."
+)
+
 
 class TextEstimator(Estimator):
     """The base of estimators whose items are texts, or pairs of texts as tuples."""
@@ -36,7 +41,7 @@ class TextEstimator(Estimator):
         "text": "text_column", "text_pair": "pair_column", "label": "label_column"
     }  # fmt: skip
     several_columns_advice: ClassVar[str]
-    """End of the error about labels in several columns: what is needed, and what to do."""
+    """End of the error message about labels in several columns, after their number."""
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> ExampleSource:  # noqa: N803
         may_be_matrix = getattr(self, "multi_label", False)
@@ -126,8 +131,9 @@ class TextClassifier(TextEstimator):
     def _convert_predictions(self, predictions: Iterator[Any]) -> Any:
         labels = self.classes_.tolist()
         if not self._is_multi_label:
-            indices = {label: index for index, label in enumerate(labels)}
-            return self.classes_[np.fromiter((indices[p.label] for p in predictions), np.int64)]
+            index_of_label = {label: index for index, label in enumerate(labels)}
+            indices = (index_of_label[prediction.label] for prediction in predictions)
+            return self.classes_[np.fromiter(indices, np.int64)]
         if not self._is_matrix:
             return [prediction.labels for prediction in predictions]
         rows = ([label in prediction.labels for label in labels] for prediction in predictions)
@@ -148,7 +154,8 @@ class TextClassifier(TextEstimator):
         """
         if isinstance(source, Path):
             return {}
-        if self.multi_label and (names := matrix_names(y)) is not None:
+        names = matrix_names(y) if self.multi_label else None
+        if names is not None:
             return {"label_columns": tuple(names)}
         labels = set(map(as_json, _labels_of(source, columns, self.multi_label)))
         kinds = sorted({type(label).__name__ for label in labels})
@@ -174,21 +181,15 @@ class TextClassifier(TextEstimator):
         self.classes_ = label_array(columns or sorted(definition.label_values))
 
 
-_ONE_HOT_ADVICE = (
-    " For rows of 0 and 1 with one 1 (one-hot) give the numbers of the classes, such as "
-    "numpy.argmax(y, axis=1)."
-)
-
-
 def _is_one_hot(values: Any) -> bool:
-    """Return whether the values are a single 1 and otherwise 0."""
+    """Return whether one of the values is 1 and all others are 0."""
     return sorted(values, key=str) == [0] * (len(values) - 1) + [1]
 
 
 def _labels_of(
     source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], is_multi_label: bool
 ) -> Iterator[Any]:
-    """Yield the labels of rows as plain Python values, without missing ones.
+    """Yield the labels of rows as plain Python values; missing labels are left out.
 
     Raises:
         InputError: a label is cut inside a character, is a dict, or is a list although
@@ -199,22 +200,25 @@ def _labels_of(
     with suppress(InputError):  # the task's reader raises this error later, with more context
         next(iter(reader), None)
     label_column, *other_columns = reader.names.get("label", ("label",))
-    if other_columns:  # a column for each label
+    if other_columns:  # each label has a column of 0 and 1, so no column holds labels
         return
     for index, row in enumerate(source):
-        cell = {str(key): cell for key, cell in row.items()}.get(label_column)
+        cells = {str(key): value for key, value in row.items()}
+        cell = cells.get(label_column)
         if isinstance(cell, str) and HALF_CHARACTER.search(cell):
             raise InputError(f"y[{index}]: {describe_cut_label(str(cell))}")
         value = plain_number(as_json(cell))
-        members = value if isinstance(value, list | Set) and is_multi_label else [value]
-        if nested := [member for member in members if isinstance(member, Mapping)]:
+        is_list = isinstance(value, list | Set)
+        labels = value if is_list and is_multi_label else [value]
+        dicts = [label for label in labels if isinstance(label, Mapping)]
+        if dicts:
             raise InputError(
-                f"y[{index}]: found {name_type(nested[0])}. Give a string, a number or a boolean "
+                f"y[{index}]: found {name_type(dicts[0])}. Give a string, a number or a boolean "
                 "as a label."
             )
-        if isinstance(value, list | Set) and is_multi_label:
-            yield from value
-        elif isinstance(value, list | Set):
+        if is_list and is_multi_label:
+            yield from labels
+        elif is_list:
             raise InputError(
                 f"y[{index}]: found {name_type(value)}. Pass multi_label=True where a text has "
                 f"any number of labels.{_ONE_HOT_ADVICE if _is_one_hot(value) else ''}"

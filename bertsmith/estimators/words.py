@@ -73,8 +73,10 @@ class TokenClassifier(Estimator):
             return {}
         name = columns.get("label_column")
         kinds = {type(label).__name__ for row in source for label in word_labels(row, name)}
-        (kind, *others) = sorted(kinds) or [""]
-        return {"label_kind": kind} if kind in LABEL_TYPES and not others else {}
+        if len(kinds) != 1:
+            return {}
+        (kind,) = kinds
+        return {"label_kind": kind} if kind in LABEL_TYPES else {}
 
     def _convert_predictions(self, predictions: Iterator[Any]) -> list[list[Any]]:
         return [list(prediction.labels) for prediction in predictions]

@@ -43,20 +43,26 @@ COMPARING_RULES = {
 class AnswerReport(Report):
     """Exact match and F1 of extractive question answering, from 0 to 100.
 
-    `has_answer` and `no_answer` score the questions with and without a gold answer. Each is None
-    if there are no such questions, and `has_answer` is also None by protocol 1.1. `best_exact` and
-    `best_f1` need no-answer probabilities and protocol 2.0. Answers whose no-answer probability is
-    above `threshold` count as empty; `num_unanswered` counts the answers that are then empty (None
-    without a threshold or probabilities).
-
-    Of the questions, `num_missing` have no prediction and score 0, `num_windowed` have a passage
-    that was read in windows, and `num_empty` are blank or have a blank context. `num_truncated`
-    questions were cut; with `long_texts` "cut", the question or its passage was. `num_unknown`
-    predictions are for other questions. Of the gold answers, `num_moved` occur in the context at
-    another offset or with other white space than the file says, and `num_lost` do not occur in it.
-    All right answers of `num_too_long` questions have more than `max_answer_length` tokens, so that
-    the model cannot predict them. All right answers of `num_inside_token` questions begin or end
-    inside a token.
+    Attributes:
+        has_answer: scores of the questions with a gold answer; None if there are none, or by
+            protocol 1.1.
+        no_answer: scores of the questions without a gold answer; None if there are none.
+        best_exact: best exact match of any threshold; None without no-answer probabilities, or by
+            protocol 1.1. So is `best_f1`.
+        threshold: answers with a higher no-answer probability count as empty.
+        num_unanswered: number of empty answers; None without a threshold or probabilities.
+        num_missing: number of questions without a prediction, which score 0.
+        num_unknown: number of predictions for questions that are not in the file.
+        num_truncated: number of questions that were cut; with `long_texts` "cut", number of
+            questions that were cut or whose passage was cut.
+        num_windowed: number of questions whose passage was read in windows.
+        num_moved: number of gold answers that occur in the passage at another offset, or with other
+            white space, than the file says.
+        num_lost: number of gold answers that do not occur in the passage.
+        num_empty: number of questions that are blank or have a blank passage.
+        num_too_long: number of questions all of whose gold answers have more than
+            `max_answer_length` tokens, so that the model cannot predict them.
+        num_inside_token: number of questions all of whose gold answers begin or end inside a token.
     """
 
     overall: AnswerScores
@@ -88,12 +94,12 @@ class AnswerReport(Report):
             "f1": self.overall.f1,
             "total": self.overall.total,
         }
-        for name, part in (("HasAns", self.has_answer), ("NoAns", self.no_answer)):
-            if part is not None:
+        for name, scores in (("HasAns", self.has_answer), ("NoAns", self.no_answer)):
+            if scores is not None:
                 report |= {
-                    f"{name}_exact": part.exact_match,
-                    f"{name}_f1": part.f1,
-                    f"{name}_total": part.total,
+                    f"{name}_exact": scores.exact_match,
+                    f"{name}_f1": scores.f1,
+                    f"{name}_total": scores.total,
                 }
         for name, best in (("best_exact", self.best_exact), ("best_f1", self.best_f1)):
             if best is not None:
@@ -103,11 +109,11 @@ class AnswerReport(Report):
         return report | {name: getattr(self, name) for name in others}
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        parts = {"all": self.overall, "has answer": self.has_answer, "no answer": self.no_answer}
+        groups = {"all": self.overall, "has answer": self.has_answer, "no answer": self.no_answer}
         rows = [
-            (name, f"{part.exact_match:.4f}", f"{part.f1:.4f}", f"{part.total:,}")
-            for name, part in parts.items()
-            if part is not None
+            (name, f"{scores.exact_match:.4f}", f"{scores.f1:.4f}", f"{scores.total:,}")
+            for name, scores in groups.items()
+            if scores is not None
         ]
         lines: list[str] = []
         for name, best in (("exact match", self.best_exact), ("F1", self.best_f1)):

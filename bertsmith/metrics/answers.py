@@ -1,9 +1,10 @@
 """Exact match and F1 of extracted answers, as official scorers compute them.
 
 SQuAD 1.1 (Rajpurkar et al., 2016, section 6.1; `evaluate-v1.1.py`) and 2.0 (Rajpurkar et al., 2018;
-`evaluate-v2.0.py`) compare answers as bags of words without case, punctuation and articles; CMRC
-2018 (Cui et al., 2019; `cmrc2018_evaluate.py`) by their longest common run of characters. Scores
-equal those scripts' to the last digit: sums are taken in the same order.
+`evaluate-v2.0.py`) compare answers as bags of words without case, punctuation and articles. CMRC
+2018 (Cui et al., 2019; `cmrc2018_evaluate.py`) compares them by their longest common run of
+characters. Scores equal those of the scripts to the last digit, since sums are taken in the same
+order.
 """
 
 import operator
@@ -32,16 +33,16 @@ INFINITE_SCORE = 2.0**128 - 2.0**104
 infinity."""
 
 RECENT_TEXTS = 512
-"""Size of the caches. The texts of a question are compared several times in a row, and then rarely
-again."""
+"""Number of recent texts (or pairs of texts) in each cache of this module. The texts of a question
+are compared several times in a row, and then rarely again."""
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 CHINESE_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
-# CMRC's script applies nltk.word_tokenize to stretches without Chinese characters. There, a match
-# of these patterns is a word of its own, and so is the text between matches and white space. The
-# words equal nltk's in all texts of CMRC's trial and dev sets, though nltk also splits English
-# contractions and sentence ends.
+# CMRC's script applies nltk.word_tokenize to stretches without Chinese characters. In these
+# stretches a match of `_ALONE` is a word of its own; white space and such matches separate the
+# other words. The words equal nltk's in all texts of CMRC's trial and dev sets, though nltk also
+# splits English contractions and sentence ends.
 _ALONE = (
     r'[;@#$%&?!\[\](){}<>"«»“”‘—–]|\.{2,}|--|[,:](?![0-9])'
     r"|(?<!\.)\.(?=[\])}>\"»”’ ]*$)|'s?(?!\w)|(?<!\S)'"
@@ -139,7 +140,10 @@ class QuestionScores:
         error). A question without an answer scores 0 by protocol 1.1, whose scorer rejects it.
         """
         self.is_answerable.append(bool(answers))
-        self.replies += b"m" if prediction is None else b"t" if prediction else b"e"
+        if prediction is None:
+            self.replies += b"m"
+        else:
+            self.replies += b"t" if prediction else b"e"
         scores = scores_by_protocol(prediction, answers, self.language)
         if answers and scores["1.1"] != scores["2.0"]:
             self.scores_1_1[len(self.scores)] = scores["1.1"]
@@ -188,10 +192,11 @@ class QuestionScores:
     def mean(
         self, pairs: ScorePairs, protocol: Protocol, *, answered: bool | None = None
     ) -> AnswerScores | None:
-        """Average the scores of the questions with an answer, without one, or of all.
+        """Average the scores of questions; None if there are none to average.
 
-        `answered` True selects the first, False the second, None all. The result is None if no
-        question is selected.
+        Args:
+            answered: True for the questions that have a gold answer, False for those that have
+                none, None for all.
         """
         is_selected = bytes(
             answered is None or is_answerable == answered for is_answerable in self.is_answerable
@@ -357,16 +362,16 @@ def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
     3
     """
     longest = 0
-    # `run_lengths[j + 1]` is the length of the common run that ends with b[j] and a unit of `a`;
-    # `earlier` are those of the unit before in `a`.
-    earlier = [0] * (len(b) + 1)
+    # `run_lengths[j + 1]` is the length of the common run that ends with this unit of `a` and with
+    # b[j]. `lengths_before` are the run lengths of the unit before it in `a`.
+    lengths_before = [0] * (len(b) + 1)
     for unit in a:
         run_lengths = [0] * (len(b) + 1)
         for j, other in enumerate(b):
             if unit == other:
-                run_lengths[j + 1] = earlier[j] + 1
+                run_lengths[j + 1] = lengths_before[j] + 1
         longest = max(longest, *run_lengths)
-        earlier = run_lengths
+        lengths_before = run_lengths
     return longest
 
 

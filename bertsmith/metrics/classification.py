@@ -154,8 +154,8 @@ def matthews_correlation(confusion: Counts) -> float:
 def roc_auc(labels: Labels, scores: Scores) -> float:
     """Compute the area under the ROC curve, 0 to 1, of labels 0 and 1.
 
-    It is the probability that the score of a random label 1 is above that of a random label 0; ties
-    count half. The result is 0 if all labels are the same.
+    The area is the probability that a random example of label 1 has a higher score than a random
+    example of label 0; ties count half. The result is 0 if all labels are the same.
 
     >>> roc_auc(np.array([0, 1, 0, 1]), np.array([0.1, 0.3, 0.3, 0.9]))
     0.875
@@ -164,8 +164,8 @@ def roc_auc(labels: Labels, scores: Scores) -> float:
     num_pairs = num_ones * (len(labels) - num_ones)
     if num_pairs == 0:
         return 0.0
-    # The ranks of the labels 1 among all, less their ranks among themselves: pairs in which a label
-    # 0 has the lower score.
+    # A rank counts the example itself and those with lower scores. Less the ranks of the ones among
+    # themselves, the sum counts the pairs in which a zero has a lower score than a one.
     rank_sum = ranks(scores)[np.asarray(labels) == 1].sum()
     num_right_pairs = rank_sum - num_ones * (num_ones + 1) / 2
     return float(num_right_pairs / num_pairs)

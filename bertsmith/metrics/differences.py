@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 ERROR_RATE = 0.05
+"""Probability that any of the intervals misses the true difference."""
 ROUNDING = 1e-12
 """Noise up to this fraction of the largest value counts as rounding of floats."""
 BISECTIONS = 60
@@ -42,9 +43,10 @@ class Difference:
 def differences(values: np.ndarray) -> list[Difference]:
     """Compare every recipe with the first, by their scores of the same seeds.
 
-    `values` is float `[recipes, seeds]`, of at least two recipes and without gaps.
+    `values` is float `[recipes, seeds]`, of at least two recipes and without missing values. The
+    result has a difference for each recipe but the first.
 
-    Seeds are blocks: an effect of a seed on all recipes is no noise. The error of a difference is
+    The effect of a seed on all recipes does not count as noise. The error of a difference is
     estimated from all recipes at once, with (recipes - 1) * (seeds - 1) degrees of freedom, and the
     level of 5 % is divided by the number of comparisons (Bonferroni).
 
@@ -54,27 +56,29 @@ def differences(values: np.ndarray) -> list[Difference]:
     """
     num_recipes, num_seeds = values.shape
     means = values.mean(axis=1)
-    gaps = [float(mean - means[0]) for mean in means[1:]]
+    mean_differences = [float(mean - means[0]) for mean in means[1:]]
+    num_comparisons = len(mean_differences)
     if num_seeds < 2:
-        return [Difference(gap) for gap in gaps]
+        return [Difference(mean) for mean in mean_differences]
     degrees = (num_recipes - 1) * (num_seeds - 1)
     residuals = values - means[:, None] - values.mean(axis=0) + values.mean()
     variance = float((residuals**2).sum()) / degrees  # of a single run
     error = math.sqrt(2 * variance / num_seeds)  # of the difference of two means
     if error <= ROUNDING * np.abs(values).max():
-        return [Difference(gap) for gap in gaps]
-    margin = error * t_quantile(1 - ERROR_RATE / len(gaps), degrees)
-    tails = (max(0.0, 1 - t_share(abs(gap) / error, degrees)) for gap in gaps)
-    return [
-        Difference(gap, gap - margin, gap + margin, min(1.0, len(gaps) * tail))
-        for gap, tail in zip(gaps, tails, strict=True)
-    ]
+        return [Difference(mean) for mean in mean_differences]
+    margin = error * t_quantile(1 - ERROR_RATE / num_comparisons, degrees)
+    result = []
+    for mean in mean_differences:
+        p_alone = max(0.0, 1 - t_share(abs(mean) / error, degrees))
+        p = min(1.0, num_comparisons * p_alone)
+        result.append(Difference(mean, low=mean - margin, high=mean + margin, p=p))
+    return result
 
 
 def t_share(t: float, degrees: int) -> float:
     """Compute the probability of Student's t distribution between -t and t.
 
-    `degrees` are the degrees of freedom. For whole numbers of them, the probability is a finite
+    `degrees` are the degrees of freedom, a whole number, for which the probability is a finite
     series (Abramowitz and Stegun, 26.7.3 and 26.7.4).
     """
     angle = math.atan(t / math.sqrt(degrees))
@@ -100,5 +104,8 @@ def t_quantile(share: float, degrees: int) -> float:
         low, high = high, 2 * high
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if t_share(middle, degrees) < share else (low, middle)
+        if t_share(middle, degrees) < share:
+            low = middle
+        else:
+            high = middle
     return high

@@ -49,6 +49,7 @@ class TagReport(Report):
     predicted labels break the scheme, in `num_illegal_gold` sentences the gold labels do.
     `num_unknown` words have a gold label that the model does not know; `num_windowed` sentences
     were read in windows.
+
     `remarks` counts the words and sentences that were repaired or left out when the file was read
     (see `REMARKS`). `confusion[i][j]` counts the words of gold type `word_types[i]` and predicted
     type `word_types[j]`.
@@ -76,11 +77,11 @@ class TagReport(Report):
     @property
     def total(self) -> SpanScore:
         """Scores of the spans of all types counted together."""
-        return pooled(self.types)
+        return pool_scores(self.types)
 
     @property
     def unit(self) -> str:
-        """The kind of labels that are scored: types of entities, or plain labels."""
+        """The plural noun for what is scored: "types" of entities, or plain "labels"."""
         return "labels" if self.scheme == "plain" else "types"
 
     def to_json(self) -> dict[str, Any]:
@@ -177,9 +178,11 @@ class TagCounts:
         self.strict = strict
         self.num_sentences = self.num_words = self.num_right_words = 0
         self.num_illegal = self.num_illegal_gold = 0
+        # Numbers of spans by type: gold ones, predicted ones, and those that are both.
         self._gold: Counter[str] = Counter()
         self._predicted: Counter[str] = Counter()
         self._correct: Counter[str] = Counter()
+        # Numbers of words by their gold type and predicted type.
         self._words: Counter[tuple[str, str]] = Counter()
         self.remarks: Counter[Remark] = Counter()
 
@@ -218,7 +221,7 @@ class TagCounts:
         self, *, num_skipped: int = 0, num_unknown: int = 0, num_windowed: int = 0
     ) -> TagReport:
         types = tuple(self._score(label) for label in sorted({*self._gold, *self._predicted}))
-        total = pooled(types)
+        total = pool_scores(types)
         word_types = tuple(sorted({name for pair in self._words for name in pair}))
         return TagReport(
             scheme=self.scheme,
@@ -236,7 +239,7 @@ class TagCounts:
             num_unknown=num_unknown,
             num_windowed=num_windowed,
             num_skipped=num_skipped,
-            remarks=dict(+self.remarks),
+            remarks={name: count for name, count in self.remarks.items() if count},
             word_types=word_types,
             confusion=tuple(
                 tuple(self._words[gold_type, predicted_type] for predicted_type in word_types)
@@ -252,8 +255,8 @@ class TagCounts:
         return span_score(label, self._correct[label], self._predicted[label], self._gold[label])
 
 
-def pooled(scores: Sequence[SpanScore]) -> SpanScore:
-    """Compute the score of the spans of all types together, from the counts of each (micro-F1)."""
+def pool_scores(scores: Sequence[SpanScore]) -> SpanScore:
+    """Add up the counts of all types, and compute the score of their spans together (micro-F1)."""
     return span_score(
         "all",
         sum(score.num_correct for score in scores),

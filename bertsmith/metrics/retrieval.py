@@ -18,11 +18,12 @@ from bertsmith.metrics.unit_vectors import unit_length
 from bertsmith.system.counts import count_noun
 
 BLOCK_SCORES = 2**24
-"""Number of similarities in a block, 64 MB. With more documents, a block has a single query."""
+"""Largest number of similarities in a block, 64 MB. With more documents than this, a block has a
+single query."""
 
 MANY_RELEVANT = 64
-"""Number of a query's relevant documents. With more of them, sorting all documents is faster than
-counting those that rank higher than each relevant one."""
+"""If a query has more relevant documents than this, sorting all documents is faster than counting,
+for each relevant one, the documents that rank higher."""
 
 Vectors = NDArray[np.float32]
 Ranks = NDArray[np.int64]
@@ -69,10 +70,15 @@ def retrieval_scores(
 ) -> RetrievalReport:
     """Rank all documents by cosine and compute recall and MRR.
 
-    Shapes: `queries` fp32 [queries, hidden], `documents` fp32 [documents, hidden]; `relevant[q]`
-    holds the indices of the documents that are relevant to query q, at least one; `ks` are the k of
-    recall@k. `own[q]` is the index of the document that is the query itself, or -1 if there is
-    none. That document is left out of the ranking, unless it is among the relevant ones.
+    Args:
+        queries: vectors, fp32 `[queries, hidden]`.
+        documents: vectors, fp32 `[documents, hidden]`.
+        relevant: for each query, the indices of the documents that are relevant to it, at least
+            one.
+        ks: the values of k for recall@k.
+        own: for each query, the index of the document with the query's own text, -1 if there is
+            none. This document is left out of the ranking, unless it is relevant. Empty if no
+            query is a document.
 
     >>> vectors = np.eye(3, dtype=np.float32)
     >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))

@@ -61,7 +61,7 @@ class Int8Linear(nn.Module):
         if linear.bias is not None:
             self.bias = linear.bias.detach().float()
         self.weight_scales = compute_weight_scales(weight, in_pairs=saturates())
-        rounded = (weight / self.weight_scales[:, None]).round().to(torch.int8)
+        rounded = round_weight(weight, self.weight_scales)
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self.weight_zero_points = torch.zeros(len(rounded), dtype=torch.int32)
 
@@ -70,8 +70,12 @@ class Int8Linear(nn.Module):
         return {**self.__dict__, "weight": self.weight.to_dense().t().contiguous()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Pack the weight again; one from a processor with VNNI is rounded anew if needed here."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self.weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
+        rounded = self.weight
+        if saturates():
+            rounded, self.weight_scales = fit_pairs(rounded, self.weight_scales)
+        self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.float()
@@ -161,13 +165,36 @@ def compute_weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
     128 fits into the 16 bits in which processors without VNNI add two products (vpmaddubsw). That
     makes scales a quarter larger (all-MiniLM-L6-v2); weights of 7 bits would double them.
     """
-    largest = weight.abs().amax(1)
-    if in_pairs:
-        pairs = F.pad(weight, (0, weight.shape[1] % 2)).view(len(weight), -1, 2)
-        above, below = pairs.clamp_min(0).sum(2), pairs.clamp_max(0).sum(2)
-        largest = torch.maximum(above, -below).amax(1)
+    largest = largest_pair_sums(weight) if in_pairs else weight.abs().amax(1)
     # Two weights of 63.5 scales are rounded to 64 each, so a sum of 127 becomes 128 at most.
     return largest.clamp_min(torch.finfo(torch.float32).tiny) / 127
+
+
+def largest_pair_sums(weight: Tensor) -> Tensor:
+    """Compute the largest sum of two neighbouring weights of one sign in each row, `[rows]`.
+
+    `weight` is `[rows, columns]`. Sums of negative weights count by their absolute value.
+    """
+    pairs = F.pad(weight, (0, weight.shape[1] % 2)).view(len(weight), -1, 2)
+    above, below = pairs.clamp_min(0).sum(2), pairs.clamp_max(0).sum(2)
+    return torch.maximum(above, -below).amax(1)
+
+
+def round_weight(weight: Tensor, scales: Tensor) -> Tensor:
+    """Round a weight `[rows, columns]` to int8 multiples of the `scales` of its rows."""
+    return (weight / scales[:, None]).round().to(torch.int8)
+
+
+def fit_pairs(rounded: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+    """Return an int8 weight and its scales such that no sum of two products overflows 16 bits.
+
+    Rows that fit already (`compute_weight_scales`) are unchanged. Others, which were rounded for
+    processors with VNNI, get a larger scale and are rounded again.
+    """
+    is_too_large = largest_pair_sums(rounded.float()) > 128
+    weight = rounded * scales[:, None]
+    scales = torch.where(is_too_large, compute_weight_scales(weight, in_pairs=True), scales)
+    return round_weight(weight, scales), scales
 
 
 @lru_cache

@@ -16,20 +16,23 @@ class _PrepackedLinear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.dtype = linear.weight.dtype
+        self._pack(linear.weight.detach(), None if linear.bias is None else linear.bias.detach())
+
+    def _pack(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Store weight and bias in the dtype in which this processor multiplies."""
         is_upcast = self.dtype == torch.bfloat16 and not multiplies_bf16()
         self.product_dtype = torch.float32 if is_upcast else self.dtype
-        bias = linear.bias
-        self.bias = None if bias is None else bias.detach().to(self.product_dtype)
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(
-            linear.weight.detach().to(self.product_dtype)
-        )
+        self.bias = None if bias is None else bias.to(self.product_dtype)
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.to(self.product_dtype))
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return the state with the weight in plain order, since a packed one cannot be pickled."""
         return {**self.__dict__, "weight": self.weight.to_dense()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Pack the weight for this processor, which may differ from the one that pickled it."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+        self._pack(self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         product: Tensor = torch.ops.mkldnn._linear_pointwise(

@@ -13,8 +13,8 @@ from bertsmith.tasks.baseline import Baseline, Baselines
 class AnswerBaselines(Baselines):
     """The start of the passage as the answer and, if some questions have none, always no answer.
 
-    Both are easy to beat, like the random guess in SQuAD's paper (Rajpurkar et al. 2016, table 5),
-    whose better methods need a parser.
+    Both are easy to beat, like the random guess in SQuAD's paper (Rajpurkar et al. 2016, table 5).
+    The paper's better baselines need a parser.
     """
 
     def score_cheap(
@@ -28,17 +28,17 @@ class AnswerBaselines(Baselines):
         gold = [answer.text for question in train for answer in question.answers]
         lengths = [len(units(text, task.language)) for text in gold]  # in words or characters
         length = max(1, int(np.median(lengths))) if lengths else 1
-        starts = []
+        first_units = []
         for question in held_out:
             if is_chinese:
-                starts.append(question.context.strip()[:length])
+                first_units.append(question.context.strip()[:length])
             else:
                 words = question.context.split(maxsplit=length)
-                starts.append(" ".join(words[:length]))
+                first_units.append(" ".join(words[:length]))
         noun = "character" if is_chinese else "word"
-        part = noun if length == 1 else f"{length} {noun}s"
-        method = f"the first {part} of each passage"
-        baselines = [_score_answers("start", method, starts, task, held_out)]
+        amount = noun if length == 1 else f"{length} {noun}s"
+        method = f"the first {amount} of each passage"
+        baselines = [_score_answers("start", method, first_units, task, held_out)]
         if not all(question.answers for question in held_out):
             nothing = [""] * len(held_out)
             baselines.append(_score_answers("none", "never an answer", nothing, task, held_out))

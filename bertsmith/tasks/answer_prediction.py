@@ -42,7 +42,7 @@ class Candidate(NamedTuple):
 class AnswerPrediction:
     """The answers predicted in a passage.
 
-    The prediction is "no answer" if `no_answer_score` is above `threshold`; each is a difference of
+    The prediction is "no answer" if `no_answer_score` is above `threshold`; both are differences of
     logits. A `threshold` of None means that the model always answers.
     """
 
@@ -50,11 +50,11 @@ class AnswerPrediction:
     spans: SpanCandidates
     threshold: float | None
     is_truncated: bool
-    """Whether the end of the question was cut off, or that of the passage (if long passages are
+    """Whether the end of the question was cut off, or the end of the passage (if long passages are
     cut, not windowed)."""
     num_windows: int = 1
     loss: float | None = None
-    """Cross entropy of the right start and end; None without a right answer to compare with."""
+    """Cross entropy of the right start and end; None if the question was encoded without them."""
     is_right_too_long: bool = False
     """Whether all right answers have more tokens than a predicted answer may have."""
     is_right_inside_token: bool = False

@@ -18,7 +18,7 @@ NUM_CANDIDATES = 20
 code."""
 PADDED_LOGITS = 1 << 18
 """Largest number of logits, padding included, in a group of windows that are searched together.
-They take 1 MB in fp32, so few that they stay in the processor's cache."""
+So many take 1 MB in fp32, which fits into the processor's cache."""
 
 Scores = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -28,10 +28,9 @@ Indices = NDArray[np.int64]
 class SpanCandidates:
     """One question's best spans, best first, and the no-answer score.
 
-    `starts` and `stops` are characters of the context (from, and one past the last), int64
-    `[candidates]`; `scores` are sums of the start's and the end's logit, fp32 `[candidates]`.
-    All three are empty if the context has no token. `null_score` is the sum of the two logits of
-    [CLS], which stands for "no answer".
+    A span is `context[start:stop]`; `starts` and `stops` are int64 `[candidates]`. `scores` are the
+    sums of the start's and the end's logit, fp32 `[candidates]`. All three are empty if the context
+    has no token. `null_score` is the sum of the two logits of [CLS], which stands for "no answer".
     """
 
     starts: Indices
@@ -49,7 +48,7 @@ class SpanCandidates:
 
         The result is fp64 `[candidates]`, without the probability of no answer.
         """
-        # Without candidates the null score is there all the same: softmax needs one number.
+        # Softmax needs at least one number, so without candidates the null score is always taken.
         null = [self.null_score] if with_null or not len(self.scores) else []
         return softmax64(np.concatenate([self.scores, null]))[: len(self.scores)]
 
@@ -163,6 +162,8 @@ def _top_spans(start_logits: Scores, end_logits: Scores, width: int) -> _Spans:
     best = np.argpartition(scores, -num_spans, axis=1)[:, -num_spans:]
     best_scores = scores[row_index, best]
     is_span = np.isfinite(best_scores)  # not padding
+    # An index in `best` is the index of the start, times `width`, plus the number of tokens after
+    # the first one.
     firsts = starts[row_index, best // width]
     lasts = firsts + best % width
     rows = np.broadcast_to(row_index, best_scores.shape)

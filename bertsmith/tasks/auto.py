@@ -36,8 +36,8 @@ OWN_CLASSES: Mapping[type[InferenceTask[Any, Any]] | None, tuple[str, ...]] = {
     TextToTextClassify: ("classify", "multi_label"),
     TextToTextRegress: ("regress",),
 }
-"""Classes for models that need another class than the task's, such as a T5, and the names of tasks
-with which `load` keeps the class."""
+"""Classes of models that need another class than the usual one of their task, such as a T5. If
+`load` gets one of the task names beside a class, it keeps this class."""
 
 
 class LoadOptions(TypedDict, total=False):
@@ -100,9 +100,9 @@ def load(
 ) -> Predictor[Any]:
     """Load the predictor of a model folder, by its head.
 
-    A fine-tuned model predicts as its task does (labels, numbers, spans, choices), a pre-trained
-    model fills in [MASK], and a bare encoder, which has neither head, gives vectors of texts. The
-    predictors of all of them also give vectors by `encode`.
+    A fine-tuned model predicts as its task does (labels, numbers, spans, choices). A pre-trained
+    model fills in [MASK]. A bare encoder, which has no head, gives vectors of texts. The predictor
+    of any model also gives vectors by `encode`.
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
     >>> classifier("a gripping story").label  # doctest: +SKIP
@@ -144,7 +144,9 @@ def load(
     predictor = _predictor_of(loaded, task_class)
     if task is not None and not isinstance(predictor.definition, classes[task]):
         own_task = next(
-            name for name, each in classes.items() if isinstance(predictor.definition, each)
+            name
+            for name, class_of_name in classes.items()
+            if isinstance(predictor.definition, class_of_name)
         )
         raise CheckpointError(
             f"{folder.path}: task is '{task}', but this model's is '{own_task}'. Leave task out."

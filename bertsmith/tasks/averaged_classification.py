@@ -1,8 +1,9 @@
 """Classification by several models, whose probabilities are averaged.
 
 The models were fine-tuned with different seeds. The folder holds the first model as any model
-folder does, and the others in its subfolder `members`. One of these may be a linear head on the
-model before fine-tuning; it has as much weight as all fine-tuned models together.
+folder does, and each other model in a folder of its own below `members`. One of the others may be a
+linear head on the model before fine-tuning. The linear head has as much weight as all fine-tuned
+models together.
 """
 
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from bertsmith.tasks.text_to_text_classification import TextToTextClassify
 from bertsmith.tasks.texts import LabelTask
 
 SHOWN_CHARACTERS = 60
-"""Characters that a message shows of a wrong setting."""
+"""Largest number of characters of a wrong setting that a message shows."""
 MIN_MEAN_PROBABILITY = float(np.finfo(np.float32).tiny)
 """Smallest normal number of fp32. A smaller mean, such as 0, counts as this, so that its logit is
 finite."""
@@ -49,7 +50,10 @@ class LinearMember:
 
 @dataclass(frozen=True)
 class AveragedTask(LabelTask[PredictionT]):
-    """The common base of classification by several models."""
+    """The common base of classification by several models.
+
+    The first model is the loaded one, which methods get as `model`.
+    """
 
     folder_names: tuple[str, ...] = field(default=(), kw_only=True)
     """Names of the other models' folders below `members`."""
@@ -65,7 +69,7 @@ class AveragedTask(LabelTask[PredictionT]):
         """Restore the task, with the other models loaded for the device of the first.
 
         Raises:
-            CheckpointError: one is missing, or has other labels.
+            CheckpointError: one of the other models is missing, or has other labels than the first.
         """
         names = loaded.model.task_settings.get(MEMBERS)
         if not (isinstance(names, list) and all(map(_is_name, names))):
@@ -90,18 +94,22 @@ class AveragedTask(LabelTask[PredictionT]):
         return replace(self, others=tuple(others), linear=linear)
 
     @property
+    def other_models(self) -> tuple[BertModel, ...]:
+        return self.others if self.linear is None else (*self.others, self.linear.encoder)
+
+    @property
     def task_settings(self) -> dict[str, Any]:
         return super().task_settings | {MEMBERS: list(self.folder_names)}
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
-        """Compute logits of the mean probabilities, fp32 `[rows, labels]`.
+        """Average the models' probabilities, and return their logits, fp32 `[rows, labels]`.
 
-        All rows of a text get the logits of the text, so that `decode`, which averages over the
-        rows, keeps them.
+        All rows of a text get the same logits. So `decode`, which averages over the rows of a text,
+        does not change them.
         """
         probabilities = []  # of each fine-tuned model: `[texts, labels]`
-        for each in (model, *self.others):
-            row_logits = compute_in_order(each, encoded.rows, self.outputs)
+        for fine_tuned in (model, *self.others):
+            row_logits = compute_in_order(fine_tuned, encoded.rows, self.outputs)
             probabilities.append(self.probabilities(encoded.mean_over_rows(row_logits)))
         mean = np.mean(probabilities, axis=0)
         if self.linear is not None:
@@ -168,12 +176,13 @@ def _is_name(value: object) -> bool:
 
 
 def _member_folder(loaded: LoadedModel, name: str) -> ModelFolder:
-    """Return the folder of another model.
+    """Return the folder `name` below `members`, which holds another model.
 
     Raises:
-        CheckpointError: it is missing.
+        CheckpointError: the folder is missing.
     """
-    # An absolute path cannot be taken for a name of the Hugging Face hub, as members/seed-2 can.
+    # The path is absolute: read_folder might take a relative one, such as members/seed-2, for a
+    # model of the Hugging Face hub.
     return read_folder(loaded.folder.path.absolute() / MEMBERS_FOLDER / name)
 
 
@@ -201,6 +210,7 @@ def _load_linear_member(loaded: LoadedModel, folder: ModelFolder) -> LinearMembe
 
 
 def _load_beside(loaded: LoadedModel, folder: ModelFolder, heads: tuple[str, ...]) -> LoadedModel:
+    """Load a folder with the device, precision and maximum length of `loaded`."""
     return load_for_inference(
         folder,
         heads=heads,

@@ -1,7 +1,7 @@
 """The contract of baselines: simple methods, fitted to training examples, that a model must beat.
 
-`Task.baselines` holds those of a task. They are in a file for each task, such as
-`class_baselines.py`, so that a prediction imports those of its task alone.
+`Task.baselines` holds the baselines of a task. Each task has a file for them, such as
+`class_baselines.py`, so that `predict` imports only the baselines of the model's task.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from bertsmith.system.compute import InferenceCompute
 
 @dataclass(frozen=True)
 class Baseline:
-    """Scores of a simple method on the eval examples; `scores` has the keys of reports."""
+    """Scores of a simple method on the eval examples, by the names that reports have for them."""
 
     key: str
     """Short name of the method in JSON, such as majority."""

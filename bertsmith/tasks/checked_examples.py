@@ -1,7 +1,7 @@
-"""The file that errors name where the file of the examples is not at hand."""
+"""A placeholder for the file of examples, where a function needs a path for its errors."""
 
 from pathlib import Path
 
 CHECKED_EXAMPLES = Path("examples")
-"""Passed where a function names the file of examples in its errors. These errors do not occur: the
-examples were checked when they were read."""
+"""Path for functions that name the file of examples in their errors, if the file is not known.
+These errors do not occur, since the examples were checked when they were read."""

@@ -1,4 +1,8 @@
-"""Predictions for a chunk of examples, computed in this process or on another rank."""
+"""Predictions for a chunk of examples, computed in this process or on another rank.
+
+A chunk is a list of examples that are read and predicted together. A rank is a process of a launch
+on several machines or GPUs.
+"""
 
 import copy
 from collections.abc import Sequence
@@ -21,17 +25,28 @@ class ChunkPredictor:
 
     @classmethod
     def of(cls, loaded: LoadedModel, definition: InferenceTask[Any, Any]) -> "ChunkPredictor":
-        """Prepare a model to be sent; a model on a GPU is copied to main memory first."""
+        """Prepare a model to be sent to other ranks; models on a GPU are copied to main memory.
+
+        So no tensor names the GPU of this rank, and each rank moves the models to its own.
+        """
         device_type = loaded.device.type
         if device_type != "cpu":
-            loaded = replace(loaded, model=copy.deepcopy(loaded.model).cpu())
-        return cls(loaded, definition, device_type)
+            loaded = replace(loaded, model=copy.deepcopy(loaded.model))
+            definition = copy.deepcopy(definition)
+        predictor = cls(loaded, definition, device_type)
+        predictor.move_models("cpu")
+        return predictor
+
+    def move_models(self, device_type: str) -> None:
+        """Move the models that are elsewhere to this rank's device of a type, such as cuda."""
+        for model in (self.loaded.model, *self.definition.other_models):
+            if model.device.type != device_type:
+                model.to(device_type)
 
     def __call__(self, examples: Sequence[Any]) -> tuple[list[Any], UnknownTokens]:
         """Predict examples on this rank's device; count their unknown tokens."""
         loaded = self.loaded
-        if loaded.device.type != self.device_type:
-            loaded.model.to(self.device_type)
+        self.move_models(self.device_type)
         encoded = self.definition.encode(
             loaded.tokenizer, examples, loaded.max_length, labelled=False
         )

@@ -36,9 +36,9 @@ def label_similarity(labels: Tensor) -> Tensor:
     """Compute the cosine that each pair of texts should have, fp32 `[texts, texts]`.
 
     If a text has one label, `labels` are int64 `[texts]`, and the cosine is 1 for equal labels,
-    else 0. If it may have several, `labels` are fp32 0 or 1 `[texts, labels]`. The cosine is then
-    the Jaccard index: the labels that both texts have, as a share of those that either has. Two
-    texts without a label have the cosine 1.
+    else 0. If a text may have several labels, `labels` are fp32 0 or 1 `[texts, labels]`. The
+    cosine is then the Jaccard index: the number of labels that both texts have, divided by the
+    number of labels that at least one of them has. Two texts without a label have the cosine 1.
     """
     if labels.ndim == 1:
         return (labels[:, None] == labels).float()
@@ -51,8 +51,9 @@ def label_similarity(labels: Tensor) -> Tensor:
 def pair_loss(vectors: Tensor, similarity: Tensor) -> Tensor:
     """Compute the mean squared error of the cosines of all pairs of different texts.
 
-    Pairs that share a label and pairs that share none have half of the weight each, as in SetFit,
-    which draws as many of both. `vectors` are fp32 `[texts, hidden]`.
+    Pairs that share a label have half of the weight, and pairs that share none the other half. In
+    SetFit this is so because it draws equally many pairs of both kinds. `vectors` are fp32 `[texts,
+    hidden]`, `similarity` is the result of `label_similarity`, fp32 `[texts, texts]`.
     """
     unit_vectors = F.normalize(vectors, dim=-1)
     errors = (unit_vectors @ unit_vectors.T - similarity).square()
@@ -66,10 +67,11 @@ def pair_loss(vectors: Tensor, similarity: Tensor) -> Tensor:
 
 
 def order_in_pairs(labels: Sequence[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw an order of the texts in which two with the same label follow each other.
+    """Draw an order of the texts in which two texts with the same label follow each other.
 
-    So a batch has pairs of one label even if there are many labels. Of an odd number of texts with
-    a label, one stays alone. The result is int64 `[texts]`, indices into `labels`.
+    So a batch has pairs with the same label even if there are many labels. If the number of texts
+    with a label is odd, one of them has no partner. The result holds indices into `labels`, int64
+    `[texts]`.
     """
     texts_of_label: dict[Any, list[int]] = {}
     for text in rng.permutation(len(labels)).tolist():
@@ -117,7 +119,8 @@ class ContrastiveTask(LabelTask[PredictionT]):
         with torch.no_grad():
             unit_vectors = F.normalize(vectors, dim=-1)
             cosines = unit_vectors @ unit_vectors.T
-            nearest = cosines.fill_diagonal_(-2).argmax(1)  # no text is its own neighbour
+            # -2 is below any cosine, so no text is its own neighbour.
+            nearest = cosines.fill_diagonal_(-2).argmax(1)
             num_right = (similarity.gather(1, nearest[:, None]) > 0).sum()
         return LossTerm(pair_loss(vectors, similarity) * len(vectors), num_right, len(vectors))
 
@@ -141,14 +144,15 @@ class PairTraining(FineTuning):
 
     def draw_order(self, rng: np.random.Generator) -> NDArray[np.int64]:
         labels = self.train.encoded.example_targets["labels"]
-        return order_in_pairs([row.tobytes() for row in labels], rng)
+        # Bytes can be keys of a dictionary, unlike the array of a text's labels.
+        return order_in_pairs([labels_of_text.tobytes() for labels_of_text in labels], rng)
 
 
 def as_contrastive(task: LabelTask[Any], group_size: int) -> ContrastiveTask[Any]:
     """Return the task that trains an encoder on pairs, for the labels of `task`.
 
-    It compares `group_size` texts at a time.
+    The task compares `group_size` texts at a time.
     """
     task_class: Any = ContrastiveMultiLabel if isinstance(task, MultiLabel) else ContrastiveClassify
-    values = {each.name: getattr(task, each.name) for each in fields(task)}
+    values = {field.name: getattr(task, field.name) for field in fields(task)}
     return task_class(**values | {"group_size": group_size})

@@ -38,6 +38,7 @@ def score_cosines(
     except BertsmithError:  # a run should not fail because a baseline cannot be computed
         return None
     units = unit_length(vectors).astype(np.float64)
+    # First texts have even indices, second texts odd ones.
     cosines = (units[0::2] * units[1::2]).sum(axis=1)
     gold = np.array([float(str(example.label)) for example in pairs], np.float64)
     method = "cosine of the model's mean vectors before fine-tuning"

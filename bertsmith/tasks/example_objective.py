@@ -26,9 +26,8 @@ from bertsmith.training.interleave import interleave
 from bertsmith.training.objective import LossTerm, Objective
 
 MICRO_BATCH_TOKENS = 8_192
-"""Largest number of tokens in one forward pass of training, those of 16 texts of 512 tokens. It
-bounds the memory. If the windows of one text have more tokens, only some of the windows are used.
-"""
+"""Largest number of tokens in one forward pass of training, enough for 16 texts of 512 tokens. The
+limit bounds the memory. If the windows of one text have more tokens, only some windows are used."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,10 @@ class HeldOutExamples:
 
 @dataclass(frozen=True)
 class TaskEvaluation:
-    """The evaluation of a task's model on its eval examples, in one part or several."""
+    """The evaluation of a task's model on its eval examples.
+
+    Each of several processes predicts a part of the examples, and `combine` scores all parts.
+    """
 
     task: Task[Any, Any]
     held_out: HeldOutExamples
@@ -150,13 +152,14 @@ class FineTuning(Objective[BertModel, Batch]):
         # Digests are computed here, before `narrow_vocabulary` remaps token ids: the new ids depend
         # on both sets of examples.
         self._digests = train.encoded.digest(), held_out.encoded.digest()
-        # The last epoch (from 0) with its order, and the last step (from 1) with its micro-batches,
-        # so that they are not computed anew for each micro-batch.
+        # Order and micro-batches are kept, so that they are not computed anew for each micro-batch.
+        # The epoch that was shuffled last, from 0, and its order; -1 before the first one.
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
+        # The step that was divided last, from 1, and its micro-batches; 0 before the first one.
         self._grouped: tuple[int, list[list[int]]] = (0, [])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the eval examples, which may be large: local workers never evaluate."""
+        """Leave out the eval examples, which may be large, since local workers never evaluate."""
         return {name: value for name, value in vars(self).items() if name != "held_out"}
 
     @property
@@ -205,7 +208,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return dict(zip(chosen, accumulate(counts, initial=0), strict=False))
 
     def _groups(self, step: int) -> list[list[int]]:
-        """Divide a step's examples into micro-batches."""
+        """Return the indices of the examples of each micro-batch of a step."""
         grouped_step, groups = self._grouped
         if grouped_step != step:
             groups = list(self._divide(self.chosen(step)))
@@ -213,14 +216,22 @@ class FineTuning(Objective[BertModel, Batch]):
         return groups
 
     def _divide(self, chosen: list[int]) -> Iterator[list[int]]:
-        """Divide the examples at `chosen` into groups, or by their lengths into micro-batches."""
-        if (size := self.task.group_size) is not None:
-            yield from (chosen[first : first + size] for first in range(0, len(chosen), size))
+        """Divide the examples at the indices `chosen` into micro-batches; yield their indices.
+
+        A task with a `group_size` has groups of that size in the order of `chosen`. Otherwise each
+        share is divided into micro-batches of examples of similar length.
+        """
+        size = self.task.group_size
+        if size is not None:
+            for first in range(0, len(chosen), size):
+                yield chosen[first : first + size]
             return
-        lengths = [self.train.encoded.lengths[i] for i in chosen]
-        for share in deal_by_length(lengths, self.num_shares):
-            for group in group_by_length([lengths[i] for i in share], self.micro_batch_tokens):
-                yield [chosen[share[i]] for i in group]
+        lengths = self.train.encoded.lengths
+        for positions in deal_by_length([lengths[i] for i in chosen], self.num_shares):
+            share = [chosen[position] for position in positions]
+            share_lengths = [lengths[i] for i in share]
+            for group in group_by_length(share_lengths, self.micro_batch_tokens):
+                yield [share[position] for position in group]
 
     def chosen(self, step: int) -> list[int]:
         """Return the indices of a step's training examples."""
@@ -289,29 +300,34 @@ def training_examples(
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     """Pack all rows of the examples at `indices` into one batch.
 
-    The batch's `targets` hold those of `encoded` and three more: `example`, int64 `[sequences]`,
-    the example of each sequence, as an index into `indices`; `row_index`, int64 `[sequences]`, the
-    index of the sequence among that example's rows; and `num_examples`. Targets of examples have
-    the order of `indices`, targets of rows and tokens the order of the packed row.
+    Each row becomes a sequence of the batch. The batch's `targets` hold those of `encoded` and
+    three more:
+
+    - `example`, int64 `[sequences]`: the example of each sequence, as an index into `indices`;
+    - `row_index`, int64 `[sequences]`: the index of the sequence among the rows of its example;
+    - `num_examples`, a scalar.
+
+    Targets of examples have the order of `indices`. Targets of rows and tokens have the order of
+    the packed sequences.
     """
     rows = [row for index in indices for row in encoded.rows_of(index)]
     texts = encoded.rows
     batch = pack([texts.ids[row] for row in rows], [texts.type_ids[row] for row in rows])
-    packed = [rows[index] for index in batch.order]
-    counts = [len(encoded.rows_of(index)) for index in indices]
-    owners = np.repeat(np.arange(len(indices), dtype=np.int64), counts)
-    row_indices = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
     order = list(batch.order)
+    packed_rows = [rows[index] for index in order]
+    num_rows = [len(encoded.rows_of(index)) for index in indices]
+    example_of_row = np.repeat(np.arange(len(indices), dtype=np.int64), num_rows)
+    row_indices = np.concatenate([np.arange(count, dtype=np.int64) for count in num_rows])
     targets = {
-        "example": owners[order],
+        "example": example_of_row[order],
         "row_index": row_indices[order],
         "num_examples": np.array(len(indices)),
     }
-    for name, of_examples in encoded.example_targets.items():
-        targets[name] = of_examples[list(indices)]
-    for name, of_rows in encoded.row_targets.items():
-        targets[name] = of_rows[packed]
-    for name, of_tokens in encoded.token_targets.items():
-        targets[name] = np.concatenate([of_tokens[row] for row in packed])
+    for name, values_of_examples in encoded.example_targets.items():
+        targets[name] = values_of_examples[list(indices)]
+    for name, values_of_rows in encoded.row_targets.items():
+        targets[name] = values_of_rows[packed_rows]
+    for name, values_of_tokens in encoded.token_targets.items():
+        targets[name] = np.concatenate([values_of_tokens[row] for row in packed_rows])
     tensors = {name: torch.from_numpy(array) for name, array in targets.items()}
     return replace(batch, targets=tensors)

@@ -42,11 +42,11 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 BYTES_PER_FORWARD_PASS = 6144
 """Size of a forward pass without gradients: number of real tokens times the bytes of an activation
-(4 in fp32). The passes of a call keep it on average; one may exceed it by its longest text
-(`divide_by_length`). So a pass has about 1,536 tokens in fp32 and in int8 (which outputs fp32), and
-3,072 in bf16; on a CPU each thread computes a pass of its own. With 4,096 tokens all-MiniLM-L6-v2
-took 1.4 times as long in int8 and the same time in bf16 (one thread of a Zen 4). On processors with
-AMX, bf16 is a sixth faster with 3,072 tokens than with 1,536."""
+(4 in fp32). The passes of a call have at most this size on average; a single pass may exceed it by
+its longest text (`divide_by_length`). So a pass has about 1,536 tokens in fp32 and in int8 (which
+outputs fp32), and 3,072 in bf16. On a CPU each thread computes a pass of its own. With 4,096 tokens
+all-MiniLM-L6-v2 took 1.4 times as long in int8 and the same time in bf16 (one thread of a Zen 4).
+On processors with AMX, bf16 is a sixth faster with 3,072 tokens than with 1,536."""
 
 MIN_TOKENS_ALONE = 128
 """Fewest real tokens per thread for which each thread computes a forward pass of its own. With
@@ -107,7 +107,8 @@ class LoadedModel:
             ConfigError: this machine has no such device or precision.
         """
         folder = read_folder(self.folder.path)
-        # An estimator's temporary folder is deleted with the object that it was first loaded as.
+        # An estimator's temporary folder is deleted when the first `ModelFolder` of it is freed.
+        # This finalizer does nothing; as its argument, the first object lives as long as this one.
         weakref.finalize(folder, lambda first: None, self.folder)
         return load_for_inference(
             folder,
@@ -131,9 +132,8 @@ def load_for_inference(
     """Load a folder whose model has one of `heads`.
 
     Without `heads`, only the encoder is needed. The head computes in fp32 in any precision, so that
-    probabilities are not rounded to bf16. `max_length` counts tokens, special ones included. With
-    `packed` false, the model stays in fp32 and its weights are not prepacked, so that gradients can
-    be computed.
+    probabilities are not rounded to bf16. `max_length` counts tokens, special ones included. If
+    `packed` is false, the model stays in fp32 with plain layers, so that gradients can be computed.
 
     Raises:
         CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or its
@@ -221,7 +221,7 @@ def set_dtype(model: BertModel, dtype: torch.dtype) -> None:
 def compute_in_order(
     model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
 ) -> NDArray[np.float32]:
-    """Compute one row per text in their order, fp32 `[texts, columns]`.
+    """Compute one row for each text, in the order of the texts, fp32 `[texts, columns]`.
 
     `compute` returns `[sequences, columns]` in its batch's order. The model computes without
     dropout or gradients and is left in the mode it was in.
@@ -238,7 +238,7 @@ def compute_in_order(
 def compute_tokens_in_order(
     model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
 ) -> list[NDArray[np.float32]]:
-    """Compute an array per text in their order, fp32 `[tokens, columns]`.
+    """Compute an array for each text, in the order of the texts, fp32 `[tokens, columns]`.
 
     `compute` returns `[tokens, columns]` for a packed batch. The model computes without dropout or
     gradients and is left in the mode it was in.
@@ -258,7 +258,9 @@ def compute_groups(
     make_batch: Callable[[Sequence[int]], Batch],
     compute: Callable[[BertModel, Batch], Tensor],
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield indices of sequences of similar length, and their outputs in fp32, on the CPU.
+    """Divide sequences into groups of similar length; yield each group's indices and outputs.
+
+    The outputs are in fp32 and on the CPU, in the order of the yielded indices.
 
     `make_batch` packs the sequences at the indices that it receives, which are sorted by length,
     longest first. `compute` returns `[sequences, ...]` or `[tokens, ...]` for a batch, and the

@@ -26,8 +26,8 @@ def minimize(function: Function, start: Tensor, *, tolerance: float, max_iterati
     Args:
         function: returns value and gradient at a point, a tensor of any shape.
         start: the first point; it is not changed.
-        tolerance: the search ends when no entry of the gradient is larger than this.
-        max_iterations: number of steps after which the search ends in any case.
+        tolerance: the search ends when no entry of the gradient has a larger absolute value.
+        max_iterations: largest number of steps.
     """
     point = start
     value, gradient = function(point)
@@ -58,8 +58,9 @@ def minimize(function: Function, start: Tensor, *, tolerance: float, max_iterati
 def _direction(gradient: Tensor, history: deque[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
     """Return minus the product of the approximate inverse Hessian and the gradient.
 
-    These are the two loops of algorithm 7.4. `history` holds for each of the last steps, the oldest
-    first, the displacement, the change of the gradient, and the product of both, the curvature.
+    These are the two loops of algorithm 7.4. `history` has an entry for each of the last steps, the
+    oldest first: the displacement, the change of the gradient, and the curvature, which is the
+    scalar product of the two.
     """
     direction = -gradient
     factors = []

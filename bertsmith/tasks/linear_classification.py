@@ -80,9 +80,9 @@ class LinearTask(LabelTask[PredictionT]):
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         """Compute logits, fp32 `[rows, labels]`.
 
-        A text is classified by the mean over its rows. Its n-grams are counted in the whole text,
-        so each of its rows gets the same n-gram logits. Logits of vectors and of token weights are
-        means over the tokens of a row, which differ between rows.
+        `decode` averages the logits over the rows (windows) of a text. N-grams are counted in the
+        whole text, so all its rows get the same n-gram logits. Logits of vectors and of token
+        weights are means over the tokens of a row, so they differ between rows.
         """
         assert self.linear is not None
         head = self.linear
@@ -117,7 +117,7 @@ class LinearClassify(LinearTask[ClassPrediction], Classify):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from its folder: `LinearMultiLabel` if a text may have several."""
+        """Restore the task from its folder; a text with several labels needs `LinearMultiLabel`."""
         if loaded.model.task_settings.get(MULTI_LABEL):
             return LinearMultiLabel.restore(loaded)  # type: ignore[return-value]
         return super().restore(loaded)
@@ -137,7 +137,7 @@ class LinearMultiLabel(LinearTask[LabelsPrediction], MultiLabel):
 def with_linear_head(task: LabelTask[Any], linear: LinearHead) -> LinearTask[Any]:
     """Return the task with a fitted linear head in place of a trained one."""
     task_class: Any = LinearMultiLabel if isinstance(task, MultiLabel) else LinearClassify
-    values = {each.name: getattr(task, each.name) for each in fields(task)}
+    values = {each_field.name: getattr(task, each_field.name) for each_field in fields(task)}
     return task_class(**values, linear=linear)
 
 

@@ -3,7 +3,8 @@
 The logits are a linear function of two things: the encoder's vector of the text (the mean over its
 tokens), and TF-IDF of its tokens and pairs of tokens. The encoder is not changed, so that the head
 is fitted in a second. A head that also learned from a corpus has a weight for each token of the
-vocabulary and each label; the mean of these weights over a row of the text is added to its logits.
+vocabulary and each label. The mean of these weights over the tokens of a row is added to the row's
+logits.
 """
 
 from collections.abc import Mapping
@@ -30,8 +31,8 @@ TENSORS = {
     "vocab_size": torch.int64,
     "special_ids": torch.int64,
 }
-"""Names and types of the tensors in the file."""
-OF_CORPUS = {
+"""Names and types of the tensors in the file of a head."""
+CORPUS_TENSORS = {
     "token_weights": torch.float32,
     "corpus_ngram_keys": torch.int64,
     "corpus_ngram_idf": torch.float32,
@@ -125,7 +126,7 @@ class LinearHead:
 
 def _check(file: Path, tensors: Mapping[str, Tensor], hidden_size: int, num_outputs: int) -> None:
     types = {name: tensor.dtype for name, tensor in tensors.items()}
-    if types not in (TENSORS, TENSORS | OF_CORPUS):
+    if types not in (TENSORS, TENSORS | CORPUS_TENSORS):
         raise _damaged(file, f"it holds {', '.join(sorted(types)) or 'nothing'}")
     num_ngrams = len(tensors["ngram_keys"])
     shapes = {
@@ -163,6 +164,7 @@ def _check_shapes(
 
 
 def _damaged(file: Path, reason: str) -> CheckpointError:
+    """Build the error about a file that is not the head of its model."""
     return CheckpointError(
         f"{file}: this is not the linear head of the model beside it: {reason}. Copy the folder "
         "again, or fit the head anew with 'bertsmith finetune classify --head linear'."

@@ -1,9 +1,9 @@
 """Logistic regression on dense and sparse features together, by L-BFGS.
 
-The solution minimizes the sum of cross entropies plus the sum of squared weights divided by 2 c;
-biases are penalized only if asked. scikit-learn's LogisticRegression has the same solution with
-C = c. With two labels it is C = 2 c, because scikit-learn then has one weight for each feature, and
-not two.
+The solution minimizes the sum of cross entropies plus the sum of squared weights divided by 2 c.
+Biases are penalized only if a `bias_variance` is given. scikit-learn's LogisticRegression has the
+same solution with C = c; with two labels it has it with C = 2 c, because it then has one weight for
+each feature, and this module two.
 """
 
 import math
@@ -61,9 +61,10 @@ def fit(
     importance: NDArray[np.float32] | None = None,
     bias_variance: float = math.inf,
 ) -> LinearWeights:
-    """Fit the weights.
+    """Fit weights and biases to the targets.
 
     Args:
+        features: the features of the texts.
         targets: 0 and 1, or probabilities, fp32 `[texts, outputs]`; each row sums to 1 unless
             `is_multi_label`.
         c: inverse strength of the penalty.
@@ -71,8 +72,8 @@ def fit(
         start: weights to begin with, such as those for another `c`; None for zeros.
         importance: weights of the losses, fp32 `[texts, 1]`, or with `is_multi_label` `[texts,
             outputs]`; None for 1.
-        bias_variance: the sum of squared biases divided by twice this number is added to the loss;
-            infinite for biases without a penalty.
+        bias_variance: the sum of squared biases divided by twice this number is added to the sum of
+            cross entropies. If it is infinite, biases have no penalty.
     """
     sizes = [features.dense.shape[1], features.sparse.num_columns, 1]
     num_outputs = targets.shape[1]
@@ -82,7 +83,7 @@ def fit(
     if start is not None:
         parts = (start.dense, start.sparse, start.bias[None])
         weights = torch.cat([torch.from_numpy(part) for part in parts])
-    factors = torch.ones(1, 1) if importance is None else torch.from_numpy(importance)
+    loss_weights = torch.ones(1, 1) if importance is None else torch.from_numpy(importance)
     num_texts = len(features)
     strength = 1 / (c * num_texts)
     bias_strength = 1 / (bias_variance * num_texts)
@@ -100,8 +101,9 @@ def fit(
         else:
             losses = -(logits.log_softmax(1) * gold)
             errors = logits.softmax(1) - gold
-        loss, errors = (losses * factors).sum(), errors * factors
-        penalized = flat[:-1]
+        loss = (losses * loss_weights).sum()
+        errors = errors * loss_weights
+        penalized = flat[:-1]  # all but the biases
         gradient = torch.cat(
             [dense.T @ errors, transposed.multiply(errors), errors.sum(0, keepdim=True)]
         )
@@ -138,10 +140,11 @@ def mean_loss(
 
 @dataclass(frozen=True)
 class _Bags:
-    """A sparse matrix as torch's embedding bags.
+    """A sparse matrix in the form that `torch.nn.functional.embedding_bag` takes.
 
-    Row `i` of the product with a dense matrix is bag `i`: the sum of the dense matrix's `rows` from
-    `starts[i]` to `starts[i + 1]`, each times its entry of `weights`.
+    Row `i` of the sparse matrix has its entries at the indices from `starts[i]` up to before
+    `starts[i + 1]`: the columns of the entries are in `rows`, since each multiplies the row of that
+    number in a dense matrix, and the values are in `weights`.
     """
 
     rows: Tensor
@@ -149,20 +152,20 @@ class _Bags:
     weights: Tensor
 
     def multiply(self, matrix: Tensor) -> Tensor:
-        """Multiply by a dense matrix, fp32."""
+        """Multiply the sparse matrix by a dense one, fp32."""
         return F.embedding_bag(
             self.rows, matrix, self.starts, mode="sum", per_sample_weights=self.weights
         )
 
 
 def _to_bags(matrix: SparseRows) -> tuple[_Bags, _Bags]:
-    """Return a sparse matrix and its transpose."""
+    """Convert a sparse matrix, and its transpose, to embedding bags."""
     bags = _Bags(
         rows=torch.from_numpy(matrix.columns),
         starts=torch.from_numpy(matrix.starts[:-1]),
         weights=torch.from_numpy(matrix.values),
     )
-    order = np.argsort(matrix.columns, kind="stable")  # of the entries, column by column
+    order = np.argsort(matrix.columns, kind="stable")  # sorts the entries by their column
     rows = np.repeat(np.arange(len(matrix)), np.diff(matrix.starts))
     column_lengths = np.bincount(matrix.columns, minlength=matrix.num_columns)
     column_starts = np.concatenate([[0], np.cumsum(column_lengths)])[:-1]

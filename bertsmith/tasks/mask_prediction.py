@@ -25,7 +25,7 @@ class ScoredToken:
     """A token of the vocabulary and its probability.
 
     `token` is its text, as `token_str` in transformers. In BERT's vocabulary a token that begins
-    with `##` continues a word; in RoBERTa's a token that begins with a space begins one.
+    with `##` continues a word. In RoBERTa's a token that begins with a space begins a word.
     """
 
     token: str

@@ -74,14 +74,17 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
                     f"row {examples[index // 2].row}: '{self.fields[index % 2]}' has no token that "
                     "the model reads. Fix the row, or leave it out."
                 )
-        return EncodedExamples(rows, 2 * np.arange(len(examples) + 1))
+        first_rows = 2 * np.arange(len(examples) + 1)  # each pair has two rows
+        return EncodedExamples(rows, first_rows)
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float64]:
         rows = list(encoded.rows.ids)
         copies = MaskedCopies(rows, self.tokenizer.mask_id, masked_first=has_full_attention(model))
         scores = np.zeros(len(rows))
-        for group, of_masked in compute_groups(model, copies.lengths, copies.pack, log_probs):
-            np.add.at(scores, copies.row[group], of_masked.numpy())
+        for group, log_probs_of_group in compute_groups(
+            model, copies.lengths, copies.pack, log_probs
+        ):
+            np.add.at(scores, copies.row[group], log_probs_of_group.numpy())
         return scores
 
     def decode(
@@ -106,10 +109,10 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 class MaskedCopies:
     """Copies of token rows, each with another token masked.
 
-    With `masked_first` the masked token changes places with the first token of its copy, while each
-    of the two keeps its position id. So the last layer need only compute the first token of each
-    copy. With full attention the result is the same, since it depends on position ids and not on
-    the order of tokens in the row.
+    With `masked_first` the masked token and the first token of a copy change places, and both keep
+    their position ids. So the last layer need only compute the first token of each copy. With full
+    attention the result is the same, since it depends on position ids and not on the order of
+    tokens in the row.
 
     Args:
         rows: token ids of each row, int32 `[tokens]`, with [CLS] first and [SEP] last.

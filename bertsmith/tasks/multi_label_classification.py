@@ -35,7 +35,7 @@ from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
 
 MIN_PROBABILITY = 2.0**-54
-"""Smallest probability in the loss. For a smaller one, 1 minus the probability is 1 in fp64."""
+"""Smallest probability in the loss; smaller ones count as this. 1 minus it is 1 in fp64."""
 
 
 class MultiLabelAccumulator(PredictionCounts):
@@ -116,11 +116,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         names = label_names(train, separator, settings.train)
         counts = label_flags(train, names, separator, settings.train).sum(0)
         return cls(
-            names,
-            settings.windowing,
-            binary_loss(settings, names, counts, len(train)),
-            separator,
-            settings.threshold,
+            labels=names,
+            windowing=settings.windowing,
+            loss=binary_loss(settings, names, counts, len(train)),
+            label_separator=separator,
+            threshold=settings.threshold,
             pairs=are_pairs(train),
         )
 
@@ -176,7 +176,10 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return LabelsPrediction(labels, probabilities, is_truncated, num_windows)
 
     def cells(self, prediction: LabelsPrediction) -> dict[str, Any]:
-        """Join labels, and their probabilities, by the separator of the training file."""
+        """Join labels by the separator of the training file, and probabilities as well.
+
+        If a label contains the separator, the labels are written as a JSON list instead.
+        """
         separator = self.label_separator
         labels = prediction.labels
         names = prediction.names
@@ -194,13 +197,14 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return [] if note is None else [note]
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
-        """Score the share of correct decisions; the confidence is that of the least sure one."""
+        """Score the fraction of labels decided correctly, with the confidence of the least sure."""
         (true,) = label_flags([example], self.labels, self.label_separator, CHECKED_EXAMPLES)
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         predicted = prediction.names
-        share_right = np.mean([(name in gold) == (name in predicted) for name in self.labels])
+        fraction_right = np.mean([(name in gold) == (name in predicted) for name in self.labels])
         probabilities = prediction.probabilities
-        # Above a threshold of 0.9, a label with 0.8 is decided to be absent, with confidence 0.2.
+        # With a threshold of 0.9, a label of probability 0.8 is decided to be absent; the
+        # confidence of this decision is 0.2.
         confidence = min(
             p if label in prediction.labels else 1 - p for label, p in probabilities.items()
         )
@@ -209,6 +213,6 @@ class MultiLabel(LabelTask[LabelsPrediction]):
             text=" | ".join(example.one_line()),
             gold=separator.join(gold) or "–",
             predicted=separator.join(predicted) or "–",
-            score=float(share_right),
+            score=float(fraction_right),
             confidence=confidence,
         )

@@ -43,7 +43,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 CHANCE_LIMIT = 0.01
-"""Largest probability at which an observation is not put down to chance."""
+"""An observation that has at most this probability by chance is taken for a mistake in the data."""
 
 
 class ChoiceAccumulator(PredictionCounts):
@@ -124,8 +124,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 
     def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
         """Warn if the first choice is never right, which is unlikely by chance."""
-        by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
-        if by_chance > CHANCE_LIMIT or any(example.label == 0 for example in examples):
+        prob_by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
+        if prob_by_chance > CHANCE_LIMIT or any(example.label == 0 for example in examples):
             return []
         return [
             "the first choice is right in none of the rows; if labels are numbers, "
@@ -164,7 +164,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
             starts=encoded.starts[np.cumsum([0, *counts])],
             example_targets=targets,
             row_targets={"choice": np.repeat(choices, np.diff(encoded.starts))},
-            num_parts=counts,  # rows of one choice are the windows of one text
+            num_parts=counts,  # the parts of an example, each with its own windows, are its choices
         )
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
@@ -196,7 +196,10 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         encoded: EncodedExamples,
         examples: Sequence[ChoiceExample],
     ) -> list[ChoicePrediction]:
-        """Choose by the mean over a choice's windows; `outputs` are logits `[rows, 1]`."""
+        """Choose by the logits of the choices, each a mean over the choice's windows.
+
+        `outputs` are the logits of all rows, fp32 `[rows, 1]`.
+        """
         logits = outputs[:, 0]
         predictions = []
         for index, example in enumerate(examples):
@@ -239,9 +242,10 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 def encode_choices(
     tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
 ) -> list[Windows]:
-    """Encode each choice beside each window of the prompt; the windows are the same for all.
+    """Encode each choice beside each window of the prompt.
 
-    A choice is cut only if it is longer than half of a row and does not fit beside the prompt.
+    The windows of the prompt are the same for all choices. A choice is cut only if it is longer
+    than half of a row and does not fit beside the prompt.
     """
     prompt = tokenizer.encode_ids(example.text)
     choices = [tokenizer.encode_ids(choice) for choice in example.choices]

@@ -15,7 +15,8 @@ class PredictionRow:
     """A prediction on the page.
 
     Attributes:
-        cells: the parts of the prediction's line, without the text if `passage` shows it.
+        cells: the tab-separated columns of the prediction's line (`Prediction.line`), without the
+            last column, the text, if `passage` shows it.
         labels: the predicted labels, in color, shown in place of the first cell; empty for
             predictions without labels of the whole text.
         probability: the probability of the prediction, shown in place of the second cell; None if
@@ -31,8 +32,9 @@ class PredictionRow:
     @classmethod
     def of(cls, example: Any, prediction: Any) -> "PredictionRow":
         passage = prediction.parts() if isinstance(prediction, Marked) else ()
-        # A marked passage is the last part of its line, and of tagged words the only part.
-        cells = str(prediction.line(example)).split("\t")[: -1 if passage else None]
+        cells = str(prediction.line(example)).split("\t")
+        if passage:  # the text is the last column of the line; a tagger's line has no other
+            cells = cells[:-1]
         labels = prediction.label_parts() if isinstance(prediction, Labelled) else ()
         return cls(cells, labels, getattr(prediction, "probability", None), passage)
 
@@ -47,7 +49,7 @@ def write_predictions_page(
     """Write the page.
 
     Args:
-        titles: titles of the columns; as many are used as the widest row needs.
+        titles: titles of the columns; those beyond the widest row are left out.
         num_texts: number of all predictions; `rows` may be only the first of them.
 
     Raises:

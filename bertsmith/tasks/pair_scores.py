@@ -40,7 +40,9 @@ class PairScores:
     @property
     def answer(self) -> str:
         """The likelier sentence: good or bad, or tie."""
-        return "tie" if self.good == self.bad else "good" if self.good > self.bad else "bad"
+        if self.good == self.bad:
+            return "tie"
+        return "good" if self.good > self.bad else "bad"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -32,7 +32,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     example_type: ClassVar[type[Any]]
     """The class of the examples that `example` builds."""
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
-    """Titles of the parts of a prediction's line (`Prediction.line`), which tabs divide."""
+    """Titles of the tab-separated columns of a prediction's line (`Prediction.line`)."""
     fields: ClassVar[tuple[str, ...]]
     """The keys of a record, in the order of the arguments of a call."""
 
@@ -49,6 +49,11 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     def with_loaded(self, loaded: LoadedModel) -> Self:
         """Return the task for its model loaded again, such as on another device."""
         return self
+
+    @property
+    def other_models(self) -> tuple[BertModel, ...]:
+        """The models that predict besides the loaded one, such as the others of an average."""
+        return ()
 
     @abstractmethod
     def example(self, record: Mapping[str, Any]) -> ExampleT:
@@ -68,7 +73,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
 
         Raises:
             InputError: an example cannot be encoded, or has a label that the task does not know.
-            ConfigError: windows would share more than half of a row.
+            ConfigError: neighbouring windows would overlap by more than half of a row.
         """
 
     @abstractmethod
@@ -92,7 +97,10 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
 
     @property
     def cell_types(self) -> Mapping[str, Any]:
-        """The names and types of columns that predictions add to a table; empty without a table."""
+        """The names and types of the columns that predictions add to a table.
+
+        Empty if predictions of this task are not written as a table.
+        """
         return {}
 
     def cells(self, prediction: PredictionT) -> dict[str, Any]:
@@ -135,5 +143,7 @@ def text_example(record: Mapping[str, Any]) -> Example:
     Raises:
         InputError: a field is missing or no string.
     """
-    pairs = (text_field(record, name) for name in PAIR_FIELDS if name in record)
-    return Example(text_field(record, "text"), next(pairs, None), row=record.get("row", 0))
+    text = text_field(record, "text")
+    second_texts = [text_field(record, name) for name in PAIR_FIELDS if name in record]
+    pair = second_texts[0] if second_texts else None
+    return Example(text, pair, row=record.get("row", 0))

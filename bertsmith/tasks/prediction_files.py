@@ -1,4 +1,4 @@
-"""Files of predictions: each row of the user's table, with the columns of its prediction."""
+"""Files of predictions: the rows of the user's table, each with the columns of its prediction."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ Predicted = Iterable[tuple[Any, Any]]
 
 
 class PendingRows:
-    """Iterable of the examples of a table; it keeps the row of each until its prediction exists."""
+    """Iterable of a table's examples, and queue of the rows whose predictions do not exist yet."""
 
     def __init__(self, reader: RecordReader[Any]) -> None:
         self.reader = reader
@@ -170,8 +170,8 @@ def _json_lines(task: Task[Any, Any], pairs: Predicted, source_rows: PendingRows
 def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     """Choose names for the columns of predictions, which no column of the table has.
 
-    They begin with `predicted_` if the table has a column of one of the plain names, or a column
-    that `bertsmith score` would take for predictions.
+    The names begin with `predicted_` if the table already has a column with one of the plain
+    `names`, or a column that `bertsmith score` would take for predictions.
 
     >>> added_names(["text"], ["label", "probability"])
     {'label': 'label', 'probability': 'probability'}

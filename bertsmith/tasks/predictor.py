@@ -62,19 +62,19 @@ Vectors = NDArray[np.float32]
 
 
 class LoadedDefinition(Generic[DefinitionT_co]):
-    """The state of a predictor: a loaded model, and its inference task as `definition`.
+    """The state of a predictor: a loaded model, and its inference task in `definition`.
 
-    `Predictor` adds the methods.
+    The subclass `Predictor` adds the methods that predict.
     """
 
     def __init__(self, loaded: LoadedModel, definition: DefinitionT_co) -> None:
         self.loaded = loaded
         self.definition = definition
         self.unknown_tokens = UnknownTokens()
-        """Counts of the unknown tokens so far; copies share them."""
+        """Counts of the unknown tokens so far; copies of the predictor share this object."""
         self.ranks: RankGroup | None = None
-        """The ranks (machines or GPUs) that each predict some of the chunks. Commands that run on
-        several ranks set it; None if this process predicts all chunks."""
+        """The ranks (machines or GPUs) that each predict some of the chunks. A command that runs on
+        several ranks sets this attribute; None if this process predicts all chunks."""
 
     @property
     def task(self) -> str:
@@ -83,10 +83,10 @@ class LoadedDefinition(Generic[DefinitionT_co]):
 
     @property
     def labels(self) -> tuple[Any, ...]:
-        """The labels, in the order of `probabilities`; empty where there are none."""
+        """The labels, in the order of `probabilities`; empty for a task without labels."""
         definition = self.definition
-        # A model's folder has labels as texts, `labels`; `label_values` are of the type that they
-        # had in training, such as int.
+        # `labels` are strings, as in config.json; `label_values` have the type that the labels had
+        # in training, such as int. Some tasks have only `labels`, others neither.
         return getattr(definition, "label_values", getattr(definition, "labels", ()))
 
     @property
@@ -215,8 +215,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Any:
         """Compute the probability of each label, fp64 `[texts, labels]`, in the order of `labels`.
 
-        For sentences and prompts, which differ in size, the result is a list with an array for
-        each: `[words, labels]` or `[choices]`.
+        A tagger gives a list with an array `[words, labels]` for each sentence, as sentences differ
+        in length. Multiple choice gives a list with an array `[choices]` for each prompt.
 
         Raises:
             InputError: a value is missing or of another type; names its position.
@@ -228,13 +228,15 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 "instead."
             )
         pairs = self.iter_predictions(inputs, batch_size=batch_size, show_progress=show_progress)
-        rows = (
-            list(row.values()) if isinstance(row, Mapping) else row
-            for row in (prediction.probabilities for _, prediction in pairs)
-        )
+
+        def rows() -> Iterator[Any]:
+            for _, prediction in pairs:
+                row = prediction.probabilities  # of a classifier, a dictionary by label
+                yield list(row.values()) if isinstance(row, Mapping) else row
+
         if self.task == "text-classification":
-            return np.fromiter(rows, dtype=(np.float64, len(self.labels)))
-        return [np.array(row, dtype=np.float64) for row in rows]
+            return np.fromiter(rows(), dtype=(np.float64, len(self.labels)))
+        return [np.array(row, dtype=np.float64) for row in rows()]
 
     def predict_chunks(
         self: "Predictor[InferenceTask[Any, PredictionT]]",
@@ -244,7 +246,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Iterator[tuple[list[Any], list[PredictionT]]]:
         """Yield each chunk of examples with its predictions, in order.
 
-        With `ranks`, unless `on_ranks` is false, each rank predicts one chunk at a time. On
+        If there are `ranks` and `on_ranks` is true, each rank predicts one chunk at a time. On
         machines of one kind, the predictions are those of a single process.
         """
         if self.ranks is None or not on_ranks:
@@ -262,8 +264,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             self.ranks,
             ChunkPredictor.of(self.loaded, self.definition),
             send_chunks(),
-            # The other ranks compute as this process does, in its number format; int8 layers
-            # output fp32.
+            # The other ranks compute in this process's number format. Int8 layers output fp32.
             precision="bf16" if self.loaded.precision == "bf16" else "fp32",
         )
         for predictions, unknown_tokens in results:
@@ -305,9 +306,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 f"data: found {name_type(data)}. Give a table or rows with texts and labels, such "
                 'as {"text": texts, "label": labels}, or the name of a file.'
             )
-        # Options of this predictor, such as `repair`, stay unless the call has others.
-        own = {name: getattr(definition, name) for name in definition.kept_columns}
-        options = from_mapping(definition.columns, own | columns, "evaluate")
+        # The predictor's own options, such as `repair`, apply unless the call gives others.
+        own_options = {name: getattr(definition, name) for name in definition.kept_columns}
+        options = from_mapping(definition.columns, own_options | columns, "evaluate")
         check_delimiter(options, source)
         accumulator, num_skipped = accumulate_rows(
             self.with_definition(definition), source, options
@@ -355,7 +356,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         if isinstance(inputs, str | Mapping):
             for text in (inputs, *more):
                 warn_of_file_name(text)
-            return self._predict([self._as_example((inputs, *more) if more else inputs)])[0]
+            example = self._as_example((inputs, *more) if more else inputs)
+            return self._predict([example])[0]
         if more:
             fields = self.definition.fields
             raise InputError(
@@ -406,7 +408,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         text_vectors = self._text_vectors
         loaded = self.loaded
         max_length = min(text_vectors.max_length, loaded.max_length)
-        # Texts that can be read twice are all checked before any is computed.
+        # `iter_pairs` checks each text. Texts that can be read twice are counted first, so that all
+        # are checked before any is computed. An iterator can be read only once.
         total = None if isinstance(texts, Iterator) else sum(1 for _ in iter_pairs(texts))
 
         def vectors() -> Iterator[Vectors]:
@@ -449,12 +452,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     def _text_vectors(self) -> TextVectors:
         if isinstance(self.definition, TextVectors):
             return self.definition
-        # A task that compares vectors may have another pooling than the folder names.
+        # The pooling of a task that compares vectors takes precedence over the one that the folder
+        # names. Other tasks have no pooling.
         pooling = getattr(self.definition, "pooling", None)
         return TextVectors.restore(self.loaded, pooling=pooling)
 
     def encode_examples(self, examples: Sequence[Any]) -> EncodedExamples:
-        """Encode examples, cut or windowed to the model's maximum length."""
+        """Encode examples; a long text is cut at the model's maximum length or read in windows."""
         loaded = self.loaded
         return self.definition.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
 
@@ -530,7 +534,7 @@ def accumulate_rows(
     limit: int | None = None,
     callbacks: Sequence[OutcomeCallback] = (),
 ) -> tuple[MetricAccumulator, int]:
-    """Predict the labelled rows of a file or in memory, and add up their scores.
+    """Predict the labelled rows of a file or of a table in memory, and add up their scores.
 
     Args:
         limit: number of rows to take, from the first; None takes all.
@@ -585,10 +589,11 @@ def in_chunks(
     size: int | None = None,
     is_waiting: Callable[[], bool] | None = None,
 ) -> Iterator[list[Item]]:
-    """Yield lists of `size` examples (by default `CHUNK_EXAMPLES`), shorter if examples are long.
+    """Yield chunks: lists of `size` examples, by default `CHUNK_EXAMPLES`.
 
-    The texts of an example are its `content`. `is_waiting` returns whether the next example has not
-    arrived yet. The examples before it are then yielded at once.
+    A chunk of long examples is shorter: the texts in `content` of all its examples have at most
+    `CHUNK_CHARS` characters, or it holds a single example. `is_waiting` returns whether the next
+    example has not arrived yet. The examples before it are then yielded at once.
     """
     chunk: list[Item] = []
     num_chars = 0
@@ -615,7 +620,7 @@ def in_chunks(
 
 
 def check_batch_size(batch_size: int | None) -> int:
-    """Return the number of examples in a chunk; None means the default.
+    """Return the number of examples in a chunk: `batch_size`, or the default if that is None.
 
     Raises:
         ConfigError: `batch_size` is not a whole number above 0.

@@ -70,12 +70,15 @@ from bertsmith.training.objective import LossTerm
 MAX_ANSWER_LENGTH = 30
 """Largest number of tokens of an answer, as in the released code for SQuAD."""
 LENGTH_QUANTILE = 0.99
-"""Share of the training answers that the default `max_answer_length` has to allow, if that takes
-more than `MAX_ANSWER_LENGTH` tokens."""
+"""Fraction of the training answers that the default `max_answer_length` allows, even if they are
+longer than `MAX_ANSWER_LENGTH`."""
 
 
 def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterator[str]:
-    """Format one JSON object from each question's id to its answer, as official scorers expect."""
+    """Format one JSON object that maps each question's id to its answer.
+
+    The official scorers of SQuAD expect this format.
+    """
     separator = "{"
     for question, prediction in pairs:
         name = json.dumps(question.id, ensure_ascii=False)
@@ -358,8 +361,8 @@ class Answer(Task[Question, AnswerPrediction]):
         `[tokens, 2]`. `correct` counts the windows in which start and end are both right.
         """
         logits = padded_logits(outputs, batch)
-        # The sequences of a batch are sorted by length, its targets are not: `example` has for each
-        # sequence the index of its targets. In training, each window is an example of its own.
+        # In training each window is an example of its own. The batch has the targets in the order
+        # of its examples, and the sequences by length: `example` is the example of each sequence.
         windows = batch.targets["example"]
         starts = batch.targets["start_positions"][windows]
         ends = batch.targets["end_positions"][windows]
@@ -397,7 +400,7 @@ class Answer(Task[Question, AnswerPrediction]):
         encoded: EncodedExamples,
         examples: Sequence[Question],
     ) -> list[AnswerPrediction]:
-        """Find the answers of each question in all of its windows.
+        """Find the best answers of each question among the spans of all its windows.
 
         `outputs` holds an array for each window: logits of start and end, `[tokens, 2]`.
         """
@@ -482,7 +485,9 @@ def padded_logits(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Sequence[float | None]:
-    """Compute each question's loss, the mean over its windows; None for each without targets.
+    """Compute each question's loss, the mean over its windows.
+
+    Without targets, the result has None for each question.
 
     `logits` holds an array for each window, `[tokens, 2]`. The loss of a window is the mean of the
     cross entropies of its start and its end.

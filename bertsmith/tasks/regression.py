@@ -1,9 +1,9 @@
 """Regression: a number for each text or pair of texts.
 
 The model is BERT's encoder and pooler with one linear output on [CLS], trained by the mean squared
-error, as in the paper for STS-B (section 4.1). The model is trained on standardized labels, so that
-it learns a rate of 0.00003 as well as a price in millions. In a saved model the last layer computes
-numbers in the labels' unit.
+error, as for STS-B in Devlin et al. 2019 (section 4.1). Labels are standardized for training, so
+that the model learns a rate of 0.00003 as well as a price in millions. In a saved model the last
+layer computes numbers in the labels' unit.
 """
 
 import contextlib
@@ -51,8 +51,8 @@ MIN_EXACT_SPREAD = 1e-5
 noticeably."""
 
 MIN_STORED_SPREAD = 5e-7
-"""Smallest standard deviation, relative to the mean, that spans 4 to 8 numbers of fp32. Below it, a
-saved model would give nearly the same number for every text."""
+"""Smallest standard deviation, relative to the mean, for which labels can be stored: it spans 4 to
+8 numbers of fp32. Below it, a saved model would give nearly the same number for every text."""
 
 HEAD_LAYER = "heads.regress.dense"
 """Name of the head's last layer in the model."""
@@ -90,9 +90,10 @@ class Regress(TextTask[NumberPrediction]):
     """Regression of a number on texts or pairs."""
 
     mean: float = field(default=0.0, compare=False)
-    """Mean of the training labels; not stored, as a saved model gives numbers in their unit."""
+    """Mean of the training labels. It is not stored, as a saved model gives numbers in the unit of
+    the labels."""
     deviation: float = field(default=1.0, compare=False)
-    """Standard deviation of the training labels; not stored, like the mean."""
+    """Standard deviation of the training labels. It is not stored, like the mean."""
     activation: Activation = "identity"
     """Function that is applied to the output, as the folder of a CrossEncoder (a model of
     sentence-transformers that compares two texts) names it."""
@@ -128,7 +129,7 @@ class Regress(TextTask[NumberPrediction]):
 
     @classmethod
     def check_train(cls, examples: Sequence[Example], settings: RegressSettings) -> None:
-        varied_numbers(examples, settings.train)
+        check_numbers_vary(examples, settings.train)
 
     @classmethod
     def of_examples(cls, train: list[Example], settings: RegressSettings) -> Self:
@@ -166,7 +167,7 @@ class Regress(TextTask[NumberPrediction]):
         Raises:
             InputError: all labels are the same number, or a label is not a number.
         """
-        varied_numbers(examples, settings.eval)
+        check_numbers_vary(examples, settings.eval)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
         if self.deviation >= MIN_EXACT_SPREAD * abs(self.mean):
@@ -213,7 +214,8 @@ class Regress(TextTask[NumberPrediction]):
         `[sequences, 1]`.
         """
         logits = mean_over_rows(outputs, batch)
-        return LossTerm(*self._compare(logits, batch.targets["labels"]), len(logits))
+        squared_error, num_close = self._compare(logits, batch.targets["labels"])
+        return LossTerm(sum=squared_error, correct=num_close, count=len(logits))
 
     def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sum of squared errors, and the number of those up to `MAX_CLOSE_ERROR`.
@@ -263,19 +265,18 @@ def _last_layer(model: BertModel) -> nn.Linear:
     return head.dense
 
 
-def varied_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
-    """Return the numbers of examples, fp64 `[examples]`.
+def check_numbers_vary(examples: Sequence[Example], path: Path) -> None:
+    """Check that the labels of examples are numbers, and not all the same.
 
     Raises:
+        InputError: a label is not a number.
         ExamplesError: all numbers are the same, so there is nothing to learn or correlate.
     """
-    values = numeric_labels(examples, path)
-    if np.ptp(values) == 0:
+    if np.ptp(numeric_labels(examples, path)) == 0:
         raise ExamplesError(
             f"{path}: the number is {examples[0].label} in every row. Give examples with "
             "different ones."
         )
-    return values
 
 
 TASK = Regress

@@ -16,8 +16,8 @@ class RelatedVectors:
     """The vectors of a group of examples' texts, in fp32, and the examples' scores.
 
     An example has an anchor, a positive (a text that belongs to the anchor) and perhaps negatives
-    (texts that do not). The candidates are the texts that an anchor is compared with: the positives
-    and negatives of all examples.
+    (texts that do not belong to the anchor). The candidates are the texts that each anchor is
+    compared with: the positives and negatives of all examples in the group.
 
     Shapes: `anchors` `[examples, hidden]`, `candidates` `[candidates, hidden]`; `owners` int64
     `[candidates]`, the index of each candidate's example; `positive_indices` int64 `[examples]`,
@@ -45,8 +45,8 @@ class RelatedVectors:
         """Divide the vectors `[sequences, hidden]` of a batch by the roles of their texts.
 
         The first text of an example is the anchor, the second its positive, others are negatives.
-        For each sequence, `batch.targets` has the index of its example (`example`), its place among
-        that example's texts (`row_index`), and the number of its text (`text`).
+        For each sequence, `batch.targets` has the index of its example (`example`), its index among
+        that example's texts (`row_index`), and a number that equal texts share (`text`).
         """
         anchors, positives = rows_at(batch, 0), rows_at(batch, 1)
         row_indices, texts = batch.targets["row_index"], batch.targets["text"]
@@ -81,7 +81,7 @@ class RelatedVectors:
         """The examples' scores as the file has them, fp32 `[examples]`.
 
         Raises:
-            ValueError: they have none.
+            ValueError: the examples have no scores.
         """
         if self.target_cosines is None:
             raise ValueError("the examples have no scores")
@@ -140,6 +140,9 @@ class RelatedVectors:
 
 
 def rows_at(batch: Batch, index: int) -> Tensor:
-    """Return which sequence is text number `index`, from 0, of each example, int64 `[examples]`."""
+    """Return the index of the sequence that is text `index`, from 0, of each example.
+
+    The result is int64 `[examples]`.
+    """
     rows = (batch.targets["row_index"] == index).nonzero()[:, 0]
     return rows[batch.targets["example"][rows].argsort()]

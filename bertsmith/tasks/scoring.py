@@ -37,7 +37,7 @@ class MetricAccumulator(Protocol):
 
 
 class PredictionCounts(ABC):
-    """Base of accumulators: the loss, and counts of the predictions."""
+    """Base of accumulators: it has the loss and the counts of the predictions."""
 
     metrics: ClassVar[tuple[str, ...]] = ()
     """Names of the report's scores by which the best weights may be chosen."""
@@ -48,7 +48,7 @@ class PredictionCounts(ABC):
     num_windowed = 0
 
     def count(self, predictions: Sequence[Any]) -> None:
-        """Count predictions, and those among them for texts that were cut or read in windows."""
+        """Count predictions, and how many of their texts were cut, or were read in windows."""
         self.num_predictions += len(predictions)
         self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
         self.num_windowed += sum(prediction.num_windows > 1 for prediction in predictions)
@@ -96,8 +96,8 @@ class Outcome:
 
     @property
     def urgency(self) -> float:
-        """The sort key of wrong predictions, which are shown from the highest on: the confidence.
+        """The sort key of wrong predictions; those with the highest key are shown first.
 
-        Without a confidence it is the score with a minus sign.
+        The key is the confidence or, without one, the negative score.
         """
         return -self.score if self.confidence is None else self.confidence

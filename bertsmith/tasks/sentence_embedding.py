@@ -1,13 +1,14 @@
 """Training and evaluation of sentence embeddings.
 
-An example has two texts or more: the anchor, its positive (a text that belongs to it) and perhaps
-negatives (texts that do not). All examples of a file are of one `Kind`: "pairs", which are scored
-by retrieval, or "scored", whose two texts have a number for their similarity instead of negatives.
+An example has two texts or more: the anchor, its positive (a text that belongs to the anchor) and
+perhaps negatives (texts that do not). All examples of a file have the same `Kind`. Examples of the
+kind "pairs" are evaluated by retrieval. Examples of the kind "scored" have two texts and a number
+for their similarity, and no negatives.
 
 Losses are in `vector_losses.py`. A loss that compares the examples of a step with one another gets
-groups with a fixed number of examples, so that it does not depend on the number of processes. A
-text is one row of tokens, cut at its end if it is too long, since folders of sentence-transformers
-cannot express windows.
+groups with a fixed number of examples, so that its value does not depend on the number of
+processes. A text is one row of tokens, cut at its end if it is too long, since folders of
+sentence-transformers cannot express windows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,28 +74,29 @@ ALLOWED_IN_EMBED: Mapping[str, AllowedValue] = {
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
 RECALL_CUTOFFS = (1, 5, 10)
-"""The k of recall at k."""
+"""The values of k for recall at k."""
 
 METRICS_OF_KIND: dict[Kind, tuple[str, ...]] = {
     "pairs": ("mrr", *(f"recall_at_{cutoff}" for cutoff in RECALL_CUTOFFS)),
     "scored": ("spearman", "pearson"),
 }
-"""Metrics by which weights may be chosen, by the kind of examples; the first of each kind is also
-called `score`."""
+"""For each kind of examples, the metrics by which the best weights may be chosen. The first metric
+of each kind is also called `score`."""
 
 CLOSE_COSINE = 0.1
 """Largest error of a cosine that counts as correct."""
 
 
 def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
-    """Return the kind of eval data if settings and training data determine it, else None."""
+    """Return the kind that eval examples must have; None if the eval file decides."""
     if settings.metric != "score":
         return next(kind for kind, names in METRICS_OF_KIND.items() if settings.metric in names)
     reader = RelatedReader(train, settings.columns)
-    with suppress(InputError):  # such as an error about scores that are no numbers
+    with suppress(InputError):  # only the names of the columns are needed here
         reader.read(1)
     # Scores that the loss ignores in training are ignored in evaluation, too.
-    return "pairs" if kind_of_loss(settings.loss) == "pairs" and "score" in reader.names else None
+    ignores_scores = kind_of_loss(settings.loss) == "pairs" and "score" in reader.names
+    return "pairs" if ignores_scores else None
 
 
 def kind_of_loss(loss: str) -> Kind | None:
@@ -139,9 +141,9 @@ def as_cosines(scores: ScoresT, limits: ScoreRange) -> ScoresT:
 
 
 def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
-    """Return the scores of a file that stand for the cosines 0 and 1 (`score_range`).
+    """Return the two scores of a file that stand for the cosines 0 and 1 (`score_range`).
 
-    If all scores are equal, they are taken for cosines: 0 and 1.
+    If all scores are equal, they are taken for cosines, and the result is 0 and 1.
     """
     low, high = float(min(scores)), float(max(scores))
     return (0.0, 1.0) if low == high else score_range([low, high])
@@ -150,9 +152,9 @@ def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
 class RetrievalAccumulator(PredictionCounts):
     """Accumulator of retrieval, with the vector of every distinct text.
 
-    Anchors are the queries. Positives and negatives are the documents, of which a positive is
-    relevant to every query that it shares an example with. Memory grows by a vector per text, time
-    with the square of the number of texts.
+    Anchors are the queries, positives and negatives the documents. The positive of an example is
+    relevant to its anchor. Memory grows by a vector for each text, time with the square of the
+    number of texts.
     """
 
     def __init__(self) -> None:
@@ -166,13 +168,13 @@ class RetrievalAccumulator(PredictionCounts):
         for example, prediction in zip(examples, predictions, strict=True):
             anchor, *others = prediction.vectors
             indices = [
-                self._index_of(self.documents, self.document_vectors, text, vector)
+                self._find_or_add(self.documents, self.document_vectors, text, vector)
                 for text, vector in zip(example.texts[1:], others, strict=True)
             ]
-            query = self._index_of(self.queries, self.query_vectors, example.anchor, anchor)
-            if query == len(self.relevant):
+            query = self._find_or_add(self.queries, self.query_vectors, example.anchor, anchor)
+            if query == len(self.relevant):  # a new query
                 self.relevant.append(set())
-            self.relevant[query].add(indices[0])
+            self.relevant[query].add(indices[0])  # the first document is the positive
         self.count(predictions)
 
     def compute_metrics(self) -> dict[str, float]:
@@ -187,13 +189,13 @@ class RetrievalAccumulator(PredictionCounts):
             np.stack(self.document_vectors),
             [sorted(indices) for indices in self.relevant],
             RECALL_CUTOFFS,
-            # A query that is also a document should not find itself.
+            # A query that is also a document should not find itself; -1 if it is no document.
             [self.documents.get(text, -1) for text in self.queries],
         )
         return replace(scores, **self.counts(num_skipped))
 
     @staticmethod
-    def _index_of(
+    def _find_or_add(
         indices: dict[str, int],
         vectors: list[NDArray[np.float32]],
         text: str,
@@ -286,7 +288,7 @@ class Embed(Task[RelatedTexts, Vectors]):
             train_source,
             columns,
             kind_of_loss(settings.loss),
-            # Of ours, no loss reads the negatives of scored pairs; one of the user's may.
+            # No loss of the catalog reads the negatives of scored pairs, but a user's own loss may.
             keeps_negatives=is_own_loss(settings.loss),
         )
         examples = reader.read(settings.limit)
@@ -350,7 +352,8 @@ class Embed(Task[RelatedTexts, Vectors]):
                 is not allowed, or the folder is one that `SentenceFolder.read` refuses.
         """
         settings = loaded.model.task_settings
-        if (name := settings.get("task", cls.name)) != cls.name:
+        name = settings.get("task", cls.name)
+        if name != cls.name:
             raise CheckpointError(
                 f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'. Leave "
                 "task out."
@@ -358,13 +361,13 @@ class Embed(Task[RelatedTexts, Vectors]):
         check_stored_settings(loaded, ALLOWED_IN_EMBED)
         text_vectors = TextVectors.restore(loaded, pooling=pooling)
         length = loaded.requested_length or read_length(loaded.folder.files)
-        # The contrastive loss does not learn from scores. Its model has no range of them, even if a
-        # folder names one: the scores of each evaluated file decide.
+        # The contrastive loss does not learn from scores, so a score range in the folder of such a
+        # model does not apply: the scores of each evaluated file decide.
         learns_from_scores = settings.get("loss", cls.loss) != "contrastive"
         score_range = settings.get("score_range") if learns_from_scores else None
-        names = {each.name for each in fields(cls)} - {"folder", "score_range", "trained"}
+        plain_fields = {field.name for field in fields(cls)} - {"folder", "score_range", "trained"}
         return cls(
-            **{name: value for name, value in settings.items() if name in names},
+            **{name: value for name, value in settings.items() if name in plain_fields},
             folder=SentenceFolder(text_vectors.pooling, text_vectors.normalize, length),
             score_range=None if score_range is None else tuple(score_range),
             trained=TrainingColumns.from_json(settings.get("columns")),
@@ -382,7 +385,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return RelatedTexts(text, pair, row=record.get("row", 0))
 
     def with_label_stats(self, examples: Iterable[RelatedTexts]) -> Self:
-        """Return a copy with the score range of the file, if the task has none."""
+        """Return a copy with the score range of the examples, if the task has none."""
         if self.score_range is not None:
             return self
         scores = [example.score for example in examples if example.score is not None]
@@ -394,7 +397,7 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """All fields, so that a restored task computes the scores of training."""
+        """All fields in plain JSON, so that a restored task computes the scores of training."""
         score_range = None if self.score_range is None else list(self.score_range)
         settings = {**asdict(self), "score_range": score_range}
         del settings["trained"]
@@ -404,7 +407,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         config = read_folder(directory).config
         if config.num_layers:
             self.folder.write(directory, config.hidden_size)
-        else:  # static vectors: sentence-transformers has a module of its own for them
+        else:  # sentence-transformers has a module of its own for static vectors
             write_static_modules(directory)
 
     def encode(

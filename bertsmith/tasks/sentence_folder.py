@@ -30,7 +30,7 @@ POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token
 """Supported poolings by their names in the folder."""
 
 NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
-"""Names of these poolings in newer files, with the older ones, the keys of `POOLINGS`."""
+"""The older names of poolings, which are the keys of `POOLINGS`, by those of newer files."""
 
 LENGTH_FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 """Families of models after which sentence-transformers named files of `LENGTH_FILES`."""
@@ -40,7 +40,7 @@ sentence-transformers named the file after the family of the model; bertsmith wr
 name."""
 
 TAKE_POOLING = "'embed', 'finetune embed', SentenceEncoder"
-"""The commands and the class that have an option to replace the folder's pooling, for messages."""
+"""The commands and the class that have an option for the pooling, in words for messages."""
 
 SETTINGS_FILE = "config_sentence_transformers.json"
 """File with the comparison of vectors, and with settings that bertsmith refuses."""
@@ -76,7 +76,7 @@ class SentenceFolder:
             CheckpointError: a file is damaged, names something unsupported, or names no pooling.
         """
         paths = _read_modules(files)
-        if STATIC_MODULE in paths:  # its vectors are means over tokens, as of these two modules
+        if STATIC_MODULE in paths:  # this module does the same as Transformer and mean Pooling
             del paths[STATIC_MODULE]
             paths = {name: MODULES[name] for name in ("Transformer", "Pooling")} | paths
             pooling = pooling or "mean"
@@ -102,7 +102,7 @@ class SentenceFolder:
         )
 
     def write(self, directory: Path, hidden_size: int) -> None:
-        """Write these files into the folder of a model of width `hidden_size`.
+        """Write the files of sentence-transformers into the folder of a model.
 
         Raises:
             ConfigError: sentence-transformers has no such pooling.
@@ -113,7 +113,7 @@ class SentenceFolder:
         self._write(directory, hidden_size, modules, {LENGTH_FILES[0]: length})
 
     def write_pooling(self, directory: Path, hidden_size: int) -> None:
-        """Write the pooling into a folder whose model is in a folder inside; other modules stay.
+        """Write the pooling into a folder whose model is in a subfolder; other modules stay.
 
         Raises:
             CheckpointError: modules.json is damaged.
@@ -131,7 +131,12 @@ class SentenceFolder:
         modules: Sequence[Mapping[str, Any]],
         files: Mapping[str, Any],
     ) -> None:
-        """Write the pooling, the modules, which get numbers, and other files."""
+        """Write the settings of the pooling, modules.json and other files.
+
+        Args:
+            modules: entries of modules.json, which get the keys `idx` and `name` here.
+            files: contents of the other files, by their names.
+        """
         if self.pooling not in POOLINGS.values():
             allowed = ", ".join(POOLINGS.values())
             raise ConfigError(
@@ -188,7 +193,7 @@ def sentence_files(files: SmallFiles) -> tuple[str, ...]:
 
 
 def _read_modules(files: SmallFiles) -> dict[str, Any]:
-    """Read the modules of a modules.json: the path of each by its name, in their order."""
+    """Read the modules of modules.json, in their order: the path of each module, by its name."""
     modules = read_settings(files, "modules.json", [])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
@@ -224,7 +229,8 @@ def check_pooling(files: SmallFiles, paths: Mapping[str, Any]) -> None:
             f"{files.path('modules.json')}: lists no Pooling, which makes one vector of the "
             f"vectors of the tokens. Choose one with {option('pooling')} ({TAKE_POOLING})."
         )
-    if not files.has(file := _pooling_file(paths)):
+    file = _pooling_file(paths)
+    if not files.has(file):
         raise CheckpointError(
             f"{files.path(file)}: is missing; modules.json names it, and it says how the vectors "
             f"of the tokens become one. Copy it too, or choose one with {option('pooling')} "
@@ -233,10 +239,15 @@ def check_pooling(files: SmallFiles, paths: Mapping[str, Any]) -> None:
 
 
 def check_settings(files: SmallFiles) -> None:
-    """Raise CheckpointError for a default prompt before every text, or shortened vectors."""
+    """Check that a folder asks for neither a default prompt nor shortened vectors.
+
+    Raises:
+        CheckpointError: the folder asks for one of them, which bertsmith does not support.
+    """
     settings = read_settings(files, SETTINGS_FILE, {})
     check_prompt(files, settings)
-    if (num_dimensions := settings.get("truncate_dim")) is not None:
+    num_dimensions = settings.get("truncate_dim")
+    if num_dimensions is not None:
         raise CheckpointError(
             f"{files.path(SETTINGS_FILE)}: truncate_dim is {json.dumps(num_dimensions)[:60]}, "
             "which keeps the first numbers of each vector; bertsmith gives whole vectors. Write "
@@ -245,7 +256,11 @@ def check_settings(files: SmallFiles) -> None:
 
 
 def read_similarity(files: SmallFiles) -> Similarity:
-    """Read the comparison of vectors that the folder names; cosine if it names none."""
+    """Read the comparison of vectors that the folder names; cosine if it names none.
+
+    Raises:
+        CheckpointError: the folder names an unsupported comparison.
+    """
     stored = read_settings(files, SETTINGS_FILE, {}).get("similarity_fn_name")
     if stored is None:
         return "cosine"
@@ -328,9 +343,10 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
         for name, value in settings.items()
         if name.startswith("pooling_mode_") and value
     ]
-    if (modes := settings.get("pooling_mode")) is not None:  # the key of newer files
-        modes = modes if isinstance(modes, list) else [modes]
-        names = [NEWER_NAMES.get(str(mode), str(mode)) for mode in modes]
+    newer_setting = settings.get("pooling_mode")  # the key of newer files
+    if newer_setting is not None:
+        newer_names = newer_setting if isinstance(newer_setting, list) else [newer_setting]
+        names = [NEWER_NAMES.get(str(name), str(name)) for name in newer_names]
     if not names:
         return None
     if len(names) > 1 or names[0] not in POOLINGS:

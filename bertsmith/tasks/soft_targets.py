@@ -2,7 +2,8 @@
 
 Losses of labels are those of soft targets with a temperature (Hinton et al. 2015, section 2):
 logits are divided by the temperature, and the KL divergence of the resulting probabilities is
-multiplied by the square of the temperature, so that the size of gradients does not depend on it.
+multiplied by the square of the temperature, so that gradients have the same size at any
+temperature.
 """
 
 import torch
@@ -22,6 +23,7 @@ def soft_class_loss(
     teacher_log_probs = F.log_softmax(teacher_logits / temperature, -1)
     log_probs = F.log_softmax(logits / temperature, -1)
     difference = teacher_log_probs - log_probs
+    # Minus infinity less minus infinity is NaN.
     difference = difference.masked_fill(teacher_log_probs == -torch.inf, 0.0)
     loss = temperature**2 * (teacher_log_probs.exp() * difference).sum()
     return loss, (logits.argmax(-1) == teacher_logits.argmax(-1)).sum()

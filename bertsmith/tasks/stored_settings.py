@@ -61,16 +61,17 @@ ALLOWED_SETTINGS: Mapping[str, AllowedValue] = {
     "language": one_of(Language),
     "numbers": (are_written_numbers, 'a list of two or more numbers, such as "0.2"'),
 }
-"""Allowed values of the settings that tasks of this package share or store in their `stored`."""
+"""Allowed values of settings, by name: of those in the attribute `stored` of the tasks of this
+package, and of those that several tasks share."""
 
 
 def check_stored_settings(
     loaded: LoadedModel, allowed: Mapping[str, AllowedValue] = ALLOWED_SETTINGS
 ) -> None:
-    """Check the settings of a model's task; null is allowed for each.
+    """Check the settings in `allowed` of a model's task; each of them may be null or missing.
 
     Raises:
-        CheckpointError: one of `allowed` has another value.
+        CheckpointError: a setting has a value that is not allowed.
     """
     for name, (is_allowed, allowed_values) in allowed.items():
         value = loaded.model.task_settings.get(name)

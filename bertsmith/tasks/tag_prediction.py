@@ -37,8 +37,9 @@ class Entity(NamedTuple):
 class TagPrediction:
     """The labels of a sentence's words, and their probabilities.
 
-    `probabilities` is float64 `[words, labels]`, in the order of `names`. `is_repaired` is true if
-    the likeliest labels broke the scheme, so that `label_names` are the legal labels instead.
+    `label_names` are the predicted labels, one for each word. `names` are all labels that the model
+    knows, and `probabilities` is float64 `[words, labels]` in their order. `is_repaired` is true if
+    the likeliest labels broke the scheme, and `label_names` are legal labels instead.
     """
 
     sentence: TaggedSentence
@@ -163,16 +164,16 @@ class TagAccumulator(PredictionCounts):
             self.tags.remarks["repaired_predictions"] += prediction.is_repaired
             self.tags.add(sentence.labels, prediction.label_names, gold_scheme=sentence.scheme)
             numbers = label_numbers(gold, self.labels)
-            words = np.flatnonzero(numbers >= 0)  # those whose label the model can predict
+            words = np.flatnonzero(numbers >= 0)  # indices of words whose label the model knows
             prob_right = prediction.probabilities[words, numbers[words]]
             self.loss -= float(np.log(np.maximum(prob_right, np.finfo(np.float64).tiny)).sum())
             self.num_unknown += len(gold) - len(words)
         self.count(predictions)
 
     def compute_metrics(self) -> dict[str, float]:
-        """Compute the scores of `Metric`, and the mean cross entropy.
+        """Compute F1, macro F1, accuracy, and as `loss` the mean cross entropy.
 
-        The cross entropy is that of the words whose gold label the model knows.
+        The cross entropy is averaged over the words whose gold label the model knows.
         """
         report = self.result()
         return {

@@ -20,10 +20,10 @@ def marked_text(
 ) -> Any:
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
-    `names` are all labels that the model knows; each of their types has a color. A span whose type
-    has no name (labels `B` and `I`) is written as `[EU] rejects`. If there is no label O either, as
-    in word segmentation, every word belongs to a span; spans are then separated by spaces, without
-    brackets.
+    `names` are all labels that the model knows. Each type of these labels, such as ORG, has a
+    color. A span whose type has no name (labels `B` and `I`) is written as `[EU] rejects`. If there
+    is no label O either, as in word segmentation, every word belongs to a span; spans are then
+    separated by spaces, without brackets.
     """
     from rich.text import Text  # imported only where a line is shown
 
@@ -61,8 +61,8 @@ def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[st
     """Format a sentence as `word<TAB>label` lines and an empty line.
 
     The lines `before` the sentence are written too: comments, in which tabs become spaces, and
-    -DOCSTART- lines, with the label O. So line n belongs to line n of the file of gold labels, and
-    the two can be pasted side by side for the scorer conlleval.
+    -DOCSTART- lines, with the label O. So line n of this file belongs to line n of the file of gold
+    labels, and both files can be pasted side by side for the scorer conlleval.
 
     A line break or tab in a word becomes a space, because a file of columns would be split there. A
     word that consists of such characters and spaces becomes U+FFFD, the replacement character,

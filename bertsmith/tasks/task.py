@@ -53,16 +53,19 @@ class TaskDataset(Generic[ExampleT]):
     @property
     def num_overlap(self) -> int:
         """The number of eval examples that also occur in training."""
-        contents = [example.content for example in self.held_out]
-        seen = set(contents).intersection(example.content for example in self.train)
-        return sum(content in seen for content in contents)
+        held_out_contents = [example.content for example in self.held_out]
+        in_both = set(held_out_contents) & {example.content for example in self.train}
+        return sum(content in in_both for content in held_out_contents)
 
 
 @contextlib.contextmanager
 def naming_limits(
     settings: FinetuneSettings, *, num_read: int, num_held_out: int | None = None
 ) -> Iterator[None]:
-    """If the block raises an `ExamplesError`, add the settings that limited the examples to it.
+    """Add to an `ExamplesError` that the block raises the settings by which examples were left out.
+
+    These settings are `limit`, `eval_limit` and `sample`: with larger values, the examples might
+    be right.
 
     Args:
         num_read: number of training examples that were read.
@@ -135,43 +138,47 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return self
 
     def with_columns(self, columns: Any) -> Self:
-        """Return a copy with those of the options `columns` that the task itself applies.
+        """Return a copy with values from `columns`, the options for reading a file.
 
-        The options are for reading a file; a tagger applies `repair` and `strict`, for example.
+        Only options that the task itself applies are taken, such as `repair` and `strict` of a
+        tagger.
         """
         return self
 
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
         """Return a copy with settings that depend on all labels of a file, such as their range.
 
-        The file is read once more for this.
+        `examples` are all examples of the file. The caller reads it once for this alone.
         """
         return self
 
     def with_threshold(self, evaluation: Any) -> Self:
-        """Return a copy with settings that are chosen by eval scores, such as a threshold."""
+        """Return a copy with a threshold, or other settings, chosen by the scores `evaluation`."""
         return self
 
     def write_files(self, directory: Path) -> None:
         """Write the task's own files into a model folder."""
 
     def with_train(self, train: Sequence[ExampleT], path: Path) -> Self:
-        """Return a copy for a run that learns from these examples of the file `path`."""
+        """Return a copy with settings that depend on the training examples, from the file `path`.
+
+        Regression takes the mean and the scale of its numbers from them, for example.
+        """
         return self
 
     def begin_head(self, model: BertModel, examples: Sequence[ExampleT]) -> None:
-        """Initialize a new head from the examples; by default its weights stay random."""
+        """Initialize a new head from the training examples; by default it stays random."""
 
     def continue_head(self, model: BertModel) -> None:
-        """Convert a saved head to its form in training; by default it is saved in that form."""
+        """Convert a saved head to its form in training; by default both forms are the same."""
 
     @contextlib.contextmanager
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
         """While the block runs, convert the head to the form in which it is saved.
 
-        Yields the head's weights in their form in training, by the names of the model's parameters;
-        nothing if both forms are the same. A checkpoint stores them as well, so that a resumed run
-        is the same bit for bit.
+        Yields the head's weights in their form in training, by the names of the model's parameters.
+        A checkpoint stores these weights as well, so that a resumed run is the same bit for bit.
+        By default both forms are the same, and the dictionary is empty.
         """
         yield {}
 
@@ -184,7 +191,7 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return ()
 
     group_nouns: ClassVar[str] = "different examples"
-    """Name of the groups of `fold_keys` in messages, in the plural."""
+    """Plural noun for the groups of `fold_keys`, in messages."""
 
     def fold_keys(self, example: ExampleT) -> tuple[Any, Any]:
         """Return the keys of an example's group and stratum.
@@ -201,7 +208,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     name: ClassVar[str]
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
     target_phrase: ClassVar[str] = ""
-    """The result of `describe_target`; empty for a task that has `labels`."""
+    """The result of `describe_target`, such as "with choices"; empty for a task with `labels`,
+    which are counted instead."""
     noun: ClassVar[str] = "text"
     """Noun for an example in messages; its plural ends in s."""
     settings: ClassVar[type[FinetuneSettings]]
@@ -209,9 +217,10 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     columns: ClassVar[type[Any]]
     """The dataclass of options for reading a file; all its fields have defaults."""
     kept_columns: ClassVar[tuple[str, ...]] = ()
-    """Names of fields of the task and of `columns` whose values in the task an evaluation keeps."""
+    """Names of options that are fields of the task and of its class `columns`. In an evaluation
+    these options have the task's values, unless the call gives others."""
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}
-    """Formats of prediction files by the endings of their names."""
+    """Formats of prediction files, by the ending of a file's name."""
     rows_stay_together: ClassVar[bool] = True
     """Whether the loss needs all rows of an example in one micro-batch. If not, each row is an
     example of its own in training, and batch sizes count rows."""
@@ -223,8 +232,9 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """Whether `outputs` has a row for each token, not for each sequence."""
 
     group_size: int | None = None
-    """Number of examples that the loss compares with one another, in one micro-batch; None if each
-    example has a loss of its own, so that a step may be divided in any way."""
+    """Number of examples that the loss compares with one another, so that they must be in one
+    micro-batch. None if each example has a loss of its own, so that a step may be divided in any
+    way."""
     labels: tuple[str, ...] = ()
     """Names of the head's outputs if the head is one of `LABEL_HEADS`; a field of the instance."""
     windowing: Windowing | None = None
@@ -264,7 +274,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
         Raises:
             InputError: the examples contradict each other or the settings. The error is an
-                `ExamplesError` if other examples of the same file might not.
+                `ExamplesError` if other examples of the same file might fit.
         """
         raise NotImplementedError
 
@@ -288,6 +298,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         values = {name: settings[name] for name in cls.stored if settings.get(name) is not None}
         if cls.windowing is not None:
             values["windowing"] = Windowing.of_settings(settings)
+        # Only tasks over tables have the field `trained`.
         if any(field.name == "trained" for field in fields(cls)):  # type: ignore[arg-type]
             values["trained"] = TrainingColumns.from_json(settings.get("columns"))
         return cls(**values)
@@ -301,14 +312,14 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @property
     def column_settings(self) -> dict[str, Any]:
-        """The columns of training in the form of `task_settings`; empty if they are unknown."""
+        """The part of `task_settings` that names the columns of training; empty if unknown."""
         return {"columns": self.trained.to_json()} if self.trained.names else {}
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
-        """Compute `outputs` of all rows, in their order and in fp32.
+        """Compute the function `outputs` for all rows, in their order and in fp32.
 
-        The result is `[rows, columns]`; if `reads_tokens`, a list with `[tokens, columns]` for each
-        row.
+        The result is an array `[rows, columns]`. If `reads_tokens`, it is a list that holds an
+        array `[tokens, columns]` for each row.
         """
         compute = compute_tokens_in_order if self.reads_tokens else compute_in_order
         return compute(model, encoded.rows, self.outputs)
@@ -324,8 +335,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute the loss from `outputs`, in the shape that the function `outputs` returns.
 
-        The count of the loss is `num_predictions`, and its sum is an fp32 scalar. `batch.targets`
-        are described at `collate` (example_objective.py).
+        The loss is a sum over predictions, an fp32 scalar, and `num_predictions` is their number.
+        `collate` (example_objective.py) describes `batch.targets`.
         """
 
     def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:
@@ -378,7 +389,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Compare a labelled example's prediction with its gold answer."""
 
     def describe_target(self) -> str:
-        """Describe the labels by words to put after "100 examples", such as "with 2 labels"."""
+        """Describe the labels by words that follow "100 examples", such as "with 2 labels"."""
         return self.target_phrase or f"with {count_noun(len(self.labels), 'label')}"
 
 

@@ -1,8 +1,8 @@
 """Text classification with one label per text or pair.
 
 The model is BERT's encoder and pooler with a linear layer on [CLS] (Devlin et al. 2019, section
-4.1), trained by cross entropy. Texts with several labels are the task of
-multi_label_classification.py.
+4.1), trained by cross entropy. multi_label_classification.py classifies texts that may have several
+labels.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -92,10 +92,10 @@ class Classify(LabelTask[ClassPrediction]):
     def read(
         cls, settings: ClassifySettings, sources: Sources | None = None
     ) -> TaskDataset[Example]:
-        """Read both files.
+        """Read the examples of a run; the task is `MultiLabel` if texts may have several labels.
 
         Raises:
-            InputError: an eval label does not occur in training.
+            InputError: a file cannot be read, or an eval label does not occur in training.
         """
         if settings.multi_label:
             return MultiLabel.read(settings, sources)
@@ -109,8 +109,12 @@ class Classify(LabelTask[ClassPrediction]):
     def of_examples(cls, train: list[Example], settings: ClassifySettings) -> Self:
         names = class_names(train, settings.train)
         counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
-        loss = class_loss(settings, names, counts)
-        return cls(names, settings.windowing, loss, pairs=are_pairs(train))
+        return cls(
+            labels=names,
+            windowing=settings.windowing,
+            loss=class_loss(settings, names, counts),
+            pairs=are_pairs(train),
+        )
 
     def check_held_out(self, examples: Sequence[Example], settings: ClassifySettings) -> None:
         class_numbers(examples, self.labels, settings.eval)
@@ -122,7 +126,7 @@ class Classify(LabelTask[ClassPrediction]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from labels and settings: `MultiLabel` for a multi-label head."""
+        """Restore the task from its folder; a multi-label head has the task `MultiLabel`."""
         if "multi_label" in loaded.model.heads:
             return MultiLabel.restore(loaded)  # type: ignore[return-value]
         if loaded.model.task_settings.get("task") != cls.name:

@@ -1,6 +1,7 @@
 """Text-to-text classification: a model such as a T5 writes the name of the class.
 
-The probability of a class is that of writing its name, divided by the sum over all classes.
+The probability of a class is the probability of writing its name, divided by the sum of these
+probabilities over all classes.
 """
 
 from dataclasses import dataclass

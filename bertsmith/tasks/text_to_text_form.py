@@ -16,7 +16,7 @@ from bertsmith.tasks.text_to_text_regression import TextToTextRegress
 from bertsmith.tasks.text_to_text_task import TextToTextTask
 
 UNUSED_SETTINGS = ("from_scratch", "class_weights", "label_smoothing", "focal_gamma")
-"""Settings that have no use in a text-to-text task."""
+"""Settings that do not apply to a text-to-text task."""
 
 
 def in_form_of_model(

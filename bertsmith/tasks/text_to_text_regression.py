@@ -1,8 +1,9 @@
 """Text-to-text regression: a model such as a T5 writes the number.
 
-The number is rounded to a multiple of 0.2 and written with one decimal, as for STS-B in Raffel et
-al. 2020, section 2.4. The prediction is the mean of these numbers, each weighted by its
-probability: it has the least expected squared error, and is finer than the likeliest of them.
+Labels are rounded to multiples of 0.2 and written with one decimal, as for STS-B in Raffel et al.
+2020, section 2.4. The prediction is the mean of all numbers that may be written, each weighted by
+its probability. This mean has the least expected squared error, and is not bound to multiples of
+0.2.
 """
 
 import contextlib
@@ -76,13 +77,13 @@ class TextToTextRegress(TextToTextTask[NumberPrediction], Regress):
                 f"to {MAX_WRITTEN_NUMBERS} of them. Write the numbers in another unit, or choose "
                 "an encoder, such as a BERT."
             )
-        numbers = np.arange(first, last + 1) / NUMBERS_PER_UNIT + 0.0  # not -0.0
+        numbers = np.arange(first, last + 1) / NUMBERS_PER_UNIT + 0.0  # + 0.0 makes 0.0 of -0.0
         written = tuple(f"{number:.1f}" for number in numbers.tolist())
         # The numbers are in the labels' unit, so there is nothing to standardize.
         return replace(self, numbers=written, mean=0.0, deviation=1.0)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """Compute the mean of the numbers by their probabilities, fp32 `[sequences, 1]`."""
+        """Average the numbers, weighted by their probabilities, to fp32 `[sequences, 1]`."""
         probabilities = super().outputs(model, batch).double().softmax(1)
         numbers = probabilities.new_tensor(list(map(float, self.numbers)))
         return (probabilities @ numbers).float()[:, None]

@@ -88,11 +88,11 @@ class TextToTextTask(TextTask[PredictionT]):
         return cast(TextToTextModel, model).label_log_probs(batch, self.answer_ids)
 
     def training_loss(self, model: BertModel, batch: Batch) -> LossTerm:
-        """Compute the loss of writing the answers, one token after another."""
+        """Compute the loss of writing the right answers, one token after another."""
         return cast(TextToTextModel, model).label_loss(batch, self._right_answers(batch))
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
-        """Count the tokens of the answers to write."""
+        """Count the tokens of the right answers."""
         return sum(map(len, self._right_answers(batch)))
 
     def _right_answers(self, batch: Batch) -> AnswerIds:

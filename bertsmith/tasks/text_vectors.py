@@ -2,7 +2,7 @@
 
 The default pooling is the mean over tokens, not the vector of [CLS] or the output of the pooler:
 without fine-tuning, distances of means reflect similarity best (Reimers & Gurevych 2019, table 1).
-A folder of sentence-transformers has settings of its own, which apply.
+If a folder of sentence-transformers names another pooling, that one is used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +75,10 @@ class TextVectors(InferenceTask[Example, TextVector]):
     def restore(
         cls, loaded: LoadedModel, *, pooling: Pooling | None = None, normalize: bool = False
     ) -> Self:
-        """Read the folder's settings; `pooling` replaces the pooling that the folder names.
+        """Read the settings of a sentence-transformers folder; other folders have the defaults.
+
+        `pooling` replaces the pooling that the folder names. `normalize` scales vectors to length 1
+        even if the folder does not say so.
 
         Raises:
             ConfigError: there is no such pooling.
@@ -96,10 +99,10 @@ class TextVectors(InferenceTask[Example, TextVector]):
             check_stored_length(loaded.tokenizer, folder.max_length, location)
         own_length = loaded.requested_length or folder.max_length or loaded.max_length
         return cls(
-            min(loaded.max_length, own_length),
-            folder.pooling or "mean",
-            normalize or folder.normalize,
-            folder.similarity,
+            max_length=min(loaded.max_length, own_length),
+            pooling=folder.pooling or "mean",
+            normalize=normalize or folder.normalize,
+            similarity=folder.similarity,
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:

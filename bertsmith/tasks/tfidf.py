@@ -1,7 +1,7 @@
 """The baseline of text classification: TF-IDF with logistic regression, by scikit-learn.
 
-It takes a few seconds at most. `bertsmith finetune` scores it, but not for each run of --seeds or
---folds.
+The method takes a few seconds at most. `bertsmith finetune` scores it once, and not for each run of
+--seeds or --folds.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,9 @@ more, which is scikit-learn's default."""
 def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
     """Score logistic regression on words and pairs of neighbouring words.
 
-    It is fitted to at most `MAX_TRAIN_CHARS` of the training texts. The result is None if
-    scikit-learn is not installed, the texts are pairs, or there are too many eval texts or classes.
+    The method is fitted to training texts with at most `MAX_TRAIN_CHARS` characters in total. The
+    result is None if scikit-learn is not installed, the texts are pairs, or there are too many eval
+    texts or classes.
     """
     drawn = [train[index] for index in _draw(train)]
     targets = [str(example.label) for example in drawn]
@@ -85,17 +86,18 @@ def multi_label_scores(report: MultiLabelReport) -> dict[str, float]:
 
 
 def _describe_method(num_drawn: int, num_train: int, addition: str = "") -> str:
-    part = f" (of {num_drawn:,} of the {num_train:,} texts)" if num_drawn < num_train else ""
-    return f"TF-IDF with logistic regression{addition}{part}"
+    drawn = f" (of {num_drawn:,} of the {num_train:,} texts)" if num_drawn < num_train else ""
+    return f"TF-IDF with logistic regression{addition}{drawn}"
 
 
 def _fit_and_predict(
     train: Sequence[Example], targets: Any, held_out: Sequence[Example], num_classes: int
 ) -> NDArray[Any] | None:
-    """Predict the labels of `held_out`; None beyond the limits of the method.
+    """Fit the method to `train`, and predict the labels of `held_out`.
 
     `targets` are the labels of `train`: a list of names, or a matrix of 0 and 1, `[texts, labels]`.
-    The result has the same form.
+    The result has the same form. It is None if the method cannot be fitted, or the data exceed its
+    limits.
     """
     has_pairs = any(example.pair is not None for example in train)
     if has_pairs or not 0 < num_classes <= MAX_CLASSES or _num_chars(held_out) > MAX_EVAL_CHARS:

@@ -68,11 +68,10 @@ from bertsmith.tokenization.words import WordRule, find_words
 from bertsmith.training.objective import LossTerm
 
 LONG_LONE_SENTENCE = 200
-"""Smallest number of words of a file's only sentence at which the file seems to lack empty lines.
-"""
+"""If a file has one sentence with this many words or more, it seems to lack empty lines."""
 CHARACTER_SHARE = 0.99
-"""Smallest share of words of one character at which a file seems to have a character on each line,
-not a word. A few characters of such a file may consist of several code points."""
+"""If at least this share of the words are single characters, a file seems to have a character on
+each line, not a word. A few characters of such a file may consist of several code points."""
 SPLIT_ADVICE = f" ({option('split', 'characters')} labels each character)"
 NUMBERS_NOTE = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
 CHARACTERS_NOTE = f"the words are single characters, but new text is split into words{SPLIT_ADVICE}"
@@ -258,7 +257,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         Target: `labels`, int64 `[tokens]`, the labels of words at their first tokens.
 
         Raises:
-            ConfigError: long texts are to be cut, or windows would share more than half of a row.
+            ConfigError: long texts are to be cut, or neighbouring windows would overlap by more
+                than half of a row.
             InputError: labels follow no scheme, or cannot be converted to the task's.
         """
         if self.windowing.long_texts == "cut":
@@ -367,22 +367,27 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def _decide(
         self, sentence: TaggedSentence, rows: Sequence[tuple[RowWords, NDArray[np.float32]]]
     ) -> TagPrediction:
+        """Predict the labels of one sentence.
+
+        Args:
+            rows: for each window of the sentence, the words that it decides, and its logits.
+        """
         probabilities = np.empty((len(sentence.words), len(self.labels)))
-        for (words, tokens), logits in rows:
-            probabilities[words] = softmax64(logits[tokens])
+        for (words, first_tokens), logits in rows:
+            probabilities[words] = softmax64(logits[first_tokens])
         labels = [self.labels[number] for number in probabilities.argmax(-1).tolist()]
         is_repaired = self.repair and count_illegal(labels, self.scheme) > 0
         if is_repaired:
             labels = convert_labels(labels, self.scheme, self.scheme)
         return TagPrediction(
-            sentence,
-            tuple(labels),
-            probabilities,
-            self.labels,
-            self.scheme,
-            len(rows),
-            is_repaired,
-            self.label_kind,
+            sentence=sentence,
+            label_names=tuple(labels),
+            probabilities=probabilities,
+            names=self.labels,
+            scheme=self.scheme,
+            num_windows=len(rows),
+            is_repaired=is_repaired,
+            label_kind=self.label_kind,
         )
 
     def accumulator(self, path: Path) -> TagAccumulator:

@@ -1,7 +1,7 @@
 """TF-IDF over tokens and pairs of neighbouring tokens.
 
-The tokens of the model's vocabulary take the place of words. So all languages are treated alike,
-and a prediction needs no other file of words.
+Tokens of the model's vocabulary are counted instead of words. So all languages are treated alike,
+and a prediction needs no further vocabulary.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ Keys = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SparseRows:
-    """A sparse matrix `[rows, columns]` by rows, as torch's and scipy's CSR.
+    """A sparse matrix `[rows, columns]`, stored row by row as in the CSR format.
 
     Row `i` has the entries from `starts[i]` up to before `starts[i + 1]`, each with its column,
     int64 and ascending in a row, and its value, fp32.
@@ -66,10 +66,10 @@ class TokenNgrams:
         max_ngrams: int,
     ) -> Self:
         """Collect the `max_ngrams` n-grams that occur in the most texts."""
-        owners, keys = _ngrams(texts, vocab_size, special_ids)
+        text_of_ngram, keys = _find_ngrams(texts, vocab_size, special_ids)
         # An n-gram counts once in each text, however often it occurs there.
-        keys_and_owners = np.unique(np.stack([keys, owners]), axis=1)
-        distinct, num_texts = np.unique(keys_and_owners[0], return_counts=True)
+        keys_and_texts = np.unique(np.stack([keys, text_of_ngram]), axis=1)
+        distinct, num_texts = np.unique(keys_and_texts[0], return_counts=True)
         if len(distinct) > max_ngrams:
             # Of n-grams in equally many texts, a stable sort keeps those with smaller keys.
             common = np.sort(np.argsort(-num_texts, kind="stable")[:max_ngrams])
@@ -82,14 +82,14 @@ class TokenNgrams:
 
     def transform(self, texts: EncodedExamples) -> SparseRows:
         """Compute TF-IDF of texts: (1 + ln count) * idf, each row scaled to length 1."""
-        owners, keys = _ngrams(texts, self.vocab_size, self.special_ids)
+        text_of_ngram, keys = _find_ngrams(texts, self.vocab_size, self.special_ids)
         columns = np.searchsorted(self.keys, keys)
         is_known = np.zeros(len(keys), dtype=bool)
         if len(self.keys):
             is_known = self.keys[np.minimum(columns, len(self.keys) - 1)] == keys
         width = max(len(self.keys), 1)
-        # The entry of an n-gram of a text has the flat index row * width + column.
-        flat_indices = owners[is_known] * width + columns[is_known]
+        # The entry of an n-gram in a text has the flat index text * width + column.
+        flat_indices = text_of_ngram[is_known] * width + columns[is_known]
         entries, counts = np.unique(flat_indices, return_counts=True)
         rows, columns = np.divmod(entries, width)
         values = (1 + np.log(counts)) * self.idf[columns]
@@ -99,12 +99,12 @@ class TokenNgrams:
         return SparseRows(starts, columns, values.astype(np.float32), len(self.keys))
 
 
-def _ngrams(
+def _find_ngrams(
     texts: EncodedExamples, vocab_size: int, special_ids: Collection[int]
 ) -> tuple[Keys, Keys]:
-    """Return the text, as its index, and the key of each n-gram, as two vectors.
+    """Find each occurrence of an n-gram; return the indices of the texts, and the keys.
 
-    Special tokens are left out, and so are pairs with them.
+    Both results are int64 `[occurrences]`. Special tokens are left out, and so are pairs with them.
     """
     ids = texts.rows.ids.flat.astype(np.int64)
     lengths = np.array(texts.rows.lengths, dtype=np.int64)

@@ -16,7 +16,7 @@ class VectorBaselines(Baselines):
         held_out: Sequence[Any],
         initial_scores: Mapping[str, float],
     ) -> list[Baseline]:
-        # Those of the first evaluation, before training.
+        # The evaluation before training has scored the cosines already.
         if not initial_scores:
             return []
         return [Baseline("cosine", "cosine of the vectors before fine-tuning", initial_scores)]

@@ -23,6 +23,7 @@ OWN_LOSS = FunctionSetting(
     advice="Name a function that takes the vectors of a group (RelatedVectors) and returns a loss.",
     lack="computes no loss of vectors",
 )
+"""The option `--loss` with a function of the user's own."""
 
 
 def contrastive_loss(group: RelatedVectors) -> Tensor:
@@ -36,7 +37,7 @@ def contrastive_loss(group: RelatedVectors) -> Tensor:
 
 
 # The default for scored pairs, since CoSENT was worse: on STS-B a BERT-tiny reached a Spearman
-# correlation of 0.697 with it, and of 0.710 with this regression of cosines.
+# correlation of 0.710 with this loss, and of 0.697 with CoSENT.
 def cosine_loss(group: RelatedVectors) -> Tensor:
     """Compute the squared errors of the cosines (Reimers & Gurevych 2019, section 3)."""
     assert group.target_cosines is not None
@@ -46,9 +47,10 @@ def cosine_loss(group: RelatedVectors) -> Tensor:
 def cosent_loss(group: RelatedVectors) -> Tensor:
     """Compute CoSENT, which learns only the order of the scores.
 
-    It is log(1 + the sum of exp((cos_j - cos_i) / temperature) over the pairs of examples of which
-    i has the higher score), times the number of examples (Su 2022, "CoSENT: a more effective
-    sentence vector scheme than Sentence-BERT", https://kexue.fm/archives/8847).
+    The loss is log(1 + s) times the number of examples, where s is the sum of exp((cos_j - cos_i) /
+    temperature) over all pairs of examples i and j of which i has the higher score (Su 2022,
+    "CoSENT: a more effective sentence vector scheme than Sentence-BERT",
+    https://kexue.fm/archives/8847).
     """
     return _order_loss(group.cosines, group)
 
@@ -87,24 +89,25 @@ def _order_loss(similarities: Tensor, group: RelatedVectors) -> Tensor:
 
 @dataclass(frozen=True)
 class MatryoshkaLoss:
-    """Another loss on whole vectors and on their first numbers (Kusupati et al. 2022, eq. 1).
+    """A loss that applies `loss` to whole vectors and to their first numbers.
 
-    The first numbers of a vector can then be used in its place. Give it a name in a module of your
-    own, which the option `--loss` names, such as `my_losses:short_too`:
+    Vectors of a model that was trained with it can be shortened to their first numbers (Kusupati et
+    al. 2022, eq. 1). Assign the loss to a name in a module of your own, and pass this name to the
+    option `--loss`, such as `my_losses:short_too`:
 
     >>> short_too = MatryoshkaLoss(contrastive_loss, dims=(128, 64))
     """
 
     loss: VectorLoss
     dims: tuple[int, ...]
-    """Lengths of the short vectors; the loss of each length has the weight 1, as that of whole
-    vectors."""
+    """Lengths of the short vectors. The losses of all lengths and of whole vectors have the weight
+    1."""
 
     def __call__(self, group: RelatedVectors) -> Tensor:
-        """Add up the losses.
+        """Add up the losses of whole vectors and of each length in `dims`.
 
         Raises:
-            ConfigError: `dims` are not from 1 to less than the length of a vector.
+            ConfigError: a length in `dims` is below 1, or not below the length of a vector.
         """
         size = group.anchors.shape[1]
         if not all(0 < dim < size for dim in self.dims):
@@ -139,7 +142,7 @@ def load_vector_loss(name: str) -> VectorLoss:
     """Return the loss that a value of `--loss` other than "auto" names.
 
     Raises:
-        ConfigError: it names a function that cannot be imported.
+        ConfigError: the value names a function that cannot be imported.
     """
     if is_own_loss(name):
         return CheckedLoss(name, OWN_LOSS.load(name))
@@ -149,7 +152,7 @@ def load_vector_loss(name: str) -> VectorLoss:
 
 @dataclass(frozen=True)
 class CheckedLoss:
-    """A loss of another module, checked to return a number."""
+    """A loss of the user's own, whose result is checked to be one number."""
 
     name: str
     function: VectorLoss

@@ -51,7 +51,7 @@ class Vectors:
         """The cosine similarity of the first two texts, from -1 to 1."""
         first, second = self.vectors[:2].astype(np.float64)
         norms = np.linalg.norm(first) * np.linalg.norm(second)
-        # That of equal vectors may be rounded to above 1; that of nan stays nan.
+        # The cosine of equal vectors may be rounded to above 1. A vector with nan gives nan.
         return float(np.clip(first @ second / max(norms, 1e-12), -1, 1))
 
     @property

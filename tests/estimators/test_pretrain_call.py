@@ -88,6 +88,8 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({"texts": [None, " ", np.nan]}, ["documents: 0", "3 empty documents"]),
     ({"texts": iter(["A text."])}, ["texts: found list_iterator"]),
     ({"texts": pandas.DataFrame({"a": ["A text."]})}, ["texts: ", "'text'", "'a'", "text_column"]),
+    ({"texts": {}}, ["texts: no column 'text'", "none"]),
+    ({"texts": pandas.DataFrame()}, ["texts: no column 'text'", "none"]),
     ({"texts": [{"a": "A text."}]}, ["texts[0]: ", "'text'", "'a'", "text_column"]),
     ({"texts": {"train": pandas.DataFrame()}}, ["('train')", "data['train']"]),
     ({"corpus": "c", "tokenizer": "t", "text_column": "a"}, ["tokenizer, text_column: ", "c is "]),

@@ -27,6 +27,7 @@ from bertsmith.model.head_names import LINEAR_HEAD_FILE, LINEAR_MEMBER, MEMBERS_
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.averaged_classification import AveragedClassify
+from bertsmith.tasks.chunk_predictor import ChunkPredictor
 from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -71,6 +72,17 @@ def copied(base, whole, tmp_path):
 
 def probabilities_of(folder):
     return load(folder, device="cpu", precision="fp32").probabilities(TEXTS)
+
+
+def test_all_models_of_an_average_move_to_the_device_of_a_rank(base, whole):
+    predictor = load(base.out, device="cpu", precision="fp32")
+    others = predictor.definition.other_models
+    assert (
+        len(others) == 2
+    )  # the fine-tuned model of the second seed, and the linear head's encoder
+    # A device of torch that every machine has, and that holds no numbers.
+    ChunkPredictor.of(predictor.loaded, predictor.definition).move_models("meta")
+    assert {model.device.type for model in (predictor.model, *others)} == {"meta"}
 
 
 def test_the_linear_head_has_half_of_the_weight(base, whole, tmp_path):

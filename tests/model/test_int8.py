@@ -1,6 +1,10 @@
 """int8 layers: rounding within its bounds, and products within what rounding explains."""
 
 import json
+import os
+import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -16,7 +20,11 @@ from bertsmith.model.int8 import (
     ZERO_AFTER_ACTIVATION,
     Int8Linear,
     can_quantize,
+    compute_weight_scales,
+    fit_pairs,
+    largest_pair_sums,
     quantize_rows,
+    round_weight,
     saturates,
 )
 from bertsmith.model.precision_speeds import (
@@ -94,6 +102,45 @@ def test_a_layer_after_an_activation_is_near_the_one_it_replaces(name):
         found = Int8Linear(linear, activation=ACTIVATIONS[name])(x)
     assert (found - plain).norm() < 0.012 * plain.norm()
     assert torch.equal(found[5], linear.bias)
+
+
+@needs_kernels
+def test_a_layer_is_unpickled_for_the_processor_that_opens_it(tmp_path):
+    """Here a processor without VNNI, whose sums of two products have 16 bits."""
+    linear = nn.Linear(64, 16)
+    with torch.no_grad():
+        linear.weight.fill_(1.0)
+        linear.bias.zero_()
+    (tmp_path / "layer").write_bytes(pickle.dumps(Int8Linear(linear)))
+    program = f"""
+import pickle
+import torch
+from bertsmith.model.int8 import Int8Linear, saturates
+with open({str(tmp_path / "layer")!r}, "rb") as file:
+    layer = pickle.load(file)
+product = layer(torch.ones(33, 64))
+print(saturates(), float(product.min()), float(product.max()))
+"""
+    without_vnni = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=without_vnni)
+    has_16_bits, lowest, highest = done.stdout.split()
+    assert has_16_bits == "True"
+    assert 63.4 < float(lowest) <= float(highest) < 64.6
+
+
+def test_only_rows_whose_sums_are_too_large_are_rounded_again():
+    weight = torch.tensor([[1.0, 0.5, -1.0], [1.0, -1.0, 0.25], [-0.9, -1.0, 0.0]])
+    scales = compute_weight_scales(weight, in_pairs=False)
+    rounded = round_weight(weight, scales)
+    assert largest_pair_sums(rounded.float()).tolist() == [191, 127, 241]
+    fitting, new_scales = fit_pairs(rounded, scales)
+    assert (largest_pair_sums(fitting.float()) <= 128).all()
+    assert torch.equal(fitting[1], rounded[1]) and new_scales[1] == scales[1]
+    assert (new_scales[[0, 2]] > scales[[0, 2]]).all()
+    assert ((fitting * new_scales[:, None] - weight).abs() <= new_scales[:, None]).all()
+    again, same_scales = fit_pairs(fitting, new_scales)
+    assert torch.equal(again, fitting) and torch.equal(same_scales, new_scales)
 
 
 @needs_kernels

@@ -15,12 +15,12 @@ from bertsmith.training.settings import OptimSettings
 ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
-"""Default of a path that some runs need not name, such as eval examples with folds. It is a path,
-so that the code of runs that need one does not check for None; run.json shows it as ".". It equals
-the current folder. So where the user may name the current folder, test with `is NOT_GIVEN`."""
+"""Default of a path that some runs need not name, such as `eval` in a run with folds. It is a path,
+so that code that needs the path has no case for None; run.json shows it as ".". It equals the path
+of the current folder. So where the user may name the current folder, test with `is NOT_GIVEN`."""
 Sources = tuple[ExampleSource, ExampleSource | None]
-"""Sources of training and of eval examples. The second is None where eval examples are held out of
-the training examples."""
+"""Sources of training and of eval examples. The second source is None if there is none of its own,
+such as where eval examples are held out of the training examples."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class FinetuneSettings(Compute):
 
     @property
     def sources(self) -> Sources:
-        """The files of training and of eval examples; None if there are no eval examples."""
+        """The files of training and of eval examples."""
         return self.train, self.eval
 
     @property

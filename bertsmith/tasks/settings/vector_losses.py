@@ -1,6 +1,6 @@
-"""Catalog of the losses of `finetune embed`: a new loss of bertsmith is a function and an entry.
+"""Catalog of the losses of `finetune embed`, in which each loss of bertsmith has an entry.
 
-The command line reads the entries, so this module imports no torch. A loss of another module needs
+The command line reads the entries, so this module imports no torch. A loss of the user's own needs
 no entry: `--loss module:function` names it.
 """
 
@@ -17,17 +17,17 @@ Loss = Literal["contrastive", "cosine", "cosent", "angle"]
 
 @dataclass(frozen=True, kw_only=True)
 class VectorLossEntry:
-    """The function of a loss, and what it reads."""
+    """The function of a loss, its help text, and the examples that it needs."""
 
     implementation: str
     """The function, a `VectorLoss` (tasks/vector_losses.py), as "module:function"."""
     summary: str = ""
     """Sentence for `--help` on what the loss teaches."""
     kind: Literal["pairs", "scored"] | None = None
-    """Kind of examples that it learns from: pairs that belong together, or pairs with a score. None
-    if it can learn from both."""
+    """Kind of examples that the loss learns from: pairs that belong together, or pairs with a
+    score. None if it can learn from both."""
     compares_rows: bool = True
-    """Whether it compares the rows of a group with one another."""
+    """Whether the loss compares the rows of a group with one another."""
 
 
 VECTOR_LOSSES: dict[str, VectorLossEntry] = {
@@ -73,7 +73,7 @@ def is_own_loss(name: object) -> bool:
 
 
 def loss_entry(name: str) -> VectorLossEntry:
-    """Return the entry of a loss; for a loss of another module, one that allows all examples."""
+    """Return the entry of a loss; for the user's own loss, an entry that allows all examples."""
     return VectorLossEntry(implementation=name) if is_own_loss(name) else VECTOR_LOSSES[name]
 
 
@@ -81,7 +81,7 @@ def check_loss(name: str) -> None:
     """Check the form of a value of `--loss`.
 
     Raises:
-        SettingError: it is neither "auto" nor one of our losses, nor "module:function".
+        SettingError: the value is neither "auto", nor in the catalog, nor "module:function".
     """
     if name != "auto" and name not in VECTOR_LOSSES and not is_own_loss(name):
         raise SettingError("loss", name, ["auto", *VECTOR_LOSSES, "module:function"])
