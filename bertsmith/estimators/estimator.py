@@ -456,7 +456,7 @@ class Estimator(ABC):
         Arguments in `loading`, such as `precision`, replace those of the settings.
         """
         self.predictor_ = self._open(settings.out, settings, **loading)
-        # This finalizer does nothing; as its argument, the temporary folder lives until it runs.
+        # This finalizer does nothing, but its argument, the temporary folder, lives until it runs.
         weakref.finalize(self.predictor_.loaded.folder, lambda temporary: None, folder)
 
     def _open(self, folder: Path, settings: FinetuneSettings, **loading: Any) -> Predictor[Any]:

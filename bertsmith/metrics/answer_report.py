@@ -48,7 +48,8 @@ class AnswerReport(Report):
             protocol 1.1.
         no_answer: scores of the questions without a gold answer; None if there are none.
         best_exact: best exact match of any threshold; None without no-answer probabilities, or by
-            protocol 1.1. So is `best_f1`.
+            protocol 1.1.
+        best_f1: best F1 of any threshold; None where `best_exact` is None.
         threshold: answers with a higher no-answer probability count as empty.
         num_unanswered: number of empty answers; None without a threshold or probabilities.
         num_missing: number of questions without a prediction, which score 0.

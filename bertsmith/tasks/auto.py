@@ -36,8 +36,8 @@ OWN_CLASSES: Mapping[type[InferenceTask[Any, Any]] | None, tuple[str, ...]] = {
     TextToTextClassify: ("classify", "multi_label"),
     TextToTextRegress: ("regress",),
 }
-"""Classes of models that need another class than the usual one of their task, such as a T5. If
-`load` gets one of the task names beside a class, it keeps this class."""
+"""Classes of models that need another class than the usual one of their task, such as a T5. `load`
+keeps such a class if it is asked for one of the tasks beside it."""
 
 
 class LoadOptions(TypedDict, total=False):

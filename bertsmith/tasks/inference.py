@@ -54,17 +54,17 @@ fewer, one pass by all threads is as fast (all-MiniLM-L6-v2, two threads of a Ze
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
-TRAIN_ONE = (
+_NO_HEAD = (
     "the model has no {kind} head. Train one with 'bertsmith finetune {task} --model' on this "
     "folder, and use the folder that it writes."
 )
 MISSING_HEAD = {
-    "classify": TRAIN_ONE.format(kind="classification", task="classify"),
-    "multi_label": TRAIN_ONE.format(kind="classification", task="classify"),
-    "regress": TRAIN_ONE.format(kind="regression", task="regress"),
-    "tag": TRAIN_ONE.format(kind="token classification", task="tag"),
-    "answer": TRAIN_ONE.format(kind="question answering", task="answer"),
-    "choose": TRAIN_ONE.format(kind="multiple choice", task="choose"),
+    "classify": _NO_HEAD.format(kind="classification", task="classify"),
+    "multi_label": _NO_HEAD.format(kind="classification", task="classify"),
+    "regress": _NO_HEAD.format(kind="regression", task="regress"),
+    "tag": _NO_HEAD.format(kind="token classification", task="tag"),
+    "answer": _NO_HEAD.format(kind="question answering", task="answer"),
+    "choose": _NO_HEAD.format(kind="multiple choice", task="choose"),
 }
 """Messages about a model without the head of a task, by head."""
 
@@ -108,7 +108,7 @@ class LoadedModel:
         """
         folder = read_folder(self.folder.path)
         # An estimator's temporary folder is deleted when the first `ModelFolder` of it is freed.
-        # This finalizer does nothing; as its argument, the first object lives as long as this one.
+        # This finalizer does nothing, but its argument, the first one, lives as long as `folder`.
         weakref.finalize(folder, lambda first: None, self.folder)
         return load_for_inference(
             folder,

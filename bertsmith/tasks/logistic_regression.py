@@ -2,8 +2,8 @@
 
 The solution minimizes the sum of cross entropies plus the sum of squared weights divided by 2 c.
 Biases are penalized only if a `bias_variance` is given. scikit-learn's LogisticRegression has the
-same solution with C = c; with two labels it has it with C = 2 c, because it then has one weight for
-each feature, and this module two.
+same solution with C = c. For two labels, C has to be 2 c: scikit-learn then has one weight for each
+feature, and this module two.
 """
 
 import math

@@ -197,7 +197,10 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return [] if note is None else [note]
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
-        """Score the fraction of labels decided correctly, with the confidence of the least sure."""
+        """Score the fraction of labels that are decided right.
+
+        The confidence is that of the least sure decision.
+        """
         (true,) = label_flags([example], self.labels, self.label_separator, CHECKED_EXAMPLES)
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         predicted = prediction.names

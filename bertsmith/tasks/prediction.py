@@ -144,6 +144,6 @@ def text_example(record: Mapping[str, Any]) -> Example:
         InputError: a field is missing or no string.
     """
     text = text_field(record, "text")
-    second_texts = [text_field(record, name) for name in PAIR_FIELDS if name in record]
-    pair = second_texts[0] if second_texts else None
+    given_names = [name for name in PAIR_FIELDS if name in record]
+    pair = text_field(record, given_names[0]) if given_names else None
     return Example(text, pair, row=record.get("row", 0))

@@ -31,7 +31,7 @@ class Prediction(Protocol):
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the end of an example too long for the model was ignored."""
+        """Whether the example was too long for the model, so that its end was cut off."""
         ...
 
     @property
@@ -44,7 +44,10 @@ class Prediction(Protocol):
         ...
 
     def line(self, example: Any) -> Any:
-        """Format prediction and example as a line, a string or rich text; tabs divide its parts."""
+        """Format prediction and example as one line: columns separated by tabs.
+
+        The line is a string, or a `Text` of the library rich.
+        """
         ...
 
 

@@ -62,7 +62,7 @@ class TaskDataset(Generic[ExampleT]):
 def naming_limits(
     settings: FinetuneSettings, *, num_read: int, num_held_out: int | None = None
 ) -> Iterator[None]:
-    """Add to an `ExamplesError` that the block raises the settings by which examples were left out.
+    """Name the settings that left out examples in an `ExamplesError` of the block.
 
     These settings are `limit`, `eval_limit` and `sample`: with larger values, the examples might
     be right.

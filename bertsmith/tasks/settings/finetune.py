@@ -19,8 +19,8 @@ NOT_GIVEN = Path()
 so that code that needs the path has no case for None; run.json shows it as ".". It equals the path
 of the current folder. So where the user may name the current folder, test with `is NOT_GIVEN`."""
 Sources = tuple[ExampleSource, ExampleSource | None]
-"""Sources of training and of eval examples. The second source is None if there is none of its own,
-such as where eval examples are held out of the training examples."""
+"""Sources of training and of eval examples. The second source is None if eval examples have none of
+their own, as where they are held out of the training examples."""
 
 
 @dataclass(frozen=True)
