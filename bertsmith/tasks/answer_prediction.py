@@ -89,7 +89,7 @@ class AnswerPrediction:
         """
         if not len(self.spans.scores):
             return AnswerSpan("", 0, 0)
-        return self._located(0)
+        return self._span_at(0)
 
     @property
     def probability(self) -> float:
@@ -111,7 +111,7 @@ class AnswerPrediction:
         """Return the likeliest answers, best first."""
         probabilities = self._probabilities()[:count].tolist()
         return [
-            Candidate(*self._located(index), probability)
+            Candidate(*self._span_at(index), probability)
             for index, probability in enumerate(probabilities)
         ]
 
@@ -155,7 +155,7 @@ class AnswerPrediction:
     def _probabilities(self) -> NDArray[np.float64]:
         return self.spans.probabilities(with_null=self.threshold is not None)
 
-    def _located(self, index: int) -> AnswerSpan:
+    def _span_at(self, index: int) -> AnswerSpan:
         start = int(self.spans.starts[index])
         end = _whole_character(self.context, int(self.spans.stops[index]))
         return AnswerSpan(self.context[start:end], start, end)
