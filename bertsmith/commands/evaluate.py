@@ -157,9 +157,4 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
             f"{option('label_separator')}: found '{separator}', but this model does not give a "
             "text several labels. Leave it out."
         )
-    if not separator:
-        raise ConfigError(
-            f"{option('label_separator')}: found an empty text. Give the text between two labels, "
-            "such as ','."
-        )
     return replace(task, label_separator=separator)

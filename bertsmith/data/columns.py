@@ -5,11 +5,13 @@ from typing import Any, Literal
 
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.data.tables import TableFormat
-from bertsmith.errors import ConfigError, option
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.words import WordRule
 
 TagFormat = Literal["auto", "conll", "conllu", "jsonl", "json", "parquet", "text"]
+ALLOWED_SEPARATOR = "text, such as ','"
+"""Allowed separators between the labels of a text, in words."""
 
 
 @dataclass(frozen=True)
@@ -165,15 +167,30 @@ class TranslationColumns:
     Default: a comma in csv, a tab in tsv."""
 
 
+def is_label_separator(value: object) -> bool:
+    """Return whether a value may separate the labels of a text: it is text, and not empty."""
+    return isinstance(value, str) and value != ""
+
+
+def check_label_separator(separator: object) -> None:
+    """Check the separator between the labels of a text.
+
+    Raises:
+        ConfigError: the separator is empty or no text.
+    """
+    if not is_label_separator(separator):
+        raise SettingError("label_separator", separator, ALLOWED_SEPARATOR)
+
+
 def check_needs_no_data(columns: Any, **others: object) -> None:
-    """Check that there are no options for reading a file, since no file is given.
+    """Check that no options for reading a file are set, since no file is given.
 
     Args:
         columns: an instance of a task's columns; None if there is none.
         others: values of further options by their names; None if they are not given.
 
     Raises:
-        ConfigError: there is such an option.
+        ConfigError: an option is set; the message names it.
     """
     names = [name for name, value in others.items() if value is not None]
     if columns is not None:

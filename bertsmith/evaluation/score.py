@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
+from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns, check_label_separator
 from bertsmith.data.examples import Example, ExampleReader, check_header
 from bertsmith.data.label_remarks import other_names
 from bertsmith.data.labels import (
@@ -183,8 +183,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
         InputError: a file cannot be read, the rows do not belong together, or there is no label.
     """
     separator = columns.label_separator
-    if not separator:
-        raise SettingError("label_separator", "", "text, such as ','", "Give one.")
+    check_label_separator(separator)
     compared = _PredictedNames(predictions, columns)
     reader = ExampleReader(
         gold, columns, is_multi_label=True, needs_text=False, compared_labels=compared

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import check_label_separator
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs, example_noun
 from bertsmith.data.label_remarks import look_alike
@@ -90,8 +91,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def __post_init__(self) -> None:
         if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):
             raise SettingError("threshold", self.threshold, "above 0, below 1")
-        if not (isinstance(self.label_separator, str) and self.label_separator):
-            raise SettingError("label_separator", self.label_separator, "text, such as ','")
+        check_label_separator(self.label_separator)
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

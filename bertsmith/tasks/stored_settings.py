@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from bertsmith.data.columns import ALLOWED_SEPARATOR, is_label_separator
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.data.label_values import LabelKind
 from bertsmith.data.windowing import LongTexts
@@ -54,7 +55,7 @@ ALLOWED_SETTINGS: Mapping[str, AllowedValue] = {
     "split": one_of(WordRule),
     "label_kind": one_of(LabelKind),
     "pairs": TRUE_OR_FALSE,
-    "label_separator": (lambda value: isinstance(value, str) and value != "", "a text"),
+    "label_separator": (is_label_separator, ALLOWED_SEPARATOR),
     "threshold": (is_number, "a number"),
     "may_abstain": TRUE_OR_FALSE,
     "max_answer_length": (lambda value: type(value) is int and value > 0, "a whole number above 0"),

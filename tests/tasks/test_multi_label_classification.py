@@ -13,6 +13,8 @@ from bertsmith.data.columns import Columns
 from bertsmith.data.labels import label_set
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.evaluation.score import score_class_files
+from bertsmith.evaluation.settings import ClassColumns
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.multi_label_classification import MultiLabel
@@ -89,7 +91,7 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     words = ("evaluate", settings.out, "--data", other, *FP32, "--label-separator")
     found = json.loads(bertsmith(*words, ";", "--json"))
     assert found["micro_f1"] == pytest.approx(result.evaluation.micro_f1)
-    assert "--label-separator: found an empty text" in refused(*words, "")
+    assert "--label-separator: found ''; allowed is text, such as ','." in refused(*words, "")
     tagger = save_tiny(settings.out.with_name("one"), "classify", labels=("a", "b"))
     assert "--label-separator: found ';'" in refused(words[0], tagger, *words[2:], ";")
 
@@ -100,6 +102,19 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
 def test_settings_that_do_not_fit(settings, name, value):
     with refuses(ConfigError, f"--{name.replace('_', '-')}:", str(value)):
         replace(settings, **{name: value})
+
+
+def test_an_empty_separator_has_the_same_message_everywhere(settings, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na,x\n")
+    columns = ClassColumns(multi_label=True, label_separator="")
+    for refuse in (
+        lambda: replace(settings, label_separator=""),
+        lambda: MultiLabel(("a",), label_separator=""),
+        lambda: score_class_files(path, path, columns),
+    ):
+        with refuses(ConfigError, "--label-separator: found ''; allowed is text, such as ','."):
+            refuse()
 
 
 @pytest.mark.parametrize("name, value", [("threshold", 0.3), ("label_separator", "|")])

@@ -42,7 +42,7 @@ def save(tmp_path):
     ("classify", "label_kind", ["int"], "int, float, bool"),
     ("classify", "pairs", 1, "true or false"),
     ("multi_label", "threshold", "0.7", "a number"),
-    ("multi_label", "label_separator", "", "a text"),
+    ("multi_label", "label_separator", "", "text, such as ','"),
     ("tag", "scheme", "BIO", "IOB2"),
     ("tag", "split", ["words"], "characters"),
     ("answer", "max_answer_length", 0, "above 0"),

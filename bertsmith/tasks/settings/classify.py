@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from bertsmith.data.columns import Columns
+from bertsmith.data.columns import Columns, check_label_separator
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_choice
@@ -114,10 +114,7 @@ class ClassifySettings(LossSettings, WindowSettings):
         super().__post_init__()
         if not 0 < self.threshold < 1:
             raise SettingError("threshold", self.threshold, "above 0, below 1")
-        if not self.label_separator:
-            raise ConfigError(
-                f"{option('label_separator')}: found ''. Give a character, such as ','."
-            )
+        check_label_separator(self.label_separator)
         if not self.multi_label and (changed := self.changed_options(OF_MULTI_LABEL)):
             raise ConfigError(
                 f"{', '.join(map(option, changed))}: read only with {option('multi_label', True)}. "
