@@ -1,7 +1,7 @@
 """The choice of a source's columns: which of them hold the texts that a task reads.
 
-A column is the one that the user chose, by name or number, or that of training, or else the first
-with a usual name.
+The column that the user chose, by name or number, comes first; then the column that the model was
+trained on; then the first column that has a usual name.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from bertsmith.data.training_columns import NUMBERED, TrainingColumns
 from bertsmith.errors import InputError, option
 
 FOR_EXCEL = "sep="
-"""Beginning of a first line that tells Excel the separator of columns."""
+"""Beginning of a first line such as `sep=;`, which tells Excel the separator of columns."""
 
 
 class ColumnChoice:
@@ -36,9 +36,9 @@ class ColumnChoice:
         trained: the columns that the model was trained on.
 
     Attributes:
-        specs: the specs that `find_specs` returned last.
-        names: the names of each spec's columns, once they are chosen.
-        is_numbered_as_trained: whether columns are found by the numbers that training used, since
+        specs: the specs whose columns were chosen; before that, those of a table without columns.
+        names: the names of each spec's columns; empty until they are chosen.
+        is_numbered_as_trained: whether columns were found by the numbers that training used, since
             the first row does not name them.
     """
 
@@ -53,17 +53,19 @@ class ColumnChoice:
         self.header = header
         self.find_specs = find_specs
         self.trained = trained
-        self.is_numbered_as_trained = False
         self.specs = self._specs_of([])
         self.names: dict[str, tuple[str, ...]] = {}
+        self.is_numbered_as_trained = False
 
     def clear(self) -> None:
         """Forget the chosen columns, before the source is read again."""
+        self.specs = self._specs_of([])
         self.names = {}
         self.is_numbered_as_trained = False
 
     @property
     def read_specs(self) -> list[ColumnSpec]:
+        """The specs whose texts are read; the other ones only keep their columns from these."""
         return [spec for spec in self.specs if spec.is_read]
 
     @property
@@ -86,7 +88,10 @@ class ColumnChoice:
         return not all(choice is not None and are_numbers(choice) for choice in choices)
 
     def choose_in_first_row(self, first: list[str], file_format: RowFormat) -> dict[str, list[int]]:
-        """Find each spec's indices in a first row: chosen, by name, or by number as in training.
+        """Choose the columns of a table by its first row; return each spec's indices.
+
+        If the row lacks a column, and the user chose none, the columns are found by the numbers
+        that training used, if it used numbers.
 
         Raises:
             InputError: as `choose`.
@@ -97,40 +102,60 @@ class ColumnChoice:
             has_choice = any(spec.chosen is not None for spec in self.specs)
             if has_choice or self.header != "auto" or not self.trained.are_numbers:
                 raise
-        self.names = {}
-        self.is_numbered_as_trained = True
-        return self.choose(first, file_format, by_number=True)
+        return self.choose(first, file_format, by_number=True, as_trained=True)
 
     def choose(
-        self, column_names: list[str], file_format: RowFormat, *, by_number: bool
+        self,
+        column_names: list[str],
+        file_format: RowFormat,
+        *,
+        by_number: bool,
+        as_trained: bool = False,
     ) -> dict[str, list[int]]:
-        """Find each spec's indices among `column_names`; fill `names`.
+        """Choose the columns of each spec; return their indices in `column_names`.
+
+        Without an error, this sets `specs`, `names` and `is_numbered_as_trained`; with an error,
+        all three stay as they were.
+
+        Args:
+            by_number: whether `column_names` is a first row that names no columns.
+            as_trained: whether to take the numbers that training used, with `by_number`.
 
         Raises:
             InputError: a column that the user chose, or that every table must have, is missing.
         """
-        self.specs = self._specs_of([] if by_number else lowered(column_names))
-        names = column_names
+        specs = self._specs_of([] if by_number else lowered(column_names), as_trained=as_trained)
+        all_names = column_names
         if by_number:
-            names = [f"{NUMBERED}{number}" for number in range(1, len(column_names) + 1)]
+            all_names = [f"{NUMBERED}{number}" for number in range(1, len(column_names) + 1)]
         indices: dict[str, list[int]] = {}
-        assigned = assign_columns(self.specs, column_names, by_number=by_number)
-        for spec in self.read_specs:
+        names: dict[str, tuple[str, ...]] = {}
+        assigned = assign_columns(specs, column_names, by_number=by_number)
+        for spec in specs:
+            if not spec.is_read:
+                continue
             columns = assigned[spec.name]
             if columns is not None:
                 indices[spec.name] = columns
-                self.names[spec.name] = tuple(names[i] for i in columns)
+                names[spec.name] = tuple(all_names[i] for i in columns)
             elif spec.chosen is not None or not spec.is_optional:
                 problem = self._missing(spec, column_names, file_format, by_number)
                 raise InputError(f"{name_source(self.source)}: {problem}")
+        self.specs = specs
+        self.names = names
+        self.is_numbered_as_trained = as_trained
         return indices
 
     def extend(self, row: int, column_names: list[str]) -> None:
-        """Add keys that earlier rows lack to `names`; `column_names` are all keys so far.
+        """Add the keys of an object that the rows before it lack to `names`.
+
+        Args:
+            row: the number of the object, for messages.
+            column_names: all keys so far, those of this object included.
 
         Raises:
-            InputError: a key belongs to a spec that all rows must have, or none of them; or it
-                would have been read instead of another key if the first row had it.
+            InputError: a key belongs to a spec that either all rows must have or none; or the key
+                would have been read instead of another one if the first row had it.
         """
         location = locate_row(self.source, row)
         by_old_specs = assign_columns(self.specs, column_names, by_number=False)
@@ -156,18 +181,19 @@ class ColumnChoice:
             if set(before) < set(names):
                 self.names[spec.name] = names
 
-    def _specs_of(self, column_names: Sequence[str]) -> list[ColumnSpec]:
-        """Build the specs for a table with these columns; add the columns of training to each."""
-        names, numbers = self.trained.names, self.trained.numbers
-        if self.is_numbered_as_trained:
-            return [
-                replace(spec, chosen=numbers.get(spec.name))
-                for spec in self.find_specs(column_names)
-            ]
-        return [
-            replace(spec, trained_names=names.get(spec.name, ()))
-            for spec in self.find_specs(column_names)
-        ]
+    def _specs_of(
+        self, column_names: Sequence[str], *, as_trained: bool = False
+    ) -> list[ColumnSpec]:
+        """Build the specs for a table with these columns; add the columns of training to each.
+
+        With `as_trained` the columns are chosen by the numbers that training used.
+        """
+        specs = self.find_specs(column_names)
+        if as_trained:
+            numbers = self.trained.numbers
+            return [replace(spec, chosen=numbers.get(spec.name)) for spec in specs]
+        names = self.trained.names
+        return [replace(spec, trained_names=names.get(spec.name, ())) for spec in specs]
 
     def _missing(
         self,

@@ -15,8 +15,8 @@ from bertsmith.data.text_files import locate_row
 from bertsmith.errors import InputError
 
 Record = dict[str, tuple[str, ...]]
-"""Texts of one row, by the names of specs. A spec has one text, none if its column is optional, or
-several."""
+"""Texts of one row, by the names of specs. A spec has one text; several if its texts may be in
+several columns; none if its column is optional and the row has none."""
 RAGGED = {
     "tsv": "In a .tsv file every tab starts a column and every line end a row, also within quotes. "
     "Fix the row, or save the table as .csv.",
@@ -47,7 +47,7 @@ class CellTexts:
         """Read the texts of a row.
 
         Raises:
-            IncompleteRowError: it has another number of cells, or the error of a formula.
+            IncompleteRowError: the row has another number of cells, or the error of a formula.
         """
         if len(cells) != len(self.columns):
             problem = (
@@ -71,10 +71,10 @@ class CellTexts:
 
 @dataclass(frozen=True)
 class ObjectTexts:
-    """Reader of the texts of objects, whose first one decides what is read.
+    """Reader of the texts of objects; the first object that has all texts decides what is read.
 
     Attributes:
-        choice: the keys that are read, which objects extend.
+        choice: the keys that are read; later objects may add keys.
     """
 
     choice: ColumnChoice
@@ -89,14 +89,13 @@ class ObjectTexts:
         Raises:
             InputError: a value has another type, or other keys would have been read if this object
                 were the first one.
-            IncompleteRowError: it lacks a key.
+            IncompleteRowError: the object lacks a key.
         """
         choice, seen_keys = self.choice, self._seen_keys
         if not choice.names:
             try:
                 choice.choose(list(value), self.file_format, by_number=False)
             except InputError as error:
-                choice.names = {}
                 raise IncompleteRowError(error.message) from None
         elif not value.keys() <= seen_keys.keys():
             choice.extend(row, list(seen_keys | dict.fromkeys(value)))

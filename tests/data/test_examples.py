@@ -14,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refuses
 
+from bertsmith.data.column_choice import ColumnChoice
+from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example, ExampleReader
 from bertsmith.data.sampling import stratified_sample
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError, as_flags
 
 GOOD = [("good", None, "1")]
@@ -179,6 +182,40 @@ def test_several_labels_in_other_forms_are_refused(tmp_path):
 def test_a_pipe_is_told_from_a_missing_file(tmp_path):
     os.mkfifo(tmp_path / "a.csv")
     check_refusal(tmp_path / "a.csv", "a pipe")
+
+
+def test_a_choice_of_columns_that_fails_changes_nothing(tmp_path):
+    """Of the columns, the text is there, and the label is not."""
+    specs = [
+        ColumnSpec("text", "text_column", None, ("text", "said")),
+        ColumnSpec("label", "label_column", None, ("label",)),
+    ]
+    path = tmp_path / "a.csv"
+    choice = ColumnChoice(path, "auto", lambda names: specs, TrainingColumns())
+    with refuses(InputError, "a.csv: ", "--label-column"):
+        choice.choose(["text", "kind"], "csv", by_number=False)
+    assert choice.names == {}
+    assert choice.choose(["said", "label"], "csv", by_number=False) == {"text": [0], "label": [1]}
+    chosen = dict(choice.names)
+    assert chosen == {"text": ("said",), "label": ("label",)}
+    with refuses(InputError, "a.csv: ", "--label-column"):
+        choice.choose_in_first_row(["text", "kind"], "csv")
+    assert choice.names == chosen and not choice.is_numbered_as_trained
+
+
+def test_numbers_of_training_that_do_not_fit_are_not_kept(tmp_path):
+    """A table of one column lacks the second one, which training read by its number."""
+    path = tmp_path / "a.csv"
+    trained = TrainingColumns({"text": ("column 1",), "label": ("column 2",)})
+    reader = ExampleReader(path, trained=trained)
+    path.write_text("good film\nbad film\n")
+    with refuses(InputError, "a.csv: ", "--label-column"):
+        reader.read()
+    assert not reader.names and reader.has_header
+    path.write_text("good film,x\nbad film,y\n")
+    for _ in range(2):
+        assert [example.label for example in reader] == ["x", "y"]
+        assert reader.names == {"text": ("column 1",), "label": ("column 2",)}
 
 
 def test_keys_that_the_first_rows_lack(tmp_path):

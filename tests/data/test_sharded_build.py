@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -81,6 +82,22 @@ def test_an_executor_builds_the_corpus_of_one_process(texts, tokenizer, out, tmp
         build_with(LocalProcesses(1), [texts], tokenizer, out, SETTINGS)
     build_with(LocalProcesses(1), [texts], tokenizer, out, SETTINGS, overwrite=True)
     assert contents(out) == contents(tmp_path / "alone")
+
+
+def test_a_folder_at_which_a_disk_is_mounted_is_refused_before_texts_are_encoded(
+    build, texts, tokenizer, out, monkeypatch
+):
+    """The system would refuse to move it, as a volume of a container, when all is done."""
+    out.mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: os.fspath(path) == str(out))
+    for refuse in (
+        lambda: build("1/2"),
+        lambda: build_with(LocalProcesses(1), [texts], tokenizer, out, SETTINGS),
+        lambda: build_corpus([texts], tokenizer, out, SETTINGS),
+    ):
+        with refuses(ConfigError, f"{out}: ", f"{out}/out"):
+            refuse()
+        assert not list(out.iterdir())
 
 
 def test_what_is_complete_is_kept(build, out, monkeypatch):
