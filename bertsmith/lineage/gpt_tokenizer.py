@@ -4,7 +4,8 @@ GPT-2's own tokenizer is byte-level BPE whose only special token ends a text. An
 special tokens, so `load_tokenizer` refuses it. Here the token that ends a text has all their roles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_class import add_model_class
-from bertsmith.tokenization.tokenizer_config import named_tokens, read_flags
+from bertsmith.tokenization.tokenizer_config import read_flags
 from bertsmith.tokenization.tokenizer_files import (
     SPECIAL_NAMES,
     TOKENIZER_CONFIG_FILE,
@@ -30,6 +31,7 @@ from bertsmith.tokenization.tokenizer_files import (
     listed_tokens,
     member,
     read_added_tokens,
+    read_special_token,
 )
 
 GPT2_CLASS = "GPT2Tokenizer"
@@ -75,10 +77,13 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
         pieces = sorted(vocab, key=vocab.__getitem__)
         if [vocab[piece] for piece in pieces] != list(range(len(pieces))):
             raise ValueError("its ids are not 0, 1, 2 and so on")
-        added_tokens = _read_added_tokens(files, config, pieces)
-        settings: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, _role_tokens(config)["eos_token"])
+        config_path = files.path(TOKENIZER_CONFIG_FILE)
+        role_tokens = _read_role_tokens(config, config_path)
+        added_tokens = _read_added_tokens(files, config, pieces, role_tokens)
+        end = role_tokens["eos_token"].content
+        settings: dict[str, Any] = dict.fromkeys(SPECIAL_NAMES, end)
         flags = {"add_prefix_space": "add_prefix_space"}
-        settings |= read_flags(config, flags, files.path(TOKENIZER_CONFIG_FILE))
+        settings |= read_flags(config, flags, config_path)
         return ByteBpeTokenizer(pieces, merges, added_tokens=added_tokens, **settings)
     except FileNotFoundError as error:
         raise CheckpointError(
@@ -94,19 +99,23 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
 
 
 def _read_added_tokens(
-    files: SmallFiles, config: dict[str, Any], pieces: Sequence[str]
+    files: SmallFiles,
+    config: dict[str, Any],
+    pieces: Sequence[str],
+    role_tokens: Mapping[str, AddedToken],
 ) -> list[AddedToken]:
     """Read the tokens that were added to GPT-2's vocabulary, in the order of their ids.
 
     The tokens with a role are always among them. As in `load_tokenizer`, only a folder without a
     newer list is read by added_tokens.json, and special tokens without a role are added, too.
+
+    Args:
+        pieces: the tokens of the vocabulary, by id.
+        role_tokens: the special tokens by role.
     """
     config_path = files.path(TOKENIZER_CONFIG_FILE)
-    special = {
-        content: AddedToken(content, normalized=False, special=True)
-        for content in _role_tokens(config).values()
-    }
-    for token in extra_special_tokens(config, config_path):
+    special: dict[str, AddedToken] = {}
+    for token in (*role_tokens.values(), *extra_special_tokens(config, config_path)):
         special.setdefault(token.content, token)
     entries_by_id = member(config, "added_tokens_decoder", dict, config_path, {})
     stored: Sequence[AddedToken]
@@ -118,13 +127,36 @@ def _read_added_tokens(
         stored = listed_tokens(entries_by_id, pieces, config_path)
     else:
         stored = read_added_tokens_file(files, pieces, list(special.values()))
-    # A token that was listed keeps its settings, except the one that ends a text.
-    end = _role_tokens(config)["eos_token"]
-    tokens = [special[end] if token.content == end else token for token in stored]
+    # Listed tokens keep their flags. The token that ends a text is special, even if the list does
+    # not say so.
+    end = role_tokens["eos_token"].content
+    tokens = [_as_special(token) if token.content == end else token for token in stored]
     contents = {token.content for token in tokens}
     return [*tokens, *(token for name, token in special.items() if name not in contents)]
 
 
-def _role_tokens(config: dict[str, Any]) -> dict[str, str]:
-    """Return the special tokens by role; those that are not named are as in transformers."""
-    return dict.fromkeys(ROLES[:3], END) | named_tokens(config, ROLES)
+def _read_role_tokens(config: dict[str, Any], path: Path) -> dict[str, AddedToken]:
+    """Read the special tokens by role, with their flags.
+
+    As in transformers, the first three roles have `END` unless the config names another token.
+
+    Args:
+        config: as for `_load_gpt2`.
+        path: the tokenizer_config.json, for messages.
+
+    Raises:
+        CheckpointError: a token is damaged.
+    """
+    tokens = {role: AddedToken(END) for role in ROLES[:3]}
+    for role in ROLES:
+        if config.get(role) is not None:
+            tokens[role] = _as_special(read_special_token(config[role], role, path))
+    return tokens
+
+
+def _as_special(token: AddedToken) -> AddedToken:
+    """Return a token that is special, and searched for in raw text.
+
+    GPT-2 does not normalize text, so `normalized` changes no ids; but fingerprints hold the flag.
+    """
+    return replace(token, normalized=False, special=True)

@@ -34,7 +34,7 @@ from bertsmith.tokenization.tokenizer_files import (
     listed_tokens,
     member,
     read_added_tokens,
-    read_token,
+    read_special_token,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -70,7 +70,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
 
     These files are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with merges.txt (RoBERTa) and
     spiece.model (ALBERT). Settings that a tokenizer.json lacks come from tokenizer_config.json, and
-    those that both lack are the defaults of the kind.
+    settings that both lack have the defaults of the kind.
 
     Raises:
         CheckpointError: there is no tokenizer, one of an unsupported kind, two of different
@@ -87,8 +87,8 @@ def read_tokenizer(files: SmallFiles) -> Tokenizer:
     """Read the tokenizer of a folder whose checksums were checked.
 
     Raises:
-        CheckpointError: there is no tokenizer, a damaged one, two of different kinds, or one of a
-            class that cuts text otherwise.
+        CheckpointError: there is no tokenizer, a damaged one, two of different kinds, or one whose
+            class cuts text in a way that bertsmith does not have.
     """
     return _read(*_find(files))
 
@@ -129,11 +129,15 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
             unlisted = _unlisted_tokens(source, tokenizer_class, pieces, settings)
             settings["added_tokens"] = (*listed, *unlisted)
         tokenizer = tokenizer_class(*vocabulary, **settings)
-        # The extra special tokens follow all others, so the tokenizer must be built to see which
-        # of them it lacks.
-        contents = {token.content for token in tokenizer.added_tokens}
-        if lacking := [token for token in extra if token.content not in contents]:
-            settings["added_tokens"] = (*tokenizer.added_tokens, *lacking)
+        # The tokenizer must be built to see which special tokens it has. Extra special tokens that
+        # it lacks follow all others.
+        added = tokenizer.added_tokens
+        if not _lists_added_tokens(source):
+            added = _with_flags_of_config(added, kind, source)
+        contents = {token.content for token in added}
+        added = (*added, *(token for token in extra if token.content not in contents))
+        if added != tokenizer.added_tokens:
+            settings["added_tokens"] = added
             tokenizer = tokenizer_class(*vocabulary, **settings)
         return tokenizer
     except ConfigError as error:
@@ -169,9 +173,7 @@ def _unlisted_tokens(
         value = config.get(name) or defaults.get(name)
         if value is None:
             continue
-        value = member({name: value}, name, (str, dict), path)
-        fields = value if isinstance(value, dict) else {"content": value}
-        token = replace(read_token(fields, path), special=True)
+        token = read_special_token(value, name, path)
         if token.content in pieces - tokens.keys():
             tokens[token.content] = token
             unlisted.append(token)
@@ -185,23 +187,47 @@ def _is_listed(entry: object, tokens: Mapping[str, AddedToken]) -> bool:
 
 
 def extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
-    """Read the special tokens of tokenizer_config.json that have no role, such as [MASK]'s."""
+    """Read the special tokens of tokenizer_config.json that have no role, as [MASK] has one."""
     tokens: dict[str, AddedToken] = {}
     for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
         listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
         for entry in listed.values() if isinstance(listed, dict) else listed:
-            fields = entry if isinstance(entry, dict) else {"content": entry}
-            token = replace(read_token(fields, path), special=True)
+            token = read_special_token(entry, key, path)
             tokens.setdefault(token.content, token)
     return list(tokens.values())
+
+
+def _with_flags_of_config(
+    tokens: Sequence[AddedToken], kind: Kind, source: TokenizerSource
+) -> tuple[AddedToken, ...]:
+    """Give special tokens the flags that tokenizer_config.json has for them.
+
+    The file has flags for a token that is an object there; all other tokens keep their flags.
+    """
+    config, path = source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE)
+    tokens_with_flags: dict[str, AddedToken] = {}
+    for name in SPECIAL_NAMES:
+        if not isinstance(config.get(name), dict):
+            continue
+        token = read_special_token(config[name], name, path)
+        if kind == "byte-bpe":
+            # These files name no normalizer, so `normalized` changes no ids. But fingerprints hold
+            # the flag, and those of older corpora have to stay valid.
+            token = replace(token, normalized=False)
+        tokens_with_flags.setdefault(token.content, token)
+    return tuple(tokens_with_flags.get(token.content, token) for token in tokens)
+
+
+def _lists_added_tokens(source: TokenizerSource) -> bool:
+    """Return whether a file lists the added tokens with their flags."""
+    return source.root is not None or bool((source.config or {}).get("added_tokens_decoder"))
 
 
 def _has_added_tokens_file(source: TokenizerSource) -> bool:
     """Return whether only an added_tokens.json, of transformers before 4.34, has added tokens."""
     if source.config is None:  # a file by itself
         return False
-    is_listed = source.root is not None or source.config.get("added_tokens_decoder")
-    return not is_listed and source.files.has(ADDED_TOKENS_FILE)
+    return not _lists_added_tokens(source) and source.files.has(ADDED_TOKENS_FILE)
 
 
 def read_added_tokens_file(
@@ -220,8 +246,8 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
     """Find the tokenizer of a folder; return its kind and the source to read it from.
 
     Raises:
-        CheckpointError: there is none, or the files or the class in the folder contradict each
-            other.
+        CheckpointError: there is no tokenizer, or its files and the class that the folder names
+            contradict each other.
     """
     config = add_model_class(files, read_tokenizer_config(files))
     check_class(files, config)
@@ -279,7 +305,7 @@ def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:
     """Check that the folder has no file of another kind than that of the file `name`.
 
     Raises:
-        CheckpointError: it has one.
+        CheckpointError: the folder has a file of another kind.
     """
     present = {file: file_kind for file, file_kind in KIND_FILES.items() if files.has(file)}
     if present and (kind not in present.values() or len(present) > 1):

@@ -29,7 +29,7 @@ def config_settings(config: Json, path: Path) -> Json:
             f"{path}: truncation_side is {side!r}; texts are cut at their end here. Shorten long "
             "texts at their beginning yourself, and remove the entry."
         )
-    settings: Json = {**named_tokens(config, SPECIAL_NAMES)}
+    settings: Json = {**_named_tokens(config)}
     if config.get("model_max_length") is not None:
         length = member(config, "model_max_length", (int, float), path)
         # "No limit" is 1e30 to transformers, which is finite.
@@ -38,13 +38,13 @@ def config_settings(config: Json, path: Path) -> Json:
     return settings
 
 
-def named_tokens(config: Json, names: Sequence[str]) -> dict[str, str]:
-    """Return the special tokens that tokenizer_config.json has under `names`, by their name.
+def _named_tokens(config: Json) -> dict[str, str]:
+    """Return the special tokens of tokenizer_config.json, by the names of their roles.
 
-    The file gives a token as text or, with its settings, as an object.
+    The file gives a token as text or, with its flags, as an object.
     """
     tokens: dict[str, str] = {}
-    for name in names:
+    for name in SPECIAL_NAMES:
         value = config.get(name)
         if isinstance(value, dict):
             value = value.get("content")
@@ -57,7 +57,8 @@ def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
     """Read the settings of tokenizer_config.json that are true or false; absent ones are left out.
 
     Args:
-        names: the keys to read, with the names that the settings have here.
+        names: for each key to read the name of the setting in bertsmith.
+        path: the tokenizer_config.json, for messages.
     """
     return {
         name: member(config, key, bool, path)

@@ -7,7 +7,7 @@ padding stored in a tokenizer.json are ignored: here they are arguments of a cal
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[Added
     """Read the added tokens of an `added_tokens_decoder`, whose keys are ids.
 
     Raises:
-        CheckpointError: an entry is damaged, or its id is not that of the vocabulary.
+        CheckpointError: an entry is damaged, or its token has another id in the vocabulary.
     """
     entries = [
         {**member(listed, id_, dict, path), "id": int(id_) if id_.isdecimal() else id_}
@@ -156,6 +156,20 @@ def read_token(entry: Json, path: Path) -> AddedToken:
     """
     flags = {flag: member(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
     return AddedToken(member(entry, "content", str, path), **flags)
+
+
+def read_special_token(value: Any, name: str, path: Path) -> AddedToken:
+    """Read a special token of tokenizer_config.json: its text, or an object with its flags.
+
+    Args:
+        name: the key of the token in the file, for messages.
+
+    Raises:
+        CheckpointError: the value is neither text nor an object, or the object is damaged.
+    """
+    value = member({name: value}, name, (str, dict), path)
+    fields = value if isinstance(value, dict) else {"content": value}
+    return replace(read_token(fields, path), special=True)
 
 
 JSON_TYPE_NAMES = {

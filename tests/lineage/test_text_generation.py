@@ -6,10 +6,12 @@ import pytest
 import torch
 import transformers
 from limits import file_size_limit
+from refusals import refuses
 from tiny_gpt import build_theirs
 from tiny_tokenizers import tiny_byte_bpe, tiny_wordpiece
 
 from bertsmith.cli import main
+from bertsmith.errors import CheckpointError
 from bertsmith.lineage.beam_search import BeamSearch
 from bertsmith.lineage.generation import Sampling, generate
 from bertsmith.lineage.gpt import Gpt, GptConfig
@@ -244,6 +246,37 @@ def test_gpt_2_has_the_settings_of_its_tokenizer_config(tmp_path, settings, has_
     assert tokenizer.encode_ids(text) == library(text).input_ids
     assert tokenizer.vocab_size == len(library)
     assert tokenizer.sep_token == library.eos_token
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+def test_special_tokens_of_gpt_2_keep_the_flags_of_its_config(tmp_path, file):
+    """They keep them although no file lists the tokens that were added to the vocabulary."""
+    bpe = tiny_byte_bpe()
+    pieces = [bpe.id_to_token(number) for number in range(5, bpe.vocab_size)]
+    vocab = {piece: number for number, piece in enumerate([*pieces, "<|endoftext|>"])}
+    write_gpt2_vocabulary(tmp_path, bpe, vocab)
+    flags = ("lstrip", "rstrip", "single_word", "normalized")
+    tokens: dict[str, dict[str, object]] = {
+        "mask_token": {"content": "<mask>", "lstrip": True},
+        "pad_token": {"content": "<pad>", "rstrip": True, "single_word": True},
+        "eos_token": {"content": "<|endoftext|>", "lstrip": True, "normalized": True},
+    }
+    tokens = {name: {**dict.fromkeys(flags, False), **token} for name, token in tokens.items()}
+    config: dict[str, object] = {"tokenizer_class": "GPT2Tokenizer"}
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    if file == "tokenizer_config.json":
+        config |= {name: {"__type": "AddedToken", **token} for name, token in tokens.items()}
+    else:
+        (tmp_path / file).write_text(json.dumps(tokens))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer, _ = load_text_tokenizer(tmp_path)
+    library = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    text = "the <mask> river <pad> runs<pad>down <|endoftext|> who?"
+    assert tokenizer.encode_ids(text) == library(text).input_ids
+    assert tokenizer.vocab_size == len(library)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": 3}))
+    with refuses(CheckpointError, "tokenizer_config.json: 'pad_token' is 3"):
+        load_text_tokenizer(tmp_path)
 
 
 def test_a_start_token_outside_the_vocabulary_does_not_count():

@@ -294,6 +294,29 @@ def test_special_tokens_that_are_not_listed_are_kept_whole(kind, named, listed, 
         assert read(tmp_path / "again")(text.format_map(names))["input_ids"] == ids
 
 
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize("kind", TINY)
+def test_flags_of_special_tokens_in_the_config_are_kept(kind, file, tmp_path):
+    """transformers before 4.34 did not list special tokens; the config has their flags."""
+    saved_without_sums(kind, tmp_path, only_own_files=True)
+    config = tmp_path / "tokenizer_config.json"
+    names = {name: json.loads(config.read_text())[name] for name in NAMES}
+    flags = {"lstrip": False, "rstrip": True, "single_word": False, "normalized": True}
+    tokens = {name: {**flags, "content": names[name]} for name in ("mask_token", "pad_token")}
+    if file == "tokenizer_config.json":
+        tokens = {name: {"__type": "AddedToken", **token} for name, token in tokens.items()}
+    change_json(config, added_tokens_decoder=None, **dict.fromkeys(NAMES))
+    change_json(tmp_path / file, **tokens)
+    ours = load_tokenizer(tmp_path)
+    flagged = {token.content for token in ours.added_tokens if token.rstrip and not token.lstrip}
+    assert flagged == {names["mask_token"], names["pad_token"]}
+    if kind != "unigram":  # which needs sentencepiece
+        theirs = AutoTokenizer.from_pretrained(tmp_path)
+        text = "the {mask_token} runs {pad_token} to the{pad_token}sea".format_map(names)
+        for cased in (text, text.lower()):
+            assert ours.encode(cased).ids == theirs(cased)["input_ids"]
+
+
 def test_of_a_vocabulary_without_a_special_token_none_is_added(tmp_path):
     saved_without_sums("wordpiece", tmp_path, only_own_files=True)
     pieces = (tmp_path / "vocab.txt").read_text().replace("[MASK]\n", "odd\n")
