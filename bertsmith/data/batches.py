@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 Queries = Literal["all", "first", "last"]
-"""The tokens of each sequence whose vectors are wanted: all, or one alone."""
+"""The tokens of each sequence whose vectors are wanted: all, or the first or last one alone."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Batch:
     Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where `tokens ==
     sum(lengths)`; `lengths` never increases from one sequence to the next. `targets` has the
     objective's targets by name; indices in them are positions in the packed row. `order[i]` is the
-    index of packed sequence `i` in the list passed to `pack`. `columns` is None, unless the
+    index of packed sequence `i` in the list passed to `pack`. `columns` is needed only if the
     caller's attention mask has holes, that is, padding between real tokens: then it is the column
-    of each token in the caller's padded rows, int64 `[tokens]`. `step_indices[i]` is the index of
-    packed sequence `i` among those of its training step, which decides its dropout; empty outside
-    of training.
+    of each token in the caller's padded rows, int64 `[tokens]`, otherwise None. `step_indices[i]`
+    is the index of packed sequence `i` among all sequences of its training step, by which the
+    dropout of the sequence is drawn; outside of training `step_indices` is empty.
     """
 
     input_ids: Tensor
@@ -74,9 +74,10 @@ class Batch:
         )
 
     def with_step_indices(self, step_indices: Sequence[int]) -> "Batch":
-        """Return the batch with `step_indices`.
+        """Return the batch with the index of each sequence in its training step.
 
-        Its entry `i` is the index in the training step of sequence `i` of those passed to `pack`.
+        `step_indices` has the sequences in the order in which they were passed to `pack`; the batch
+        then has the indices in the order of its packed sequences.
         """
         return replace(self, step_indices=tuple(step_indices[i] for i in self.order))
 

@@ -24,7 +24,7 @@ PLAN_NAME = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """Texts and settings of a build, and its division."""
+    """Texts and settings of a build, and its division into work units and shards."""
 
     version: str
     tokenizer: str
@@ -40,11 +40,12 @@ class BuildPlan:
     units: int
     """Number of work units, which messages call parts."""
     shards: int
-    """Number of jobs that encode the units (`--shard`)."""
+    """Number of jobs that each encode a share of the units (`--shard 3/16` is one of 16 jobs).
+    Elsewhere a shard is a file of a corpus."""
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the plan, which each completion marker has."""
+        """The SHA-256 of the plan; each encoded unit stores it, as `UnitRecord.plan`."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
 
     @property
@@ -59,7 +60,8 @@ class BuildPlan:
         """
         path = folder / PLAN_NAME
         if not path.exists():
-            # Several machines may write it at once, each in a folder of its own.
+            # Several machines may write the plan at once, each first into a temporary folder of its
+            # own.
             with writing(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
                 copy = Path(temporary, PLAN_NAME)
                 copy.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -78,7 +80,7 @@ class BuildPlan:
         """Read the plan of a folder of units.
 
         Raises:
-            CorpusError: there is none, or it is damaged.
+            CorpusError: there is no plan, or it is damaged.
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -101,7 +103,10 @@ class BuildPlan:
         return plan
 
     def _difference(self, other: "BuildPlan") -> str:
-        """Say how the plan in the folder, `other`, differs from this one; empty if it does not."""
+        """Say how the plan in the folder, `other`, differs from this one; empty if it does not.
+
+        In the text, "it" is the build that wrote the plan in the folder.
+        """
         if other.version != self.version:
             return f"bertsmith {other.version} began it, and this is {self.version}"
         if other.tokenizer != self.tokenizer:
@@ -153,7 +158,10 @@ def _count_shards(number: int) -> str:
 
 
 def _difference_of_files(old_files: dict[str, int], new_files: dict[str, int]) -> str:
-    """Describe the first difference of two lists of files; both have the bytes of each path."""
+    """Describe the first difference of two lists of files, given as their sizes by path.
+
+    In the text, "it" is the build that read the old files.
+    """
     for path in sorted({*old_files, *new_files}):
         old_bytes, new_bytes = old_files.get(path), new_files.get(path)
         if new_bytes is None:

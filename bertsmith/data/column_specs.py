@@ -33,7 +33,8 @@ class ColumnSpec:
         scalars: JSON types besides strings that are read as text.
         read_list: converts a list of strings to texts; None refuses lists.
         is_label: whether its texts are classes, which must not have lost half a character.
-        is_read: if false, the column is not read, but other specs cannot take it either.
+        is_read: if false, the column is not read. Other specs take it only if they lack a column
+            otherwise (`assign_columns`).
         instead: for messages, how to read rows without it, such as "none".
     """
 
@@ -54,6 +55,7 @@ class ColumnSpec:
 
     def find_trained(self, column_names: Sequence[str]) -> list[int] | None:
         """Return the indices of the training columns in `column_names`; None if one is missing."""
+        # Width 0: these are names, so they are never taken for numbers of columns.
         indices = [find_column(name, column_names, 0) for name in self.trained_names]
         present = [index for index in indices if index is not None]
         return present if present and len(present) == len(indices) else None
@@ -121,10 +123,11 @@ class ColumnSpec:
 def assign_columns(
     specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
-    """Assign columns to specs; None to a spec without any.
+    """Return the indices of each spec's columns, by the spec's name; None if it gets no column.
 
-    A column that the user chose belongs to that spec only, any other to the first spec that looks
-    for it; but a spec that is not read yields its column to a spec that needs it.
+    A column that the user chose belongs to the spec for which it was chosen. Any other column
+    belongs to the first spec that looks for it. But if a spec that must have a column gets none,
+    specs that are not read give up their columns.
     """
     indices = _assign_in_order(specs, column_names, by_number=by_number)
     if all(indices[spec.name] or spec.is_optional for spec in specs):
@@ -147,7 +150,9 @@ def _assign_in_order(
     indices = {spec.name: find(spec) for spec in specs if spec.chosen is not None}
     used = {index for columns in indices.values() for index in columns or ()}
     for spec in specs:
-        trained = None if by_number or spec.chosen is not None else spec.find_trained(column_names)
+        if by_number or spec.chosen is not None:
+            continue
+        trained = spec.find_trained(column_names)
         if trained and not used.intersection(trained):
             indices[spec.name] = trained
             used.update(trained)
@@ -191,7 +196,7 @@ def find_column(name: str, column_names: Sequence[str], width: int) -> int | Non
     """Find the index of the column with this name, or else with this number, from 1 to `width`.
 
     Blanks at the ends of a name, and then its case, are ignored only if no name is equal to the
-    letter. A name that several columns have is not found.
+    letter. A name that several columns have is not found. With `width` 0, numbers are not found.
     """
     for simplify in (str, str.strip, lambda value: value.strip().lower()):
         simple_name = simplify(name)

@@ -109,9 +109,9 @@ class ColumnLayout:
 def find_layout(rows: Sequence[Row], labelled: bool) -> ColumnLayout | None:
     """Find the layout that most rows have; None if all look like comments.
 
-    Rows that begin with # count only if there are no others, and then only if no space follows. A
-    last column that is empty in all rows of this layout is dropped, if a column remains for the
-    word, and with `labelled` one for the label.
+    Rows that begin with # count only if there are no other rows, and then only if no space follows
+    the #. A last column that is empty in all rows of the layout is dropped, if a column remains for
+    the word, and with `labelled` another one for the label.
     """
     data_rows = [row for row in rows if not row[1].startswith("#")]
     data_rows = data_rows or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
@@ -128,10 +128,10 @@ def find_layout(rows: Sequence[Row], labelled: bool) -> ColumnLayout | None:
 class ColumnParser:
     """Parser of sentences in columns; the first rows of the file decide its layout.
 
-    Lines at the start of a block that begin with # are comments, unless they have as many columns
-    as the other rows. A comment such as `# id = 7` may have as many by chance. So if spaces
+    Lines that begin with # at the start of a block are comments, unless they have as many columns
+    as the other rows. A comment such as `# id = 7` may have as many columns by chance. So if spaces
     separate the columns, a line that begins with # and a space is a row only if its label is `O` or
-    one such as `B-PER`.
+    a label such as `B-PER`.
 
     Args:
         source_name: the file's name in messages.
@@ -153,7 +153,8 @@ class ColumnParser:
     def detect_layout(self, blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
         """Find the file's layout in its first blocks, then yield all blocks.
 
-        Blocks of comments after the last sentence are left out; that sentence counts them.
+        Blocks of comments after the last sentence are left out; their lines are counted with the
+        comments of this sentence.
 
         Raises:
             InputError: the rows look like a table of texts, the first row names the columns, or
@@ -185,14 +186,17 @@ class ColumnParser:
             yield waiting[0]
 
     def _check_word_numbers(self, blocks: Sequence[LineBlock]) -> None:
-        """Check that the first column holds words, by the sentences whose rows are all whole."""
+        """Check that the first column holds words and not their numbers.
+
+        Sentences with a row that does not fit the layout are left out.
+        """
         sentences: list[list[list[str]]] = []
         for block in blocks:
             rows = itertools.dropwhile(lambda row: self._is_comment(row[1]), block.rows)
             cells = [self._layout.cells(line) for _, line in rows]
-            whole = [row_cells for row_cells in cells if row_cells is not None]
-            if whole and len(whole) == len(cells):
-                sentences.append(whole)
+            fitting = [row_cells for row_cells in cells if row_cells is not None]
+            if fitting and len(fitting) == len(cells):
+                sentences.append(fitting)
         is_label_chosen = not self.labelled or self.columns.label_column is not None
         check_word_numbers(
             self.source_name, self._layout.row, sentences, is_label_chosen=is_label_chosen
@@ -229,8 +233,10 @@ class ColumnParser:
                 )
             labels = [self._check_label(row, row_cells[label_index]) for row, row_cells in cells]
         remarks: list[Remark] = ["comments"] * self._num_comments
-        if block.before and block.before[-1]:
+        if block.before and block.before[-1]:  # a -DOCSTART- line without an empty line behind it
             remarks.append("joined_documents")
+        # The first of these lines ended the previous sentence; for it the writer of predictions
+        # writes an empty line.
         before = tuple(self._before if self._is_first else self._before[1:])
         self._before = []
         self._num_comments = 0
@@ -292,8 +298,8 @@ class ColumnParser:
         """Return a label without blanks at its ends.
 
         Raises:
-            InputError: the label is empty, or holds a space other than that of a type such as
-                `B-Job Title`.
+            InputError: the label is empty, or holds a space that is not within a type, as the space
+                of `B-Job Title` is.
         """
         label = self._check_cell(row, "label", cell)
         first, *others = label.split(" ")

@@ -1,7 +1,8 @@
 """Parse CoNLL-U: the ten columns of Universal Dependencies.
 
 The parts of a multi-word token (`8 do`, `9 n't` of `8-9 don't`) are the words, since they have the
-labels. An empty node (`8.1`) is not part of the text and is left out. Both are counted.
+labels. An empty node (`8.1`) is not part of the text and is left out. Multi-word tokens and empty
+nodes are counted.
 """
 
 import re

@@ -147,6 +147,7 @@ class Corpus:
         return tokenizer
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # Another process maps the files itself, and need not verify them again.
         return _reopen, (self.directory, self.split)
 
 
@@ -171,10 +172,10 @@ def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
     return np.asarray(values)  # a plain view: slicing a memmap object is several times slower
 
 
-def _join_starts(shards: Iterator[np.ndarray]) -> np.ndarray:
+def _join_starts(starts_of_shards: Iterator[np.ndarray]) -> np.ndarray:
     """Join the starts in each shard, which count from its own beginning, to starts in the split."""
     joined = [np.zeros(1, np.int64)]
-    for starts in shards:
+    for starts in starts_of_shards:
         joined.append(starts[1:].astype(np.int64) + joined[-1][-1])
     return np.concatenate(joined)
 

@@ -54,10 +54,8 @@ from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BLOCK_CHARS = 1 << 19
-"""Smallest number of characters of a split that are written at once; a shard ends only after such a
-block."""
-
-
+"""Smallest number of characters of a split that are written at once, as a block; a shard ends only
+at the end of a block."""
 UNMERGED_DIR = "unmerged"
 """Folder of the encoded shards of a corpus, until they are merged."""
 KNOWN_NAMES = re.compile(
@@ -120,7 +118,7 @@ def write_corpus(
 
     Args:
         folder: an empty one, in which the tokenizer may be already.
-        report: counts of the sources; those of `encoded` are added.
+        report: counts of the sources, to which the counts of `encoded` are added.
         paths: texts as the user named them; none where they were in memory.
         action: shown with the progress.
 
@@ -168,7 +166,7 @@ def check_corpus_out(
     """Refuse an output folder unless it is empty or a corpus to overwrite.
 
     Args:
-        may_be_unmerged: whether shards that are not merged may be there, too.
+        may_be_unmerged: whether encoded shards that are not merged yet may be there, too.
 
     Raises:
         CorpusError: `out` is occupied, or one of `paths` is in it.
@@ -206,9 +204,9 @@ def _assign_splits(
 ) -> Iterator[tuple[EncodedDocuments, Split]]:
     """Divide documents into ranges of one split, in order.
 
-    Documents without tokens are left out, and duplicates if asked. This comes before the choice of
-    a split: a document that is not written must be neither the one that training is sure to have,
-    nor the only one for eval.
+    Documents without tokens are left out, and with `settings.deduplicate` duplicates, too. They are
+    left out before the split is chosen: a document that is not written must be neither the one that
+    training is sure to have, nor the only one for eval.
     """
     choice = HeldOutChoice[EncodedDocuments](settings.held_out)
     with SeenHashes() as seen:
@@ -236,8 +234,8 @@ def _divide_by_split(
     documents: EncodedDocuments, is_kept: np.ndarray, is_held_out: np.ndarray
 ) -> Iterator[tuple[EncodedDocuments, Split]]:
     """Yield the kept documents as ranges of one split, each as long as possible."""
-    fates = np.where(is_kept, is_held_out, 2)  # 0: training, 1: held out, 2: left out
-    starts = np.flatnonzero(np.diff(fates, prepend=-1)).tolist()
+    split_codes = np.where(is_kept, is_held_out, 2)  # 0: training, 1: held out, 2: left out
+    starts = np.flatnonzero(np.diff(split_codes, prepend=-1)).tolist()
     for start, end in itertools.pairwise([*starts, len(documents)]):
         if is_kept[start]:
             yield documents.slice(start, end), "held_out" if is_held_out[start] else "train"
@@ -258,7 +256,7 @@ def _make_blocks(
             # The block ends with the first document that makes it large enough.
             end = int(np.searchsorted(ends, block_start + BLOCK_CHARS)) + 1
             gathered[split].append(documents.slice(start, min(end, len(documents))))
-            if end > len(documents):
+            if end > len(documents):  # too few documents: the block stays open
                 num_gathered[split] = int(ends[-1]) - block_start
                 break
             yield split, _make_block(gathered.pop(split), unk_id)

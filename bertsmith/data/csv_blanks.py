@@ -17,11 +17,12 @@ def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
     """Return whether to skip the blanks before quotes, because the quotes enclose cells.
 
     The first rows are parsed twice: without the blanks and with them. In `1, "a, b"` the quotes
-    enclose a cell if the blank is skipped; otherwise the comma inside them divides it. The result
-    is true in two cases:
+    enclose a cell if the blank is skipped; otherwise the comma inside the quotes divides the cell.
+    The result is true in two cases:
 
-    - All rows have as many cells as the first, but only if the blanks are skipped.
-    - They have in both ways, and each cell that begins with a blank and a quote ends in a quote.
+    - All rows have as many cells as the first row without the blanks, but not with them.
+    - All rows have as many cells as the first row both without the blanks and with them, and each
+      cell that begins with a blank and a quote ends in a quote.
 
     It is false for standard input, which can be read only once, and for a file that cannot be read.
     """
@@ -44,7 +45,7 @@ def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
 
 
 def _parse(lines: Sequence[str], delimiter: str, *, skip_blanks: bool) -> list[list[str]] | None:
-    """Parse the rows that end within these lines; None if they are not valid CSV."""
+    """Parse the rows that end within these lines; None if the lines are not valid CSV."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=skip_blanks)
     rows: list[list[str]] = []
     try:

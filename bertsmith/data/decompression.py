@@ -23,7 +23,9 @@ these give at most 32 MiB, whatever the content; xz gives less."""
 def open_path(
     path: SourcePath, compression: Compression | None, on_read: Callable[[int], None]
 ) -> Iterator[io.BufferedReader]:
-    """Open a file's decompressed bytes; `on_read` gets the number of bytes read.
+    """Open a file's decompressed bytes.
+
+    `on_read` is called with the number of bytes of each read from disk, before decompression.
 
     Raises:
         InputError: the file is damaged or truncated; raised also while reading.
@@ -120,7 +122,7 @@ class _StreamReader(io.RawIOBase):
         while chunk:
             if self._stream is None:
                 chunk = self._begin(chunk)
-                if not chunk:  # it was padding
+                if not chunk:  # all of it was padding
                     return
             yield self._stream.decompress(chunk)
             chunk = self._stream.unused_data
@@ -137,6 +139,7 @@ class _XzReader(_StreamReader):
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)
+        # Begun without data, so that an empty file is an incomplete stream.
         self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
 
     def _begin(self, chunk: bytes) -> bytes:

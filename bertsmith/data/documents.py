@@ -106,7 +106,7 @@ class TextsInMemory:
         """Stream the documents; texts that are missing or invisible are skipped and counted.
 
         Raises:
-            InputError: one is not text; names its position.
+            InputError: an item is not text; the message names its position.
         """
         for index, value in enumerate(self.iter_texts()):
             text = as_json(value)
@@ -134,7 +134,7 @@ def iter_documents(
 ) -> Iterator[Document]:
     """Stream the documents of texts; files are read in the order of their paths.
 
-    Files of `texts` that `held_out` names, too, under any path, are left out and counted; so are
+    Files of `texts` that `held_out` also names, by whatever path, are left out and counted; so are
     documents without a visible character. Messages name `column_option` as the option that chooses
     the text column.
 
@@ -152,10 +152,13 @@ def iter_documents(
 def select_sources(
     paths: Iterable[str | Path], report: SourceReport, held_out: Iterable[str | Path] = ()
 ) -> list[Source]:
-    """Find the files of `paths`, sorted, without those that `held_out` names, too, under any path.
+    """Find the files of `paths`, sorted, without those that `held_out` also names.
+
+    A file is left out by whatever path `held_out` names it. The files that are left out are counted
+    in `report`.
 
     Raises:
-        InputError: a path that cannot be read.
+        InputError: a path cannot be read.
     """
     all_sources, left_aside = find_sources(paths)
     excluded = set(map(identity, find_sources(held_out)[0]))
@@ -166,7 +169,7 @@ def select_sources(
 
 
 def _to_documents(text: str, report: SourceReport) -> Iterator[str]:
-    """Yield a text as a document, several if long, none if it is invisible."""
+    """Yield a text as one document, a long text as several; none if no character is visible."""
     if not _LETTER_OR_DIGIT.search(text) and not any(map(_is_visible, text)):
         is_blank = not text.strip(_ASCII_SPACE)
         report.skipped["empty_documents" if is_blank else "control_only_documents"] += 1
@@ -196,7 +199,7 @@ def _cut_long(text: str) -> Iterator[str]:
 
 
 def _iter_txt(lines: Lines) -> Iterator[str]:
-    """Yield the documents between blank lines; one that is too long in parts."""
+    """Yield the documents between blank lines; divide a document that is too long."""
     cut = lines.reading.report.cut
     document: list[str] = []
     size = 0
@@ -225,29 +228,28 @@ def _iter_jsonl(lines: Lines) -> Iterator[str]:
 
 
 def _json_text(lines: Lines, line: str) -> str | None:
-    """Return the text of a JSON object, empty for null; reject all else."""
+    """Return the text of a JSON object, empty for null; None if the line is rejected."""
     column = lines.reading.text_column
+    choice = option(lines.reading.column_option)
     advice = 'Each line must be one object such as {"text": "..."}; fix it'
     try:
         row = decode_row(line.rstrip("\r\n"))
     except ValueError as error:
         lines.reject("bad_json", f"not JSON ({json_fault(error)})", advice)
-    else:
-        if not isinstance(row, dict):
-            lines.reject("bad_json", f"found {json_type(row)}, not an object", advice)
-        elif column not in row:
-            problem = lines.reading.describe_missing_column(row)
-            choice = option(lines.reading.column_option)
-            lines.reject("missing_column", problem, f"Choose one with {choice}")
-        elif (text := row[column]) is None:
-            return ""
-        elif not isinstance(text, str):
-            problem = f"column {column!r} holds {json_type(text)}, not a string"
-            choice = option(lines.reading.column_option)
-            lines.reject("not_a_string", problem, f"Fix the row, choose another {choice}")
-        else:
-            return text
-    return None
+        return None
+    if not isinstance(row, dict):
+        lines.reject("bad_json", f"found {json_type(row)}, not an object", advice)
+        return None
+    if column not in row:
+        problem = lines.reading.describe_missing_column(row)
+        lines.reject("missing_column", problem, f"Choose one with {choice}")
+        return None
+    text = row[column]
+    if text is not None and not isinstance(text, str):
+        problem = f"column {column!r} holds {json_type(text)}, not a string"
+        lines.reject("not_a_string", problem, f"Fix the row, choose another {choice}")
+        return None
+    return "" if text is None else str(text)
 
 
 _READERS: Mapping[Format, Callable[[Lines], Iterator[str]]] = {

@@ -27,8 +27,8 @@ class EncodedExamples:
 
     Rows `starts[i]` to `starts[i + 1]` belong to example `i`; `starts` is int64 `[examples + 1]`.
     Targets are arrays by name: `example_targets` `[examples, ...]`, `row_targets` `[rows, ...]`,
-    and `token_targets` with an array `[tokens]` for each row. `alignment`, for decoding only, has
-    an entry for each row, which says what its tokens are in the text.
+    and `token_targets` with an array `[tokens]` for each row. `alignment` has an entry for each
+    row, which says where its tokens are in the text; only decoding needs it, so it may be empty.
     """
 
     rows: EncodedTexts
@@ -87,7 +87,7 @@ class EncodedExamples:
 
     @property
     def num_windows(self) -> list[int]:
-        """Number of rows in each part of an example."""
+        """Number of windows of each example: the rows in each of its parts."""
         return (np.diff(self.starts) // self._part_counts).tolist()
 
     @property
@@ -117,6 +117,7 @@ class EncodedExamples:
         kept_rows = [row for rows in chosen for row in rows]
         num_cut = np.array(self.rows.num_cut, dtype=np.int64)[kept_rows]
         starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        # The tokens of an example's removed rows are counted at the first row that it keeps.
         num_cut[starts[:-1]] += [
             total - sum(self.rows.lengths[row] for row in rows)
             for total, rows in zip(self.lengths, chosen, strict=True)
@@ -140,7 +141,8 @@ class EncodedExamples:
     def _spread(self, example: int, max_tokens: int) -> list[int]:
         """Choose rows of an example that have at most `max_tokens` tokens together.
 
-        They are evenly spread over the windows, and of each part the same windows are chosen.
+        The rows are evenly spread over the windows. Each part keeps the windows of the same
+        numbers.
         """
         rows = self.rows_of(example)
         if self.lengths[example] <= max_tokens:

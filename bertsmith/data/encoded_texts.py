@@ -146,7 +146,7 @@ def as_items(values: object, name: str, example: str = 'list(frame["text"])') ->
     `name` is the argument's name; `example` shows how to make a list from a table.
 
     Raises:
-        InputError: it is a table, a mapping or a set, or has no items.
+        InputError: the values are a table, a mapping or a set, or have no items.
     """
     if is_table(values) or isinstance(values, Mapping):
         raise InputError(
@@ -209,7 +209,7 @@ def check_string(name: str, value: object) -> None:
     """Check that a value is a string.
 
     Raises:
-        InputError: it is not; names its type.
+        InputError: the value is no string; the message names its type.
     """
     if not isinstance(value, str):
         raise InputError(f"{name}: found {name_type(value)}. Give a string.")
@@ -266,7 +266,7 @@ def check_stored_length(tokenizer: Tokenizer, length: int, location: str) -> Non
     """Check that the maximum length stored in a folder is at least `_fewest_tokens`.
 
     Raises:
-        CheckpointError: it is less.
+        CheckpointError: the length is less.
     """
     if length < (fewest := _fewest_tokens(tokenizer)):
         raise CheckpointError(

@@ -1,8 +1,8 @@
 """Write and read encoded work units: files from processes that encode for one that writes a corpus.
 
-A unit is a folder `00012` of .npy files beside `unit.json`, its completion marker: a record of the
-plan, the counts and the checksums. It is written under a temporary name and renamed when it is
-whole, so it is complete or absent, whatever ends the process.
+A unit is a folder such as `00012`. It has .npy files and `unit.json`, the completion marker: a
+record of the plan, the counts and the checksums. The folder is written under a temporary name and
+renamed when it is whole, so a unit is complete or absent, whatever ends the process.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnitRecord:
-    """Content of a completion marker, which is all that the planning process reads of a unit."""
+    """Content of a completion marker, by which a process sees whether a unit is complete."""
 
     plan: str
     """Digest of the plan of the build; see `BuildPlan.digest`."""
@@ -161,17 +161,17 @@ def unit_folder(folder: Path, index: int) -> Path:
 
 
 def read_record(directory: Path, plan: str) -> UnitRecord | None:
-    """Read a completion marker.
+    """Read the completion marker in a unit's folder.
 
-    The result is None if there is none, if it is damaged or of another plan, or if one of the files
-    that it lists is missing or has another size.
+    The result is None if there is no marker, if it is damaged or of another plan, or if a file that
+    it lists is missing or has another size.
     """
     record_type, report_type = _record_types()
     try:
         fields = parse_json(read_small_file(directory / MARKER_NAME))
         record: UnitRecord = record_type.validate_python(fields)
         report_type.validate_python(record.report)
-        SourceReport.from_json(record.report)  # needs all counts by reason
+        SourceReport.from_json(record.report)  # a KeyError if it lacks the counts by reason
         is_whole = record.plan == plan and all(
             (directory / name).stat().st_size == size for name, (size, _) in record.files.items()
         )
@@ -189,7 +189,7 @@ def _record_types() -> tuple[Any, Any]:
 
 
 def iter_encoded(directory: Path, record: UnitRecord) -> Iterator[EncodedPart]:
-    """Yield the documents of a unit, some thousands at a time; the first has the report.
+    """Yield the documents of a unit, some thousands at a time; the first part has the report.
 
     Raises:
         CorpusError: a file was altered.

@@ -28,7 +28,7 @@ PARTITION_BYTES = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class TextBatch:
-    """Texts of documents that only one process can read; `first` names the first of them."""
+    """Texts of documents that only one process can read; `first` names the first document."""
 
     first: str
     texts: list[str]
@@ -144,7 +144,8 @@ class Encoder:
             hashes.append(text_hash(text))
             report.html_tags += count_html_tags(text)
         ids, sentence_lengths = self._encode_sentences(sentences)
-        # Number of sentences with tokens before each sentence; the others are left out.
+        # Number of sentences with tokens before each sentence; sentences without tokens are left
+        # out.
         kept_before = np.concatenate([[0], np.cumsum(sentence_lengths > 0)])
         return EncodedPart(
             ids=ids.astype(self.id_dtype),
@@ -172,6 +173,7 @@ class Encoder:
     def _split_special_tokens(self, sentence: str) -> str:
         """Put a space into each place of a sentence that is read as a special token."""
         encoding = self._tokenizer.encode(sentence)
+        # From the last token to the first, so that the offsets of the tokens before stay valid.
         for id_, (start, end) in reversed([*zip(encoding.ids, encoding.offsets, strict=True)]):
             if self._is_special[id_] and start < end:  # not a [CLS] or [SEP] around the sentence
                 token = sentence[start:end].lstrip()  # some tokens take the space before them

@@ -104,9 +104,9 @@ class ExampleReader(RecordReader[Example]):
             the user named its column, as it is not clear which text is meant. If None, it is read.
         trained: the columns that the model was trained on.
         needs_text: whether a row must have a text; if only labels are compared, it need not.
-        compared_labels: labels with which those of a Parquet file are compared, such as the
-            model's. If `compared_labels` are numbers, classes that `datasets` numbered stay
-            numbers, otherwise the names of the classes are read. None: all classes stay numbers.
+        compared_labels: labels with which the labels of the file are compared, such as the model's.
+            They decide how numbered classes of a Parquet file that `datasets` wrote are read: as
+            numbers if `compared_labels` are numbers, otherwise by their names. None: as numbers.
     """
 
     def __init__(
@@ -129,6 +129,7 @@ class ExampleReader(RecordReader[Example]):
         self.pairs = pairs
         self.is_file = isinstance(source, Path)
         self.compared_labels = compared_labels
+        # Labels with white space at their ends, each with the number of its first row.
         self._stripped: dict[str, int] = {}
         lacking = ""
         if labelled:
@@ -185,14 +186,14 @@ class ExampleReader(RecordReader[Example]):
                 f"is expected. Name the right one with {option('text_column')}; or, if pairs are "
                 f"meant, the second with {option('pair_column')}."
             )
-        is_header = (
+        is_column_name = (
             self.is_table and self.has_header and record.get("text") == self.names.get("text")
         )
-        if text and is_header and self.labelled and record["label"] == self.names["label"]:
+        if text and is_column_name and self.labelled and record["label"] == self.names["label"]:
             problem = f"'{text}' and '{self.names['label'][0]}' are the names of the columns again"
             raise self.incomplete_error(row, problem, "Remove this row, as of two files joined.")
         is_guessed = columns.header == "auto" and columns.text_column is None
-        if is_guessed and text and is_header:
+        if is_guessed and text and is_column_name:
             raise InputError(
                 f"{self.locate_row(row)}: the text '{text}' is also in the first row, which was "
                 "read as the names of the columns. If it names them, pass "
@@ -207,6 +208,7 @@ class ExampleReader(RecordReader[Example]):
         return Example(text, pair, label, row)
 
     def _read_label_set(self, labels: list[str]) -> list[str]:
+        """Join a JSON list of labels to one text, as `as_label_set` does."""
         return as_label_set(map(str.strip, labels) if self.is_file else labels)
 
     def _refuse_header(self, text: str) -> None:
@@ -291,7 +293,7 @@ class ExampleReader(RecordReader[Example]):
         """Return the usual names of text and second text that are among the columns.
 
         Each is a tuple of one name or none. There are none if the user chose the column of the
-        text, or if that of training is read.
+        text, or if the text column of training is read.
         """
         present = (
             names
@@ -311,7 +313,10 @@ class ExampleReader(RecordReader[Example]):
 
 
 def as_label_set(labels: Iterable[str]) -> list[str]:
-    """Join several labels to one text, each followed by `LIST_SEPARATOR`."""
+    """Join several labels to one text, in which `LIST_SEPARATOR` follows each label.
+
+    The result is a list of this one text, as `ColumnSpec.read_list` returns it.
+    """
     return ["".join(label + LIST_SEPARATOR for label in labels)]
 
 
@@ -330,7 +335,7 @@ def check_header(
 ) -> None:
     """Refuse a first row whose label does not come again, as it probably names the columns.
 
-    A number is taken for a label in any case. So is every label of fewer than ten examples, since
+    A number always counts as a label. So does any text if there are fewer than ten examples, since
     in a small file many labels occur only once.
 
     Raises:

@@ -36,7 +36,7 @@ def import_openpyxl(path: Path) -> ModuleType:
     """Import openpyxl.
 
     Raises:
-        ConfigError: it is not installed; tells how to install it.
+        ConfigError: openpyxl is not installed; the message says how to install it.
     """
     try:
         return importlib.import_module("openpyxl")

@@ -32,7 +32,7 @@ class GlueTask:
     """Task of the benchmark.
 
     Attributes:
-        name: the benchmark's, which is also that of its folder.
+        name: its name in the benchmark, which is also the name of its folder.
         columns: columns of texts and labels in the files for training and development.
         scores: the official metrics; a task's score is their mean.
         kind: whether a label or a number is predicted.
@@ -118,7 +118,7 @@ class GlueTaskFiles:
         return self.folder / "train.tsv"
 
     def dev_files(self) -> list[tuple[Path, str]]:
-        """List the eval files that exist; by the first of them the weights are chosen."""
+        """List the eval files that exist; the best score on the first decides the weights."""
         listed = self.task.dev or (("dev.tsv", self.task.name),)
         files = [(self.folder / file, name) for file, name in listed]
         return [(path, name) for path, name in files if path.is_file()]
@@ -213,7 +213,7 @@ def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:
     """Write a submission file: index and prediction of each test row.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the file cannot be written.
     """
     with atomic_write(path, "w") as file:
         file.write("index\tprediction\n")

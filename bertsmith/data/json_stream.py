@@ -112,9 +112,10 @@ def iter_members(path: Path, expected: str) -> Iterator[tuple[str, Any]]:
 
 
 class _Reader:
-    """Incremental JSON parser, parsed up to `at` of the buffer `text`.
+    """Incremental JSON parser.
 
-    `text` begins at `line` and `column` of the file, both from 1.
+    The buffer `text` is parsed up to the index `at`. It begins at `line` and `column` of the file,
+    both from 1.
     """
 
     def __init__(self, path: Path) -> None:
@@ -203,7 +204,7 @@ class _Reader:
             raise self.error(json_fault(error), start) from None
 
     def read(self) -> bool:
-        """Drop the parsed text, and read at least a chunk, and as much as is left unparsed.
+        """Drop the parsed text, and read on: at least a chunk, and as much as is left unparsed.
 
         Returns False at the end of the file.
         """

@@ -74,8 +74,8 @@ def labels_seen_once(examples: Sequence[Example]) -> str | None:
 def no_label(names: Sequence[str]) -> str | None:
     """Describe a class that seems to stand for a missing label; else None.
 
-    It is one of `MISSING_VALUES`; or, as in data sets such as SNLI, `-` beside two other names or
-    more, or -1 beside 0, 1 and 2.
+    Such a class is one of `MISSING_VALUES`; or, as in data sets such as SNLI, `-` beside two other
+    names or more, or -1 beside 0, 1 and 2.
 
     >>> no_label(["-", "entailment", "neutral"])[:45]
     "the label '-' is a class of its own. In SNLI "
@@ -99,9 +99,9 @@ def no_label(names: Sequence[str]) -> str | None:
 def several_in_one(names: Sequence[str]) -> str | None:
     """Describe classes that each seem to be several labels, such as `toxic,insult`; else None.
 
-    Classes seem to be so if at least half of them are lists written as text, as pandas writes them
-    to a file; or if at least half of them hold a separator, and more than half of the parts occur
-    in several classes.
+    There are two such cases. Either at least half of the classes are lists written as text, as
+    pandas writes lists to a file. Or at least half of the classes hold a separator, and more than
+    half of the parts between separators occur in several classes.
     """
     lists = [name for name in names if LIST_TEXT.fullmatch(name)]
     if 2 * len(lists) >= len(names) > 0:

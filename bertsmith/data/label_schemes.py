@@ -4,8 +4,9 @@ A label is `O` outside of spans. Inside, it is a letter for the word's position 
 hyphen and the span's type (`B-PER`); if there is only one type, as in word segmentation, it may be
 the letter alone. In the plain scheme, a label describes a single word, such as its part of speech.
 
-Spans are read as conlleval and seqeval read them: a label that does not continue a span begins one,
-so that sequences which break their scheme have spans, too. `strict` leaves those spans out.
+Spans are read as conlleval and seqeval read them: a label that does not continue a span begins a
+new one, so that label sequences which break their scheme have spans, too. `strict` leaves out the
+spans that break the scheme.
 """
 
 import re
@@ -162,7 +163,10 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
         return gold
     if letters is None or gold == "plain" or not letters <= set(LETTERS[gold]):
         return scheme
-    return scheme if gold != "IOB2" and scheme in ("IOB1", "IOB2") else gold
+    has_only_b_and_i = scheme in ("IOB1", "IOB2")
+    if gold != "IOB2" and has_only_b_and_i:
+        return scheme
+    return gold
 
 
 def _letters(labels: Counter[str]) -> set[str] | None:

@@ -47,7 +47,7 @@ def check_classes(examples: Sequence[Example], path: Path) -> None:
     """Check that there are labels of two classes or more.
 
     Raises:
-        ExamplesError: there are fewer.
+        ExamplesError: there are fewer than two.
     """
     names = dict.fromkeys(example.label for example in examples if example.label)
     if len(names) < 2:

@@ -10,8 +10,10 @@ from bertsmith.data.reading import Reading
 from bertsmith.data.sources import SourcePath
 from bertsmith.errors import InputError
 
-MAX_LINE_BYTES = 1 << 20  # of running text; a longer line is read in parts
-MAX_ROW_BYTES = 1 << 25  # of a format whose rows must be held whole
+MAX_LINE_BYTES = 1 << 20
+"""Largest size of a line of running text; a longer line is read in parts."""
+MAX_ROW_BYTES = 1 << 25
+"""Largest size of a row of the formats whose rows must be in memory as a whole."""
 
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 _ACCENTED_LETTER = re.compile(
@@ -106,7 +108,7 @@ class Lines:
 
     def reject(self, reason: str, problem: str, advice: str) -> None:
         """Reject the last line: raise InputError, or count it as skipped."""
-        # To number a line, all of the file before it is read again.
+        # Skipped lines are not numbered: to do so, all of the file before them would be read again.
         location = "" if self.reading.skips else f":{self.number}"
         self.reading.reject(reason, location, problem, advice)
 
@@ -168,7 +170,7 @@ def check_is_text(source_name: str, head: bytes) -> None:
     """Check that a file is UTF-8 text, by its first bytes.
 
     Raises:
-        InputError: it is not; says what it looks like.
+        InputError: it is no such text; the message says what the file looks like.
     """
     if actual := next((actual for magic, actual in _MAGIC if head.startswith(magic)), None):
         raise InputError(f"{source_name}: not UTF-8 text but {actual}.")
@@ -190,9 +192,9 @@ def count_lines(path: SourcePath, num_bytes: int) -> int:
 
 
 def find_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
-    """Find the last position up to `end` that is behind a line, sentence or word.
+    """Find the last position up to `end` at which a line, sentence or word has just ended.
 
-    The first of `stops` that occurs near `end` decides; without any, the position is `end`.
+    The first of `stops` that occurs near `end` decides; if none occurs, the position is `end`.
     """
     window = max(0, end - _CUT_WINDOW)
     for stop in stops:

@@ -38,7 +38,7 @@ class ShardFile:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Part of a split; the starts in its files count from its own first token and sentence."""
+    """Part of a split; starts in its files are counted from the beginning of the shard."""
 
     documents: int
     sentences: int
@@ -107,13 +107,17 @@ class Manifest:
         """Write manifest.json into a corpus folder.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: the file cannot be written.
         """
         head = {"format": CORPUS_FORMAT, "format_version": FORMAT_VERSION}
         write_json(directory / MANIFEST_NAME, head | asdict(self))
 
     def summary(self) -> dict[str, Any]:
-        """Return the manifest with the share of unknown tokens, and counts of shards for shards."""
+        """Return the manifest as plain values, for reports.
+
+        Each split has the number of its shards in place of their list, and as `unknown_rate` the
+        share of its tokens that the vocabulary does not know.
+        """
         summary = asdict(self)
         for split in summary["splits"].values():
             split["shards"] = len(split["shards"])

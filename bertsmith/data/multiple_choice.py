@@ -24,6 +24,7 @@ PROMPT_COLUMNS = (
 """Usual names of the prompt. Names of texts come before those of questions: where a table has a
 text and a question about it, the text is the prompt, and the question begins each choice."""
 START_COLUMNS = ("sent2", "question")
+"""Usual names of the words with which every choice begins."""
 CHOICE_COLUMNS = (
     "choices",
     "choice",
@@ -35,6 +36,7 @@ CHOICE_COLUMNS = (
     "answer",
 )
 RIGHT_CHOICE_COLUMNS = ("label", "gold", "answer_key", "answerkey", "correct", "target", "answer")
+"""Usual names of the label: the number or the letter of the right choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +121,10 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         number = whole_number(name.removesuffix(".0"))
         if number is not None and 0 <= number - first < num_choices:
             return number - first
-        if (
-            len(name) == 1
-            and name.isascii()
-            and 0 <= (index := ord(name.upper()) - ord("A")) < num_choices
-        ):
-            return index
+        if len(name) == 1 and name.isascii():
+            index = ord(name.upper()) - ord("A")
+            if 0 <= index < num_choices:
+                return index
         last_letter = chr(ord("A") + num_choices - 1)
         counting = ""
         if number == num_choices and first == 0:
@@ -148,8 +148,8 @@ class ChoiceReader(RecordReader[ChoiceExample]):
             "beginning of the choices", "start_column", columns.start_column, START_COLUMNS,
             is_optional=True, may_be_empty=True, may_lack_key=True,
         )  # fmt: skip
-        # This spec takes its column before that of the choices: `answer` beside `answer1` and
-        # `answer2` says which of the two is right.
+        # This spec takes its column before the spec of the choices does: `answer` beside `answer1`
+        # and `answer2` says which of the two is right.
         label = ColumnSpec(
             "label", "label_column", columns.label_column, RIGHT_CHOICE_COLUMNS,
             scalars=(int, float), is_read=self.labelled,

@@ -30,7 +30,7 @@ class NpyWriter:
         self._write_header()
 
     def _write_header(self) -> None:
-        # numpy leaves room in the header for any number of rows, so its size stays.
+        # numpy leaves room in the header for any number of rows, so the header keeps its size.
         descr = np.lib.format.dtype_to_descr(self.dtype)
         fields = {"descr": descr, "fortran_order": False, "shape": self.shape}
         np.lib.format.write_array_header_1_0(self.file, fields)

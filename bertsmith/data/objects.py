@@ -28,9 +28,9 @@ def read_objects(
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the number and values of each row of a file, or of rows in memory.
 
-    In a jsonl file it is the number of the line, and blank lines are skipped; else it is the number
-    of the row, from 1. NaN is read as null, since pandas writes missing values so. Half a surrogate
-    pair is read as U+FFFD.
+    Numbers are from 1. In a jsonl file they are numbers of lines, and blank lines are skipped; in
+    all else they are numbers of rows. NaN is read as null, since pandas writes missing values as
+    NaN. Half a surrogate pair is read as U+FFFD.
 
     Args:
         file_format: the format of a file.

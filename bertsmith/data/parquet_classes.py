@@ -1,4 +1,7 @@
-"""Names of classes in Parquet files that `datasets` wrote: the columns have their numbers."""
+"""Names of classes in Parquet files that `datasets` wrote.
+
+The columns of such a file have the numbers of the classes; its metadata has their names.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +21,7 @@ def read_parquet_with_classes(path: Path) -> Iterator[tuple[int, dict[str, Any]]
     """Yield rows as `read_parquet` does, with the names of classes in place of their numbers.
 
     Raises:
-        InputError: as `read_parquet`, or a number is not that of a class.
+        InputError: as `read_parquet`, or a number stands for no class.
     """
     names_of = read_class_names(path)
     for row, values in read_parquet(path):
@@ -39,10 +42,10 @@ def with_class_names(
 ) -> dict[str, Any]:
     """Return a row with the names of classes in place of their numbers.
 
-    As in memory, -1 is a missing class, so None.
+    The number -1 stands for a missing class and becomes None, as it does in tables in memory.
 
     Raises:
-        InputError: a number is not that of a class.
+        InputError: a number stands for no class.
     """
     named = {
         column: _name_classes_of(row[column], names, f"{location}: '{column}'")
@@ -53,7 +56,7 @@ def with_class_names(
 
 
 def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return the names of the classes by column; empty if the metadata have none.
+    """Return the names of the classes by column; empty if the metadata has none.
 
     >>> feature = '{"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "List"}'
     >>> info = f'{{"info": {{"features": {{"tags": {feature}}}}}}}'

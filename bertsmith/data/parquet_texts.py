@@ -14,7 +14,7 @@ def iter_parquet(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
     """Yield the texts of the text column, row by row; null is empty.
 
     Raises:
-        InputError: damaged, no such column, or one that does not hold strings.
+        InputError: the file is damaged, or it has no such column or one that does not hold strings.
     """
     if reading.source.compression is None:
         yield from _iter_parquet_rows(reading, stream)

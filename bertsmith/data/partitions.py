@@ -25,7 +25,7 @@ _SEARCHED_BYTES = 1 << 14, 1 << 18, 1 << 22
 class Partition:
     """Bytes of a file that hold whole documents.
 
-    `end` is None for the rest of a file of unknown size: it has to be read as a stream.
+    `end` is None for a whole file, or the rest of one, that is read as a stream and not at once.
     """
 
     source: Source
@@ -99,7 +99,7 @@ def open_partition(
 
 
 def _read_range(source: Source, read: Callable[[int], bytes | None], num_bytes: int) -> bytes:
-    """Read the next `num_bytes` of a file; `read` must take no more, as buffered streams do."""
+    """Read the next `num_bytes` of a file; `read` must be unbuffered, so that no more is read."""
     blocks: list[bytes] = []
     num_missing = num_bytes
     # A read may return fewer bytes than were asked for, and returns none at the end of the file.

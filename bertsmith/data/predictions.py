@@ -153,7 +153,10 @@ def read_labels(
 
 
 class _Cell(NamedTuple):
-    """A prediction as line `row` of its file has it; the last fields are as in `PredictedLabel`."""
+    """A prediction in line `row` of its file, under the name `column`.
+
+    `gold_row`, `text` and `ids` are `row`, `text` and `ids` of `PredictedLabel`.
+    """
 
     row: int
     column: str
@@ -250,7 +253,16 @@ def _prediction_column(
     *,
     is_header: bool = False,
 ) -> str:
-    """Find the name of the column of predictions; `is_header` says that `row` names the columns."""
+    """Find the name of the column of predictions.
+
+    Args:
+        row: the row of the file that has `column_names`, for messages.
+        columns: columns that may hold predictions; the first one that the file has is returned.
+        is_header: whether `row` is a header, and not an object with its own keys.
+
+    Raises:
+        InputError: no such column, several columns of one name, or predictions of several models.
+    """
     numbered = [name for name in column_names if NUMBERED_COLUMN.fullmatch(name)]
     if len(numbered) > 1:
         raise InputError(

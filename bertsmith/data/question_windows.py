@@ -70,10 +70,10 @@ def encode_questions(
 ) -> EncodedExamples:
     """Encode each question as windows, rows of at most `max_length` tokens.
 
-    `alignment` has the `ContextWindow` of each row. The context of neighbouring questions that
-    share one is tokenized once. `rows.num_cut`, at the first row of a question, counts the tokens
-    that are in no row: those of contexts that are cut, and those of a question beyond half of a
-    row, or beyond what a short context leaves free, if that is more.
+    `alignment` has the `ContextWindow` of each row. A context that neighbouring questions share is
+    tokenized once. `rows.num_cut`, at the first row of a question, counts the tokens that are in no
+    row. They are the end of a context that is cut, and the end of a long question: a question gets
+    at most half of a row, or all that a short context leaves free.
 
     Raises:
         ConfigError: windows would share more than half of a row.

@@ -31,11 +31,11 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
         return itertools.islice(self, limit)
 
     def count(self, limit: int | None = None) -> int | None:
-        """Count the examples of a file, up to `limit`, by reading it once more.
+        """Count the examples of a file, up to `limit`, by reading the file once more.
 
-        That takes far less time than a model. None if the number is not known: for rows in memory,
-        standard input, and Excel files, which take long to read; and if a row cannot be read, which
-        causes an error later, when it is read as an example.
+        Reading takes far less time than a model does. The result is None if the number is not
+        known: for rows in memory, for standard input, and for Excel files, which take long to read;
+        and if a row cannot be read, which causes an error later, when the examples are read.
         """
         source = self.source
         if not isinstance(source, Path) or not source.is_file() or ending_of(source) == "xlsx":
@@ -60,10 +60,10 @@ def count_chars(content: Any) -> int:
 
 
 def check_limit(limit: int | None) -> None:
-    """Check that `limit` is None, or above 0.
+    """Check that `limit` is None, or above 0 and not too large.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: `limit` is below 1, or too large.
     """
     if limit is not None and limit < 1:
         raise SettingError("limit", limit, "1 or more")

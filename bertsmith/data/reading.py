@@ -52,9 +52,10 @@ def count_reason(reason: str, count: int) -> str:
 class SourceReport:
     """Counts of the texts that were read and skipped, updated while documents are read.
 
-    `bytes` counts the text after decompression, `bytes_read` of `bytes_on_disk` the files
-    themselves. `skipped` counts by reason what gave no document; `cut` counts the long
-    documents and lines that were divided, of which nothing is lost. `html_tags` were left in.
+    `bytes` counts the text after decompression. `bytes_on_disk` is the size of all files, and
+    `bytes_read` counts how many of these bytes were read so far. `skipped` counts by reason what
+    gave no document; `cut` counts the long documents and lines that were divided, of which nothing
+    is lost. `html_tags` counts the tags in the texts, which are not removed.
     """
 
     files: int = 0
@@ -104,7 +105,7 @@ class Reading:
 
     @property
     def skips(self) -> bool:
-        """Whether a line, row or file that is bad is left out and counted, and is no error."""
+        """Whether a line, row or file that cannot be read is left out and counted, not an error."""
         return self.can_skip and self.errors == "skip"
 
     def count_bytes(self, count: int) -> None:
@@ -112,10 +113,10 @@ class Reading:
         self.report.bytes_read += count
 
     def reject(self, reason: str, location: str, problem: str, advice: str) -> None:
-        """Reject a line, row or empty file: count it as skipped where that is allowed.
+        """Reject a line, row or empty file: count it as skipped if `skips`, otherwise raise.
 
         Raises:
-            InputError: nothing is to be skipped.
+            InputError: `skips` is false.
         """
         if self.skips:
             self.report.skipped[reason] += 1

@@ -73,7 +73,7 @@ class RecordReader(Reader[ExampleT]):
         find_specs: returns the columns to read, given the names of all columns in lower case;
             earlier specs choose their columns first.
         parse: builds an example from a row's number and texts. Empty texts at the end of a list
-            are dropped; where a row may lack all texts of a list, empty texts anywhere in it are.
+            are dropped; if a row may lack all texts of a list, all its empty texts are dropped.
         lines_lack: what a file of plain lines (`.txt`) lacks, for messages, such as "labels"; empty
             if such a file can be read: then each line is the text of the first spec.
         can_skip: whether the user can choose to skip rows, so that messages name the flag.
@@ -105,7 +105,7 @@ class RecordReader(Reader[ExampleT]):
         return (example for example, _ in self.with_rows())
 
     def with_rows(self) -> Iterator[tuple[ExampleT, SourceRow]]:
-        """Yield the examples, and the rows that they were read from.
+        """Yield the examples, each with the row that it was read from.
 
         Raises:
             InputError: the source cannot be read as a table with these columns, a row does not
@@ -132,7 +132,7 @@ class RecordReader(Reader[ExampleT]):
             else:
                 yield example, SourceRow(opened.columns, value, is_object=False)
         if num_rows == self.num_skipped:
-            # Without names, all rows were skipped because they lack a column.
+            # If no columns were found, all rows were skipped because they lack one.
             if first_error and not self.names:
                 raise first_error
             raise InputError(f"{self.source_name}: no complete rows. Give at least one.")

@@ -1,4 +1,4 @@
-"""Find the ids of a table's rows, by which a row of one file is paired with that of another."""
+"""Find the ids of a table's rows, by which rows of two files are paired."""
 
 import re
 from collections.abc import Sequence
@@ -36,5 +36,5 @@ def _id_columns(columns: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
 def _id_text(value: Any) -> str:
     """Return an id as text; 7, 7.0 and "7" become the same text."""
     text = cell_text(plain_number(value)).strip()
-    is_float = _FLOAT.fullmatch(text)
-    return is_float[1] if is_float else text
+    whole_number = _FLOAT.fullmatch(text)
+    return whole_number[1] if whole_number else text

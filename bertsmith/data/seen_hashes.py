@@ -1,7 +1,7 @@
 """Set of 64-bit hashes: sorted tables, of which the large ones are files.
 
-A million hashes take 8 MB, on disk beyond the first two million; as a Python set they would take
-ten times as much of memory.
+A million hashes take 8 MB; beyond the first two million these are on disk. A Python set would take
+ten times as much memory.
 """
 
 from collections.abc import Sequence
@@ -62,8 +62,8 @@ class SeenHashes(ScratchFolder):
                 block = longer[end - ROWS_AT_ONCE : end]
                 is_last = end >= len(longer)
                 stop = len(shorter) if is_last else int(np.searchsorted(shorter, block[-1]))
-                rows = np.concatenate([block, shorter[start:stop]])
-                file.write(np.sort(rows, kind="stable").data)
+                hashes = np.concatenate([block, shorter[start:stop]])
+                file.write(np.sort(hashes, kind="stable").data)
                 start = stop
         for table in (shorter, longer):
             _remove(table)

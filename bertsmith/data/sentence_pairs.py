@@ -127,7 +127,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
                 is_optional=self.kind is None and columns.label_column is None,
             ),
         ]  # fmt: skip
-        # If the kind is chosen, no column is looked for that the other kind alone has.
+        # If the kind is chosen, columns that only the other kind has are not looked for.
         unused = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")
         return [spec for spec in specs if spec.name != unused]
 

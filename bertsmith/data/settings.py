@@ -1,4 +1,4 @@
-"""Settings for building a corpus, and the number of the share that one job encodes."""
+"""Settings for building a corpus, and the number of the shard that one job encodes."""
 
 import re
 from dataclasses import dataclass
@@ -49,10 +49,10 @@ class ShardNumber:
 
     @classmethod
     def parse(cls, text: str) -> "ShardNumber":
-        """Read a shard such as 3/16.
+        """Parse a number and total such as 3/16.
 
         Raises:
-            SettingError: it is none.
+            SettingError: the text has another form, or the number is not from 1 to the total.
         """
         match = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
         shard = cls(int(match[1]), int(match[2])) if match else cls(0, 0)

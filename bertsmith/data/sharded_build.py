@@ -43,7 +43,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """Counts of a shard that was encoded; `all_units` counts the units of all shards."""
+    """Counts of a shard that one job encoded; `all_units` counts the units of all shards."""
 
     units: int
     all_units: int
@@ -125,7 +125,11 @@ def build_with(
 
 
 def _check_out(out: Path, texts: Sequence[str | Path]) -> list[str]:
-    """Return the names of the texts, sorted, none of which is in `out`, which can be replaced."""
+    """Check that `out` can be replaced and holds none of the texts; return their names, sorted.
+
+    Raises:
+        ConfigError: a disk is mounted at `out`, or a text is in it.
+    """
     check_is_no_mount(out)
     paths = sorted(map(str, texts))
     check_outside(out, *paths)
@@ -173,7 +177,7 @@ def _prepare(
 
 
 def _save_once(tokenizer: Tokenizer, target: Path) -> None:
-    """Save a tokenizer unless it is there; of jobs that begin at once, the first one saves it."""
+    """Save a tokenizer unless `target` exists; of jobs that begin at once, the first saves it."""
     if target.exists():
         return
     with writing(target), tempfile.TemporaryDirectory(dir=target.parent) as temporary:

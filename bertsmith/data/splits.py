@@ -2,9 +2,9 @@
 
 The text of a document decides, so equal documents are in the same split, and the order of the input
 does not matter, with two exceptions. The first document is always for training, so that training
-has one. And if the share is above 0 but no hash is below it, one document is for eval all the same,
-if there are two or more different ones. Parts of a document too long to be read whole are documents
-of their own: some may be in training and others in eval.
+has one. And if the share is above 0, but no hash is below it, one document is for eval all the
+same, provided that there are two different documents or more. The parts of a document that is too
+long to be read whole are documents of their own: some may be in training and others in eval.
 """
 
 import math

@@ -82,7 +82,7 @@ def open_standard_input() -> StandardInput:
     """Open standard input.
 
     Raises:
-        InputError: it is closed.
+        InputError: standard input is closed.
     """
     global _opened  # noqa: PLW0603 - there is one standard input
     if sys.stdin is None:  # as Python has it where file descriptor 0 is closed

@@ -115,7 +115,7 @@ def as_named(source: Any, argument: str) -> Path | TableRows | Sequence[Mapping[
     """Return a source as a file or as named rows; None for plain items such as texts.
 
     Raises:
-        InputError: it is a tuple of two strings, which may be a pair or two texts.
+        InputError: the source is a tuple of two strings, which may be a pair or two texts.
     """
     if isinstance(source, os.PathLike):
         return Path(source)
@@ -162,7 +162,7 @@ def warn_of_file_name(text: object) -> None:
 
 
 def with_class_numbers(source: SourceT) -> SourceT | TableRows:
-    """Return the rows of a table with numbers of classes; any other source unchanged."""
+    """Return the rows of a table with numbered classes as numbers; other sources as they are."""
     return replace(source, are_classes_named=False) if isinstance(source, TableRows) else source
 
 

@@ -76,7 +76,7 @@ def table_writer(
         delimiter: separator of columns in csv and tsv, instead of the usual one.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the file cannot be written.
         ConfigError: it is an Excel file, and openpyxl is not installed.
     """
     ending = path.suffix.lower()

@@ -46,7 +46,7 @@ def table_format(
     *,
     may_be_lines: bool = False,
 ) -> RowFormat:
-    """Return a file's format: `chosen`, or by its name; txt for standard input.
+    """Return a file's format: `chosen`, or the format that its name shows; txt for standard input.
 
     Rows in memory are read like jsonl, and a text file with a `delimiter` like csv. Formats without
     separators ignore the delimiter, as it may be meant for other files of the same call.
@@ -229,7 +229,7 @@ def read_rows(
 def _without_blank(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
     """Leave out blank rows; in a table of one column, make them empty cells, except at the end."""
     width = 0
-    blank_rows = list[int]()
+    blank_rows: list[int] = []
     for row, cells in rows:
         width = width or len(cells)
         if cells:

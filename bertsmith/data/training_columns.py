@@ -31,7 +31,7 @@ class TrainingColumns:
         """Read what `to_json` wrote.
 
         Raises:
-            CheckpointError: it is something else.
+            CheckpointError: the value is something else.
         """
         if value is None:
             return cls()

@@ -73,9 +73,9 @@ def describe_rate(rate: float) -> str | None:
 
 
 def warn_unknown(rate: float, source: object) -> None:
-    """Print what share of the tokens is unknown, unless it is small, to standard error.
+    """Print to standard error what share of the tokens is unknown, unless the share is small.
 
-    Commands do so for a whole file; if the share is large, the line begins with WARNING.
+    Commands print this for a whole file; if the share is large, the line begins with WARNING.
     """
     if (description := describe_rate(rate)) is not None:
         warning = "WARNING: " if rate > WARNING_RATE else ""

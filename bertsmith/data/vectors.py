@@ -16,12 +16,14 @@ from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write
 
 WriteVectors = Callable[[Sequence[Example], NDArray[np.float32]], None]
-"""Write the vectors of texts, fp32 `[texts, size]`."""
+"""A function that writes the vectors of texts, fp32 `[texts, size]`."""
 
 
 @contextlib.contextmanager
 def vector_writer(path: Path, size: int) -> Iterator[WriteVectors]:
-    """Open a writer by the path's ending; the file appears if the block succeeds.
+    """Open a writer of the format that the path's ending names; yield its function.
+
+    The file appears when the block ends without an error.
 
     Raises:
         ConfigError: the ending names no format.
@@ -42,7 +44,7 @@ def check_format(path: Path) -> None:
     """Check that a path's ending names a format of vectors.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the ending names none.
     """
     if path.suffix not in (".npy", ".jsonl"):
         raise SettingError(

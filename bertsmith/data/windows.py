@@ -43,9 +43,9 @@ class Windows:
 def window_spans(length: int, max_length: int, stride: int) -> list[tuple[int, int]]:
     """Divide `length` tokens into ranges `(start, end)` of at most `max_length` tokens.
 
-    Neighbouring ranges share `stride` tokens, which is the meaning of the word in the tokenizers
-    library. The last range begins earlier than that, so that it is as long as the others and has as
-    much context.
+    Neighbouring ranges share `stride` tokens; the tokenizers library uses the word in the same way.
+    The last range may share more tokens with the one before, so that it is as long as the others
+    and has as much context.
 
     >>> window_spans(10, max_length=5, stride=2)
     [(0, 5), (3, 8), (5, 10)]
@@ -84,7 +84,7 @@ def make_windows(
             other text of a pair is long.
         windowed: index of the text of a pair that is divided; by default the longer one. If the
             pair does not fit into one row, the other text gets at most half of the row, or more if
-            the divided text is short and leaves more free; the rest is cut at its end.
+            the divided text is short and leaves more free. What is left of the other text is cut.
     """
     if windowed is None:
         windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))

@@ -96,9 +96,9 @@ def _divide_words(first_pieces: Indices, windows: Sequence[Window]) -> Iterator[
 
     `first_pieces` are the indices of the words' first tokens in the sentence, int64 `[words]`.
     """
-    decides = deciding_windows(first_pieces, [(window.start, window.end) for window in windows])
-    # `decides` ascends, so the words of window i are those from bounds[i] to bounds[i + 1].
-    bounds = np.searchsorted(decides, np.arange(len(windows) + 1))
+    window_of_word = deciding_windows(first_pieces, [(row.start, row.end) for row in windows])
+    # The windows ascend, so the words of window i are those from bounds[i] to bounds[i + 1].
+    bounds = np.searchsorted(window_of_word, np.arange(len(windows) + 1))
     for window, (first, stop) in zip(windows, pairwise(bounds.tolist()), strict=True):
         tokens = first_pieces[first:stop] - window.start + window.first
         yield RowWords(np.arange(first, stop, dtype=np.int64), tokens)
@@ -114,13 +114,13 @@ def deciding_windows(positions: Indices, windows: Sequence[tuple[int, int]]) -> 
     Returns:
         Indices of windows, int64 `[positions]`, which are in ascending order as well.
     """
-    best = np.full(len(positions), -1, dtype=np.int64)
-    decides = np.zeros(len(positions), dtype=np.int64)
+    best = np.full(len(positions), -1, dtype=np.int64)  # the most context so far
+    window_of_position = np.zeros(len(positions), dtype=np.int64)
     for index, (start, end) in enumerate(windows):
         first, stop = np.searchsorted(positions, [start, end]).tolist()
         inside = slice(first, stop)  # of a slice numpy gives a view, so assignments change `best`
         context = np.minimum(positions[inside] - start, end - 1 - positions[inside])
         is_better = context > best[inside]
         best[inside][is_better] = context[is_better]
-        decides[inside][is_better] = index
-    return decides
+        window_of_position[inside][is_better] = index
+    return window_of_position

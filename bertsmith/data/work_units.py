@@ -62,7 +62,7 @@ def check_is_seen(path: SourcePath) -> None:
     """Check that this machine sees a path that the planning machine has seen.
 
     Raises:
-        InputError: it does not.
+        InputError: this machine does not see the path.
     """
     if not path.exists():
         raise InputError(
