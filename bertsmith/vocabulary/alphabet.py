@@ -72,7 +72,7 @@ def check_num_new(num_new: int, num_characters: int, character_coverage: float) 
     """Check that there are at least as many new tokens as new characters.
 
     Raises:
-        ConfigError: there are more characters than tokens to add.
+        ConfigError: there are more new characters than new tokens.
     """
     if num_characters > num_new:
         raise ConfigError(

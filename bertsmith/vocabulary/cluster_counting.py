@@ -67,7 +67,7 @@ class UnitCounter:
         report = SourceReport()
         held_out_documents = 0
         learned_path, held_out_path = (
-            # 0: the level in the tree of merges (`_merge_as_tree`)
+            # 0: the level in the tree of merges, see `_merge_as_tree`
             self.folder / f"{name}-0-{unit.index:05d}.arrow"
             for name in ("learned", "held_out")
         )
@@ -76,7 +76,8 @@ class UnitCounter:
             for document in documents:
                 is_held_out = text_hash(document.text) < self.held_out_below
                 held_out_documents += is_held_out
-                (held_out if is_held_out else learned).update(self.words(document.text))
+                counts = held_out if is_held_out else learned
+                counts.update(self.words(document.text))
             learned.write(learned_path)
             held_out.write(held_out_path)
         return UnitCounts(learned_path, held_out_path, held_out_documents, unit.num_bytes, report)
@@ -112,10 +113,10 @@ def count_on(
     """Yield the words to learn from, the held-out words, and the number of held-out documents.
 
     Args:
-        out: the folder of the tokenizer, which all machines see; it is empty, or holds counts that
-            an earlier attempt left.
+        out: the folder of the tokenizer, which all machines see. Counts that an earlier attempt
+            left there are removed.
         excluded_paths: files that are not counted, even if `paths` contain them.
-        counter: makes the counter that writes to a folder.
+        counter: returns the counter that writes its files to the given folder.
         report: is filled in with the documents and bytes that were read.
 
     Raises:
@@ -154,7 +155,10 @@ def count_on(
 
 
 def _merge_as_tree(executor: Executor, paths: Sequence[Path]) -> Sequence[Path]:
-    """Merge files in groups on the executor, until a few are left."""
+    """Merge files in groups on the executor, until `FILES_AT_ONCE` or fewer are left.
+
+    Return the paths of these; files that were merged are removed.
+    """
     level = 0
     while len(paths) > FILES_AT_ONCE:
         level += 1

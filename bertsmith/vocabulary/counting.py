@@ -1,6 +1,6 @@
 """Count the words of texts, in processes of this machine or on a cluster.
 
-Held-out words are counted apart: those of separate files, or of a share of the documents.
+Held-out words are counted apart: the words of separate files, or of a share of the documents.
 """
 
 from collections import Counter
@@ -50,11 +50,11 @@ def count_texts(
 ) -> tuple[Counter[str], Counter[str]]:
     """Count the words to learn from and the held-out words.
 
-    A document's own text decides whether it is held out, by the hash that also splits a corpus:
-    documents that a corpus of the same texts holds out by a smaller share are held out here too.
-    Small corpora are an exception: if no document's hash is below the share, the corpus holds out
-    one all the same, and the tokenizer learns from it here (in 43 % of corpora of 40 documents, in
-    2 % of those of 200).
+    A document's own text decides whether it is held out, by the hash that also splits a corpus. So
+    the documents that a corpus of the same texts holds out, with the same or a smaller share, are
+    held out here, too. Small corpora are an exception: if no document's hash is below the share,
+    the corpus holds out one document all the same, and the tokenizer learns from this document (in
+    43 % of corpora of 40 documents, in 2 % of those of 200).
 
     Args:
         words: splits a text; must be picklable, as other processes count.

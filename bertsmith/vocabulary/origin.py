@@ -1,4 +1,4 @@
-"""The model that a tokenizer belongs to: the one in its folder, or the one that it extends."""
+"""The model of a tokenizer: the one in its folder, or the one whose tokenizer it extends."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from bertsmith.system.json_text import parse_json
 ORIGIN_NAME = "extension.json"
 """File in an extended tokenizer's folder that names the model."""
 KEY = "extends"
+"""Key of the model in this file."""
 
 
 def note_origin(folder: Path, model: Path) -> None:
@@ -23,7 +24,7 @@ def note_origin(folder: Path, model: Path) -> None:
 
 
 def model_of_tokenizer(tokenizer: Path) -> Path | None:
-    """Return the model to continue on a corpus of this tokenizer; None if there is none.
+    """Return the model that training on a corpus of this tokenizer can continue; None without one.
 
     The path of a model inside the current folder is relative.
     """

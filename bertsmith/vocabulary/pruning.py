@@ -31,7 +31,7 @@ def drop_least_used(
     Of equally used tokens those learned last are dropped.
 
     Args:
-        pieces: in order of learning; the first `num_fixed` are never dropped.
+        pieces: the tokens in order of learning; the first `num_fixed` of them are never dropped.
         count_use: gives 0, or nothing, for tokens that are not used.
     """
     remaining = list(pieces)

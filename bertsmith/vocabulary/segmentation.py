@@ -62,7 +62,8 @@ class Segmentation:
         indices = np.arange(len(self._symbol), dtype=np.int32)
         self._following = indices + np.int32(1)
         self._preceding = indices - np.int32(1)
-        # For each token the indices at which it is, and some at which it was before a merge.
+        # For each token the indices at which it is. Indices at which it was before a merge stay in
+        # the list until `_live_indices` drops them.
         inside = self._symbol != _BOUNDARY
         self._indices = _group(indices[inside], self._symbol[inside], len(ids))
         self.frequency = np.array(
@@ -195,7 +196,7 @@ class PairTable:
         return self._slot_of_other[others]
 
     def _create(self, piece: int, side: int, others: TokenIds, weights: Ints) -> None:
-        """Make slots for new pairs of `piece` with `others`."""
+        """Make slots with these weights for new pairs of `piece` with `others`."""
         start, stop = self._num_slots, self._num_slots + len(others)
         self.count = grow_array(self.count, stop, 0)
         self.ends = [grow_array(ends, stop, 0) for ends in self.ends]

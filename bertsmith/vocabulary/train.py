@@ -135,8 +135,8 @@ def word_splitter(settings: TokenizerSettings) -> WordSplitter:
 def unigram_steps(settings: TokenizerSettings) -> tuple[Step, ...]:
     """Return the steps by which a unigram tokenizer normalizes text.
 
-    They are ALBERT's, except those that the settings switch off, and the `charsmap`, a table of
-    replaced characters that a SentencePiece file holds.
+    They are ALBERT's steps without two kinds: steps that the settings switch off, and `charsmap`,
+    which needs a table of replaced characters from a SentencePiece file.
     """
     strips_accents = settings.strip_accents
     if strips_accents is None:
@@ -211,7 +211,10 @@ def _measure(
     counts: Counter[str],
     held_out: Counter[str],
 ) -> None:
-    """Measure the tokenizer on held-out words, and with WordPiece the library's beside it."""
+    """Measure the tokenizer on held-out words, into the report.
+
+    A WordPiece vocabulary that the tokenizers library learns is measured, too, to compare with.
+    """
     if not held_out:
         report.notes.append(
             f"Nothing was held out, so nothing was measured. Name a text with {option('held_out')}."

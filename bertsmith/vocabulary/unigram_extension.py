@@ -50,9 +50,9 @@ def extend_unigram(
     known = set(old)
     new_characters = [character for character in alphabet if character not in known]
     check_num_new(num_new, len(new_characters), character_coverage)
-    start = [*old, *new_characters]
-    score_of = dict(zip(start, [*scores, *[lowest_score] * len(new_characters)], strict=True))
-    model = Unigram(start, list(score_of.values()), tokenizer.unk_id)
+    initial = [*old, *new_characters]  # the tokens from which learning starts
+    score_of = dict(zip(initial, [*scores, *[lowest_score] * len(new_characters)], strict=True))
+    model = Unigram(initial, list(score_of.values()), tokenizer.unk_id)
     cuts = {word: [piece.id for piece in model.cut(word)] for word in counts}
     words = {word: counts[word] for word, ids in cuts.items() if tokenizer.unk_id not in ids}
     if not words:
@@ -64,7 +64,7 @@ def extend_unigram(
             f"{option('character_coverage', character_coverage)}. {advice}"
         )
     learner = UnprefixedLearner(
-        words, start, min_frequency, cut=lambda word: [start[id_] for id_ in cuts[word]]
+        words, initial, min_frequency, cut=lambda word: [initial[id_] for id_ in cuts[word]]
     )
     size = len(old) + num_new
     learner.grow(size + round(SURPLUS * num_new))
@@ -79,7 +79,8 @@ def extend_unigram(
         cut = Unigram(pieces, [score_of[piece] for piece in pieces], tokenizer.unk_id).cut
         return count_ids(lambda word: [piece.id for piece in cut(word)], words)
 
-    # ALBERT's tokenizer divides a token such as `9,`, so it is no use to learn one.
-    merged = [piece for piece in learner.texts[len(start) :] if not ends_number_with_comma(piece)]
-    kept = drop_least_used([*start, *merged], len(start), size, count_use)
+    # ALBERT's tokenizer divides a token such as `9,`, so such tokens would never be used.
+    learned = learner.texts[len(initial) :]
+    merged = [piece for piece in learned if not ends_number_with_comma(piece)]
+    kept = drop_least_used([*initial, *merged], len(initial), size, count_use)
     return UnigramTokenizer(kept, [score_of[piece] for piece in kept], **tokenizer.settings())

@@ -130,8 +130,8 @@ def learn_wordpiece(
         counts: words as the tokenizer splits them (normalized, punctuation apart).
         character_coverage: share of all characters that the alphabet must cover; the rarest ones
             beyond it are dropped, and a word with one of them encodes to [UNK].
-        surplus: number of merges to learn beyond those needed, as a share of these. The same
-            number of tokens, those least used in encoding, is dropped afterwards.
+        surplus: number of additional merges to learn, as a share of the merges that fill the
+            vocabulary. As many tokens are dropped afterwards: those that encoding uses least.
 
     Raises:
         ConfigError: `vocab_size` cannot hold the special tokens and the alphabet.

@@ -33,9 +33,9 @@ def learn_extension(
     min_frequency: int = 2,
     character_coverage: float = 0.9999,
 ) -> list[str]:
-    """Learn up to `num_new` tokens that `vocab` lacks, single characters first.
+    """Learn up to `num_new` tokens that `vocab` lacks.
 
-    The others follow in order of learning.
+    The result has single characters first, and then the merged tokens in order of learning.
 
     Args:
         vocab: the old tokens, by id.
@@ -57,19 +57,19 @@ def learn_extension(
     }
     single = [piece for piece in single_character_pieces(alphabet, words) if piece not in old]
     check_num_new(num_new, len(single), character_coverage)
-    start = [*vocab, *single]
-    wordpiece = WordPiece(start, unk_id, max_chars)
+    initial = [*vocab, *single]  # the tokens from which learning starts
+    wordpiece = WordPiece(initial, unk_id, max_chars)
     known_words = {
         word: count for word, count in words.items() if unk_id not in wordpiece.ids(word)
     }
     learner = PieceLearner(
         known_words,
-        start,
+        initial,
         RULES["frequency"],
         min_frequency,
-        cut=lambda word: [start[id_] for id_ in wordpiece.ids(word)],
+        cut=lambda word: [initial[id_] for id_ in wordpiece.ids(word)],
     )
     size = len(vocab) + num_new
     learner.grow(size + round(SURPLUS * num_new))
-    tokens = learner.texts
-    return drop_least_used(tokens, len(start), size, use_in_words(known_words))[len(vocab) :]
+    kept = drop_least_used(learner.texts, len(initial), size, use_in_words(known_words))
+    return kept[len(vocab) :]
