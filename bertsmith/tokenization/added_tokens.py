@@ -1,7 +1,7 @@
 """Search of text for added tokens such as [MASK], before the rest of the text is tokenized.
 
-The flags of these tokens are those of the `tokenizers` library, and so is the choice among
-overlapping matches: the leftmost match wins, and of several matches that begin there the longest.
+These tokens have the flags of the `tokenizers` library. Of overlapping matches, this library and
+bertsmith take the leftmost one, and of several matches that begin at one place the longest.
 A match that `single_word` rejects is skipped whole. White space that `lstrip` and `rstrip` take
 belongs to the token.
 """
@@ -25,7 +25,7 @@ class AddedToken:
     rstrip: bool = False
     """Takes the white space after it."""
     normalized: bool = False
-    """Is searched for in normalized text, in its own normalized form; otherwise in raw text."""
+    """Is searched for, in its own normalized form, in normalized text; otherwise in raw text."""
     special: bool = True
     """Is omitted by `decode(skip_special_tokens=True)`."""
 
@@ -44,7 +44,8 @@ class TokenFinder:
 
     Args:
         tokens: token ids and tokens; of two with the same searched form the first is found.
-        to_searched_form: maps a token's content to its form in the searched text.
+        to_searched_form: maps a token's content to the form in which text is searched for it, such
+            as its normalized form; a token whose form is empty is never found.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class TokenFinder:
         return bool(self._tokens)
 
     def may_be_in(self, text: str) -> bool:
-        """Check quickly whether tokens may occur; False is certain, True is not."""
+        """Return whether a token may be in the text, by first characters; False is certain."""
         return any(map(text.__contains__, self._first_characters))
 
     def pieces(self, text: str) -> Iterator[Piece]:

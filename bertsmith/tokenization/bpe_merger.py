@@ -13,7 +13,7 @@ class Merger:
     """Merges of BPE, applied by rank, and from left to right (Sennrich et al. 2016, section 3.2).
 
     Args:
-        merges: left, right and merged symbol, in the order of their ranks.
+        merges: the ids of left, right and merged symbol, in the order of their ranks.
     """
 
     def __init__(self, merges: Iterable[tuple[int, int, int]]) -> None:

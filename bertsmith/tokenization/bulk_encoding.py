@@ -28,10 +28,10 @@ ChunkIds = Callable[[bytes], Sequence[int]]
 """Function that computes the ids of a chunk."""
 
 BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
-# Limit of cached chunks, and of their ids: about 60 MB, after which the cache is cleared. 25 MB of
-# English text have some 100,000 distinct chunks with 250,000 ids.
+# Largest number of cached chunks, and of their ids. Above it, with about 60 MB, the caches are
+# cleared. 25 MB of English text have some 100,000 distinct chunks with 250,000 ids.
 MAX_KEPT = 1 << 19
-MAX_CACHED_BYTES = 64  # bytes; longer chunks recur too seldom to be cached
+MAX_CACHED_BYTES = 64  # longer chunks recur too seldom to be cached
 
 # The place of a chunk's ids in the list of all ids is one integer, its id range: the index of the
 # first id and, in the lowest 24 bits, the number of ids.
@@ -101,7 +101,8 @@ class BulkEncoder:
         """
         blocks = []
         for block in group_by_size(texts, BLOCK_BYTES):
-            # The lock is not held while `texts` makes the next block: that may call this encoder.
+            # The lock is not held while the iterator `texts` yields the next block, since it may
+            # call this encoder itself.
             with self._lock:
                 blocks.append(self._encode_block(block))
         ids = [block_ids for block_ids, _ in blocks]
@@ -124,7 +125,8 @@ class BulkEncoder:
         ids = np.frombuffer(self._id_ranges.ids, np.int32)[indices]
         # `data` has a space before each text, hence + 1.
         text_ends = np.cumsum([len(text) + 1 for text in texts])
-        num_chunks = np.searchsorted(starts, text_ends)  # up to the end of each text
+        # Both numbers are up to the end of each text.
+        num_chunks = np.searchsorted(starts, text_ends)
         num_ids = np.concatenate([[0], ends])[num_chunks]
         return ids, np.diff(num_ids, prepend=0)
 
@@ -141,7 +143,7 @@ class BulkEncoder:
     def _find(
         self, data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the id range of each chunk; the ids of new chunks are computed."""
+        """Return the id range of each chunk, int64 `[chunks]`; compute the ids of new chunks."""
         keys = chunk_keys(data, starts, lengths)
         id_ranges = self._table.find(keys)
         missing = np.flatnonzero(id_ranges == NOT_FOUND)

@@ -33,7 +33,8 @@ def _byte_characters() -> str:
 
 
 BYTE_CHARACTERS = _byte_characters()
-"""Character for each byte: itself if visible, else one from U+0100 on (a space is `Ġ`)."""
+"""Character by which GPT-2 spells each byte in its vocabulary: the byte's own one if it is visible,
+otherwise one from U+0100 on (a space is `Ġ`)."""
 CHARACTER_BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
@@ -116,7 +117,7 @@ class ByteBpeTokenizer(Tokenizer):
         """Yield the ids of left, right and merged token of each merge.
 
         Raises:
-            ConfigError: the vocabulary lacks one of them.
+            ConfigError: the vocabulary lacks one of the three.
         """
         for number, (left, right) in enumerate(self.merges, start=1):
             pieces = (left, right, left + right)
@@ -141,8 +142,8 @@ class ByteBpeTokenizer(Tokenizer):
     def _identity(self) -> list[Any]:
         name, vocab, merges, settings = super()._identity()
         del settings["trim_offsets"]  # decides no ids
-        # Older versions had none of these settings. RoBERTa's values are left out, so that the
-        # fingerprints of older corpora stay valid.
+        # Older versions of bertsmith had none of these settings. RoBERTa's values are left out, so
+        # that the fingerprints of older corpora stay valid.
         for key, of_roberta in (("composes", False), ("num_separators", 2), ("pair_type_id", 0)):
             if settings[key] == of_roberta:
                 del settings[key]
@@ -186,7 +187,7 @@ class ByteBpeTokenizer(Tokenizer):
         return read_bytes(self._kept_tokens(ids, skip_special_tokens))
 
     def _spaced_ids(self, text: str, add_prefix_space: bool) -> list[int]:
-        """Encode a text to ids, by this `add_prefix_space` instead of the tokenizer's own."""
+        """Encode a text to ids, with the argument `add_prefix_space` in place of the setting."""
         encode = partial(self._ordinary_ids, add_prefix_space=add_prefix_space)
         return self._ids_of(without_surrogates(text), encode)
 
@@ -233,7 +234,8 @@ class ByteBpeTokenizer(Tokenizer):
         spaced = add_space(text) if self.add_prefix_space else text
         word_start = len(text) - len(spaced)  # -1 if a space was added, else 0
         for word in split_pattern(spaced):
-            # A byte has the origin of its character; an added space has that of the first one.
+            # A byte has the origin of its character; an added space has the origin of the first
+            # character.
             byte_origins = [
                 origins[max(0, word_start + i)]
                 for i, char in enumerate(word)

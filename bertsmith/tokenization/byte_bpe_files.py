@@ -33,8 +33,7 @@ VOCAB_JSON = "vocab.json"
 MERGES_FILE = "merges.txt"
 VERSION_LINE = "#version"
 MAX_UNMERGED = 16
-"""Number of tokens that no merge makes and that an intact file may have, besides 1 % of the
-vocabulary."""
+"""An intact file may have this many tokens that no merge makes, and 1 % of the vocabulary more."""
 # The type of each part that a tokenizer.json must have.
 BYTE_BPE_KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
 # Part, key and value of the settings whose other values would change ids.
@@ -58,7 +57,7 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     """Read the vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
 
     Raises:
-        CheckpointError: damaged, or a tokenizer of another kind.
+        CheckpointError: the file is damaged, or holds a tokenizer of another kind.
     """
     config = source.config or {}
     files = source.files
@@ -97,7 +96,8 @@ def _read_merges(files: SmallFiles) -> Merges:
 def _check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
     """Reject a truncated file: if a merge is missing, no text has the token that it makes.
 
-    In intact files, too, no merge makes the special tokens, nor RoBERTa's fillers ("madeupword").
+    In intact files, too, there are tokens that no merge makes: the special tokens, and RoBERTa's
+    fillers ("madeupword").
     """
     merged = {left + right for left, right in merges}
     unmerged = [piece for piece in vocab if len(piece) > 1 and piece not in merged]

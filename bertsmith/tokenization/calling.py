@@ -129,7 +129,7 @@ class CallableTokenizer(ABC):
             pad_to_multiple_of: the padded length is rounded up to a multiple of this number.
             return_tensors: "pt" for torch, "np" for numpy; None for lists.
             return_token_type_ids: by default True, or False for kinds with 0 everywhere (RoBERTa).
-            others: no further arguments exist; any is refused by name.
+            others: further arguments of transformers, which are refused by name.
 
         Raises:
             InputError: a text is not a string, or the numbers of texts and pairs differ.
@@ -218,7 +218,7 @@ class CallableTokenizer(ABC):
     def _padded_length(
         self, padding: Padding, lengths: Sequence[int], max_length: int | None, multiple: int | None
     ) -> int:
-        """Return the length that rows are padded to; 0 if they are not padded."""
+        """Return the length that rows are padded to; 0 if the rows are not padded."""
         choice = "longest" if padding is True else padding or "do_not_pad"
         check_choice("padding", choice, ("longest", "max_length", "do_not_pad"))
         if multiple is not None and multiple < 1:

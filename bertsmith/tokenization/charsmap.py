@@ -53,7 +53,7 @@ class CharacterMap:
         self._images: dict[str, str | None] = {}  # a cache of `_look_up`
 
     def image(self, text: str) -> str | None:
-        """Look up the shortest key that `text` begins with; None without one."""
+        """Return the normalized string of the shortest key that `text` begins with; else None."""
         if text not in self._images:
             if len(self._images) > 1 << 16:
                 self._images.clear()
@@ -63,8 +63,9 @@ class CharacterMap:
     def _look_up(self, key: bytes) -> str | None:
         """Walk the trie along the bytes of `key`, to the first leaf.
 
-        The lowest byte of a unit is the byte that leads to it. Bit 8 says that it has a leaf, the
-        unit at its children's base, whose low 31 bits are the string's place.
+        The lowest byte of a unit is the byte of the key that leads to the unit. Bit 8 says that the
+        unit has a leaf. The leaf is the unit at the base of its children (`_child`), and its low 31
+        bits are the index of the normalized string in `_strings`.
         """
         units = self._units
         index = self._child(0, 0)
@@ -99,9 +100,7 @@ class CharacterMap:
         start = 0
         for cluster in cluster_pattern().findall(text):
             parts = [cluster]
-            if len(cluster) > 1 and (
-                len(cluster.encode()) > MAX_CLUSTER_BYTES or self.image(cluster) is None
-            ):
+            if len(cluster) > 1 and not self._is_mapped_whole(cluster):
                 parts = list(cluster)
             for part in parts:
                 image = self.image(part)
@@ -113,3 +112,7 @@ class CharacterMap:
                 origins += [start + min(i, len(part) - 1) for i in range(len(image))]
                 start += len(part)
         return "".join(images), origins
+
+    def _is_mapped_whole(self, cluster: str) -> bool:
+        """Return whether the table has a string for a cluster of several characters."""
+        return len(cluster.encode()) <= MAX_CLUSTER_BYTES and self.image(cluster) is not None

@@ -30,7 +30,7 @@ _HIGH_BITS = _BITS[np.clip(np.arange(MAX_CHUNK_BYTES + 1) - 8, 0, 8)]
 class Keys(NamedTuple):
     """Keys of chunks, all arrays `[chunks]`; keys of long chunks are meaningless.
 
-    `low` and `high` are the first 8 bytes of a chunk and the next 8, zero beyond its end.
+    `low` and `high` are the first 8 bytes of a chunk and the next 8; bytes beyond its end are zero.
     """
 
     low: NDArray[np.uint64]

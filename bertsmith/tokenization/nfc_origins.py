@@ -18,7 +18,8 @@ def align_composed(text: str) -> list[int]:
        has the last used index as its origin.
     """
     decomposed = [(part, i > 0) for char in text for i, part in enumerate(decompose(char))]
-    parts: deque[tuple[str, bool]] = deque()  # part, and whether it counts as inserted
+    # Each part, and whether it counts as inserted.
+    parts: deque[tuple[str, bool]] = deque()
     for is_mark, group in groupby(decomposed, key=lambda part: unicodedata.combining(part[0]) > 0):
         run = list(group)
         if is_mark:

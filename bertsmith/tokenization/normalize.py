@@ -1,11 +1,12 @@
 """BERT's text normalization, and the splitting into words that follows it.
 
-In order (Devlin et al. 2018, released code): remove controls and make white space plain spaces; put
-spaces around Chinese characters; decompose and drop accents; lowercase; then split at spaces, each
-punctuation character a word. Every rule looks at one character alone, so it is one `str.translate`.
-The exception is canonical reordering of marks, which is visible only around the few marks that are
-not dropped; text with such a mark takes a slower path. Characters have the classes of
-`unicode_tables`, whatever the running Python's Unicode version.
+The steps (Devlin et al. 2018, released code) are: remove controls and make white space plain
+spaces; put spaces around Chinese characters; decompose and drop accents; lowercase; then split at
+spaces, each punctuation character a word. Each step looks at one character alone, so one
+`str.translate` does all that come before the splitting. The exception is the canonical reordering
+of marks, which is visible only around the few marks that are not dropped; text with such a mark
+takes a slower path. Characters have the classes of `unicode_tables`, whatever the running Python's
+Unicode version.
 """
 
 import re
@@ -169,7 +170,10 @@ def unit_pattern(tokenize_chinese_chars: bool) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Normalizer:
-    """BERT's rules for cleaning, case and accents; `strip_accents` None means `lowercase`."""
+    """BERT's rules for cleaning, case and accents.
+
+    If `strip_accents` is None, accents are dropped if and only if text is lower-cased.
+    """
 
     lowercase: bool = True
     strip_accents: bool | None = None

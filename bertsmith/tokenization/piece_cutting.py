@@ -46,10 +46,10 @@ class PieceCutter:
             `[chunks]`.
         """
         ids_of_rounds, chunks_of_rounds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        starts = starts.copy()  # of the rest of each chunk
-        left = lengths.copy()  # bytes of the rest
+        starts = starts.copy()  # where the uncut rest of each chunk begins
+        left = lengths.copy()  # the number of bytes of this rest
         table = self._starts
-        # Chunks that have been cut so far, but not to their end.
+        # The chunks that could be cut in all rounds so far, and have a rest.
         active = np.flatnonzero((lengths <= MAX_CHUNK_BYTES) & ~_hold_zeros(data, starts, lengths))
         while len(active):
             piece_ids, sizes = _longest(table, data, starts[active], left[active])

@@ -13,7 +13,8 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError
 
-# Numbers of the fields: of the whole file, of a piece, of the trainer's and the normalizer's part.
+# Numbers of the fields: of the whole file, of a piece, of the trainer's settings (TRAINER_SPEC),
+# and of the normalizer's settings (NORMALIZER_SPEC).
 PIECES, TRAINER_SPEC, NORMALIZER_SPEC = 1, 2, 3
 PIECE_TEXT, PIECE_SCORE, PIECE_TYPE = 1, 2, 3
 MODEL_TYPE, BYTE_FALLBACK = 3, 35

@@ -1,4 +1,4 @@
-"""A cache of a function of a string, with a limit on its memory."""
+"""A cache of the results of a function that takes a string, with a limit on its memory."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,11 +13,11 @@ Value = TypeVar("Value")
 
 
 class StringCache(dict[str, Value]):
-    """A cache of a function of a string.
+    """A cache of the results of `compute`, a function that takes a string.
 
     When the cache is full, its entries become the older generation, which replaces the previous
-    older one. A string found in the older generation is copied to the new one. So at most two
-    generations are in memory, and the values of common strings stay.
+    older one. A string that is found in the older generation is copied to the new one. So at most
+    two generations are in memory, and the values of common strings stay.
     """
 
     def __init__(self, compute: Callable[[str], Value]) -> None:

@@ -78,7 +78,7 @@ class Tokenizer(CallableTokenizer):
             `adds_special_tokens` is set.
         model_max_length: the longest encoding that the model can read; stored for other programs,
             and used by calls that truncate or pad without a length.
-        special_tokens: `pad_token` and the like, where they are not those of `default_tokens`.
+        special_tokens: `pad_token` and so on, if they differ from `default_tokens`.
 
     Raises:
         ConfigError: an empty vocabulary, a repeated entry, or a missing special token.
@@ -125,7 +125,8 @@ class Tokenizer(CallableTokenizer):
         may_add = added_tokens is not None or self.adds_special_tokens
         if added_tokens is None:
             added_tokens = special_added_tokens(type(self), named)
-        extra = [t.content for t in added_tokens if may_add and t.content not in pieces]
+        contents = [token.content for token in added_tokens]
+        extra = [content for content in contents if may_add and content not in pieces]
         check_vocabulary([*vocab, *extra], names)
 
         self.vocab: list[str] = [*vocab, *extra]
@@ -138,11 +139,11 @@ class Tokenizer(CallableTokenizer):
 
         self._ids = {token: id_ for id_, token in enumerate(self.vocab)}
         # In the order of ids, as in the files.
-        self.added_tokens = tuple(sorted(added_tokens, key=lambda t: self._ids[t.content]))
+        self.added_tokens = tuple(sorted(added_tokens, key=lambda token: self._ids[token.content]))
         self.pad_id, self.unk_id = self._ids[self.pad_token], self._ids[self.unk_token]
         self.cls_id, self.sep_id = self._ids[self.cls_token], self._ids[self.sep_token]
         self.mask_id = self._ids[self.mask_token]
-        special = {t.content for t in added_tokens if t.special}
+        special = {token.content for token in added_tokens if token.special}
         self.special_ids = frozenset(self._ids[token] for token in special | set(names))
 
     def _prepare_encoding(self, normalize: Callable[[str], str]) -> None:

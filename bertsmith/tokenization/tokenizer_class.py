@@ -55,8 +55,11 @@ CHOOSE_ANOTHER = (
 def add_model_class(files: SmallFiles, config: Json) -> Json:
     """Add the tokenizer class and model type of config.json if tokenizer_config.json has no class.
 
+    Args:
+        config: the content of tokenizer_config.json.
+
     Raises:
-        CheckpointError: the folder's tokenizer is a program in the folder.
+        CheckpointError: one of the files names a program in the folder as the tokenizer.
     """
     if config.get("tokenizer_class") is None and files.has(MODEL_CONFIG_FILE):
         model_config = files.read_json(MODEL_CONFIG_FILE)
@@ -83,7 +86,7 @@ def check_class(files: SmallFiles, config: Json) -> None:
     """Check that the class that a folder names is supported.
 
     Raises:
-        CheckpointError: it is not.
+        CheckpointError: the class is not supported.
     """
     if _class_name(config) not in ALL_CLASSES:
         raise _refusal(files, config, "which cuts text in another way than bertsmith")
@@ -93,7 +96,7 @@ def check_kind(files: SmallFiles, config: Json, kind: Kind, file: str) -> None:
     """Check that the class that a folder names is of the same kind as its `file`.
 
     Raises:
-        CheckpointError: it is of another kind.
+        CheckpointError: the class is of another kind.
     """
     if _class_name(config) not in ANY_KIND | CLASSES[kind]:
         raise _refusal(files, config, f"and {file} is a {kind} tokenizer")
@@ -102,7 +105,7 @@ def check_kind(files: SmallFiles, config: Json, kind: Kind, file: str) -> None:
 def is_of_class(config: Json, kind: Kind) -> bool:
     """Return whether transformers opens a folder by one of the `CLASSES` of this kind.
 
-    It takes the class that the folder names, or else that of the model's type.
+    transformers takes the class that the folder names, or else the class of the model's type.
     """
     if config.get("tokenizer_class") is not None:
         return _class_name(config) in CLASSES[kind]

@@ -76,7 +76,7 @@ def read_unigram(source: TokenizerSource) -> tuple[list[str], list[float], Json]
     """Read the vocabulary, its scores and the `UnigramTokenizer` settings of a file.
 
     Raises:
-        CheckpointError: damaged, or a tokenizer of another kind.
+        CheckpointError: the file is damaged, or holds a tokenizer of another kind.
     """
     config = source.config or {}
     if source.root is not None:

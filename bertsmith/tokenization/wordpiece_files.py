@@ -33,8 +33,8 @@ from bertsmith.tokenization.tokenizer_files import (
     tokenizer_object,
 )
 
-# Keys of tokenizer_config.json that say how text is normalized, with the names of these settings
-# here.
+# Keys of tokenizer_config.json that say how text is normalized, with the names that these settings
+# have in `WordPieceTokenizer`.
 NORMALIZATION = {
     "do_lower_case": "lowercase",
     "strip_accents": "strip_accents",
@@ -65,7 +65,7 @@ def read_wordpiece(source: TokenizerSource) -> tuple[list[str], Json]:
     """Read the vocabulary and the `WordPieceTokenizer` settings of a file.
 
     Raises:
-        CheckpointError: damaged, or a tokenizer of another kind.
+        CheckpointError: the file is damaged, or holds a tokenizer of another kind.
     """
     config = source.config
     if source.root is not None:
@@ -154,12 +154,13 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
         "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
     }
-    # None means the value of `lowercase`. If both files mean the same, the config's spelling is
-    # taken, so that `follow_config` does not warn of it.
-    given, lowercase = config.get("strip_accents"), settings["lowercase"]
-    if is_of_class(config, "wordpiece") and (lowercase if given is None else given) == (
-        lowercase if strip_accents is None else strip_accents
-    ):
+    # None means the value of `lowercase`. If both files mean the same, the config's value is taken,
+    # so that `follow_config` does not warn of None beside true or false.
+    lowercase = settings["lowercase"]
+    given = config.get("strip_accents")
+    meant_by_config = lowercase if given is None else given
+    meant_by_tokenizer_json = lowercase if strip_accents is None else strip_accents
+    if is_of_class(config, "wordpiece") and meant_by_config == meant_by_tokenizer_json:
         settings["strip_accents"] = given
     follow_config(settings, config, "wordpiece", NORMALIZATION, NORMALIZATION_DEFAULTS, path)
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
