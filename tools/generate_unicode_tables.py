@@ -23,11 +23,10 @@ HIGHEST_CLASS = "\u0345"  # the only mark of combining class 240: every other ma
 
 HEADER = '''"""Classes and images of characters under the text rules, as ranges of code points.
 
-Written by tools/generate_unicode_tables.py from tokenizers {version}; do not edit. The tables are
-kept here, and not asked of `unicodedata`, because that library mixes several Unicode versions and
-Python's own changes with each release; a corpus must not change with the interpreter.
-
-A table is ranges "first-last" of hexadecimal code points, both ends included.
+Written by tools/generate_unicode_tables.py from tokenizers {version}; do not edit. The tables do
+not come from `unicodedata`, for two reasons: the tokenizers library mixes several Unicode versions;
+and Python's version changes with each release, but a corpus must not change with the interpreter. A
+table is ranges "first-last" of hexadecimal code points, both ends included.
 """
 '''
 
@@ -144,19 +143,19 @@ def clusters() -> Iterator[tuple[str, str, str]]:
     replace = replacing("A")
     yield (
         "JOINING",
-        "Characters of a grapheme cluster with the one before.",
+        "Characters that belong to the grapheme cluster of the character before.",
         write_ranges(char for char in CHARACTERS if replace(f"A{char}") == "B"),
     )
     replace_marked = replacing("A\u0301")
     yield (
         "PREPENDED",
-        "Characters of a grapheme cluster with the one behind.",
+        "Characters that belong to the grapheme cluster of the character after.",
         write_ranges(c for c in CHARACTERS if "B" not in replace_marked(f"{c}A\u0301")),
     )
     replace_mark = replacing("\u0301")
     yield (
         "APART",
-        "Characters that nothing joins.",
+        "Characters to which no other character joins.",
         write_ranges(c for c in CHARACTERS if replace_mark(f"{c}\u0301\u0301") == f"{c}B"),
     )
 
@@ -181,12 +180,12 @@ def tables() -> Iterator[tuple[str, str, str]]:
 
     yield (
         "REMOVED",
-        "Cleaning removes these: controls, formats, private use, U+0000 and U+FFFD.",
+        "Characters that cleaning removes: controls, formats, private use, U+0000 and U+FFFD.",
         write_ranges(char for char, new in cleaned.items() if not new),
     )
     yield (
         "WHITESPACE",
-        "White space; cleaning turns what it has not removed into a plain space.",
+        "White space. Cleaning removes some of it, and turns the rest into plain spaces.",
         write_ranges(char for char, n in cuts.items() if n == 2),
     )
     yield (
@@ -196,7 +195,7 @@ def tables() -> Iterator[tuple[str, str, str]]:
     )
     yield (
         "CHINESE",
-        "Chinese characters: each is a word of its own where that is asked for.",
+        "Chinese characters: with `tokenize_chinese_chars`, each is a word of its own.",
         write_ranges(changed(bert_step(handle_chinese_chars=True))),
     )
     yield (
@@ -206,18 +205,19 @@ def tables() -> Iterator[tuple[str, str, str]]:
     )
     yield (
         "DECOMPOSED",
-        "Characters that canonical decomposition changes. Into what, `unicodedata` may say:\n"
-        "# Unicode promises never to change it for a character that exists.",
+        "Characters that canonical decomposition changes. `unicodedata` gives the results, since\n"
+        "# Unicode promises never to change the decomposition of a character that exists.",
         write_ranges(decomposed),
     )
     yield (
         "REORDERED",
-        "Marks of a combining class above 0. The class is under the same promise.",
+        "Marks of a combining class above 0. `unicodedata` gives the class, which "
+        "never changes either.",
         write_ranges(reordered),
     )
     yield (
         "LOWERCASE",
-        'Upper case to lower case: "first-last/stride+shift", the shift in hexadecimal too.',
+        'Upper case to lower case: "first-last/stride+shift", where the shift is hexadecimal, too.',
         write_shifts({upper: lower for upper, lower in lowered.items() if len(lower) == 1}),
     )
     yield (
@@ -230,7 +230,7 @@ def tables() -> Iterator[tuple[str, str, str]]:
     yield "NUMBER", "Numbers, in GPT-2's pattern.", write_ranges(continues("1", byte_level))
     yield (
         "COMPATIBLE",
-        "Characters that compatibility decomposition changes; into what, is as above.",
+        "Characters that compatibility decomposition changes; `unicodedata` gives the results.",
         write_ranges(changed(NFKD().normalize_str)),
     )
     strip = StripAccents().normalize_str

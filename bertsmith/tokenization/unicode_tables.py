@@ -1,18 +1,18 @@
 """Classes and images of characters under the text rules, as ranges of code points.
 
-Written by tools/generate_unicode_tables.py from tokenizers 0.23.3; do not edit. The tables are kept
-here, and not asked of `unicodedata`, because that library mixes several Unicode versions and
-Python's own changes with each release; a corpus must not change with the interpreter. A table is
-ranges "first-last" of hexadecimal code points, both ends included.
+Written by tools/generate_unicode_tables.py from tokenizers 0.23.3; do not edit. The tables do
+not come from `unicodedata`, for two reasons: the tokenizers library mixes several Unicode versions;
+and Python's version changes with each release, but a corpus must not change with the interpreter. A
+table is ranges "first-last" of hexadecimal code points, both ends included.
 """
 
-# Cleaning removes these: controls, formats, private use, U+0000 and U+FFFD.
+# Characters that cleaning removes: controls, formats, private use, U+0000 and U+FFFD.
 REMOVED = """
 0-8 b-c e-1f 7f-9f ad 600-605 61c 6dd 70f 180e 200b-200f 202a-202e 2060-2064 2066-206f e000-f8ff
 feff fff9-fffb fffd 110bd 1bca0-1bca3 1d173-1d17a e0001 e0020-e007f f0000-ffffd 100000-10fffd
 """
 
-# White space; cleaning turns what it has not removed into a plain space.
+# White space. Cleaning removes some of it, and turns the rest into plain spaces.
 WHITESPACE = """
 9-d 20 85 a0 1680 2000-200a 2028-2029 202f 205f 3000
 """
@@ -35,7 +35,7 @@ ff05-ff0a ff0c-ff0f ff1a-ff1b ff1f-ff20 ff3b-ff3d ff3f ff5b ff5d ff5f-ff65 10100
 1bc9f 1da87-1da8b
 """
 
-# Chinese characters: each is a word of its own where that is asked for.
+# Chinese characters: with `tokenize_chinese_chars`, each is a word of its own.
 CHINESE = """
 3400-4dbf 4e00-9fff f900-faff 20000-2a6df 2a700-2b81f 2b920-2ceaf 2f800-2fa1f
 """
@@ -68,8 +68,8 @@ aabe-aabf aac1 aaec-aaed aaf6 abe5 abe8 abed fb1e fe00-fe0f fe20-fe2f 101fd 102e
 e0100-e01ef
 """
 
-# Characters that canonical decomposition changes. Their decompositions come from `unicodedata`:
-# Unicode promises never to change those of a character that exists.
+# Characters that canonical decomposition changes. `unicodedata` gives the results, since
+# Unicode promises never to change the decomposition of a character that exists.
 DECOMPOSED = """
 c0-c5 c7-cf d1-d6 d9-dd e0-e5 e7-ef f1-f6 f9-fd ff-10f 112-125 128-130 134-137 139-13e 143-148
 14c-151 154-165 168-17e 1a0-1a1 1af-1b0 1cd-1dc 1de-1e3 1e6-1f0 1f4-1f5 1f8-21b 21e-21f 226-233
@@ -90,7 +90,7 @@ fb46-fb4e 1109a 1109c 110ab 1112e-1112f 1134b-1134c 114bb-114bc 114be 115ba-115b
 1d1bb-1d1c0 2f800-2fa1d
 """
 
-# Marks of a combining class above 0. The class is under the same promise.
+# Marks of a combining class above 0. `unicodedata` gives the class, which never changes either.
 REORDERED = """
 300-33f 342 345-34e 350-36f 483-487 591-5bd 5bf 5c1-5c2 5c4-5c5 5c7 610-61a 64b-65f 670 6d6-6dc
 6df-6e4 6e7-6e8 6ea-6ed 711 730-74a 7eb-7f3 816-819 81b-823 825-827 829-82d 859-85b 8d4-8e1 8e3-8ff
@@ -107,7 +107,7 @@ aac1 aaf6 abed fb1e fe20-fe2f 101fd 102e0 10376-1037a 10a0d 10a0f 10a38-10a3a 10
 1d242-1d244 1e000-1e006 1e008-1e018 1e01b-1e021 1e023-1e024 1e026-1e02a 1e8d0-1e8d6 1e944-1e94a
 """
 
-# Upper case to lower case: "first-last/stride+shift", the shift in hexadecimal too.
+# Upper case to lower case: "first-last/stride+shift", where the shift is hexadecimal, too.
 LOWERCASE = """
 41-5a/1+20 c0-d6/1+20 d8-de/1+20 100-12e/2+1 132-136/2+1 139-147/2+1 14a-176/2+1 178-178/1-79
 179-17d/2+1 181-181/1+d2 182-184/2+1 186-186/1+ce 187-187/1+1 189-18a/1+cd 18b-18b/1+1 18e-18e/1+4f
@@ -315,7 +315,7 @@ ff10-ff19 10107-10133 10140-10178 1018a-1018b 102e1-102fb 10320-10323 10341 1034
 1ecb1-1ecb4 1ed01-1ed2d 1ed2f-1ed3d 1f100-1f10c 1fbf0-1fbf9
 """
 
-# Characters that compatibility decomposition changes; `unicodedata` gives the result, as above.
+# Characters that compatibility decomposition changes; `unicodedata` gives the results.
 COMPATIBLE = """
 a0 a8 aa af b2-b5 b8-ba bc-be c0-c5 c7-cf d1-d6 d9-dd e0-e5 e7-ef f1-f6 f9-fd ff-10f 112-125
 128-130 132-137 139-140 143-149 14c-151 154-165 168-17f 1a0-1a1 1af-1b0 1c4-1dc 1de-1e3 1e6-1f5
@@ -419,7 +419,7 @@ PREPENDED = """
 600-605 6dd 70f 890-891 8e2 d4e 110bd 110cd 111c2-111c3 113d1 1193f 11941 11a84-11a89 11d46 11f02
 """
 
-# Characters that nothing joins.
+# Characters to which no other character joins.
 APART = """
 0-1f 7f-9f ad 61c 180e 200b 200e-200f 2028-202e 2060-206f feff fff0-fffb 13430-1343f 1bca0-1bca3
 1d173-1d17a e0000-e001f e0080-e00ff e01f0-e0fff
