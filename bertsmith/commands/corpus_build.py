@@ -10,7 +10,7 @@ from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.corpus_build import Settings
 from bertsmith.data.corpus_build import UNMERGED_DIR, build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
-from bertsmith.data.reading import count_reason
+from bertsmith.data.reading import format_reason
 from bertsmith.data.settings import ShardNumber
 from bertsmith.data.sharded_build import build_shard, build_with
 from bertsmith.data.unknown_tokens import WARNING_RATE, warn_unknown
@@ -137,9 +137,9 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
     for name, split in manifest.splits.items():
         yield f"{name:<10}{describe_split(split)}"
     for reason, count in sources.skipped.items():
-        yield f"skipped   {count_reason(reason, count)}"
+        yield f"skipped   {format_reason(reason, count)}"
     for reason, count in sources.cut.items():
-        yield f"divided   {count_reason(reason, count)}"
+        yield f"divided   {format_reason(reason, count)}"
     if note := describe_html(sources):
         yield f"note      {note}"
     yield f"written   {out} in {elapsed_seconds:,.1f} s"

@@ -10,7 +10,7 @@ from bertsmith.commands.corpus_build import describe_html, describe_sources, des
 from bertsmith.commands.settings.corpus_inspect import Settings
 from bertsmith.data.corpus import Corpus
 from bertsmith.data.manifest import SPLITS, SourcesManifest, SplitManifest
-from bertsmith.data.reading import count_reason
+from bertsmith.data.reading import format_reason
 from bertsmith.errors import ConfigError
 from bertsmith.pages.page import write_page
 from bertsmith.pages.scale import Scale
@@ -68,8 +68,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def _left_out(sources: SourcesManifest) -> list[str]:
     """Describe how many texts were left out or divided, a line for each reason."""
     return [
-        *(f"skipped: {count_reason(*each)}" for each in sources.skipped.items()),
-        *(f"divided: {count_reason(*each)}" for each in sources.cut.items()),
+        *(f"skipped: {format_reason(*each)}" for each in sources.skipped.items()),
+        *(f"divided: {format_reason(*each)}" for each in sources.cut.items()),
     ]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from bertsmith.commands.flags import changed_flags
 from bertsmith.commands.next_command import with_modules
 from bertsmith.commands.settings.tokenizer_train import Settings
-from bertsmith.data.reading import SourceReport, count_reason
+from bertsmith.data.reading import SourceReport, format_reason
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.system.counts import count_noun
 from bertsmith.system.dask_cluster import connect
@@ -121,7 +121,7 @@ def describe_source(source: SourceReport) -> str:
         count_noun(source.documents, "document"),
         f"{source.bytes / 1e6:,.1f} MB",
         count_noun(source.files, "file"),
-        *(f"{count_reason(*each)} skipped" for each in source.skipped.items()),
-        *(f"{count_reason(*each)} divided" for each in source.cut.items()),
+        *(f"{format_reason(*each)} skipped" for each in source.skipped.items()),
+        *(f"{format_reason(*each)} divided" for each in source.cut.items()),
     ]
     return ", ".join(counts)

@@ -11,7 +11,7 @@ from bertsmith.compression.folder import SmallerModel, SourceModel
 from bertsmith.compression.held_out import open_corpus
 from bertsmith.compression.settings import VocabularySettings
 from bertsmith.data.documents import iter_documents
-from bertsmith.data.reading import SourceReport, count_reason
+from bertsmith.data.reading import SourceReport, format_reason
 from bertsmith.data.unknown_tokens import warn_unknown
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
@@ -68,7 +68,7 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> SmallerMod
             "skipped": dict(report.skipped),
         },
         notes=tuple(
-            f"{count_reason(reason, count)} skipped"
+            f"{format_reason(reason, count)} skipped"
             for reason, count in report.skipped.items()
             if count
         ),

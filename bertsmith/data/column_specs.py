@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from bertsmith.data.json_rows import CutText, describe_cut_label, json_type, plain_number
-from bertsmith.data.tables import column_number, whole_number
+from bertsmith.data.tables import column_index, whole_number
 from bertsmith.errors import InputError
 
 _RANGE = re.compile(r"(\d+)-(\d+)")
@@ -203,7 +203,7 @@ def find_column(name: str, column_names: Sequence[str], width: int) -> int | Non
         matches = [i for i, column in enumerate(column_names) if simplify(column) == simple_name]
         if len(matches) == 1:
             return matches[0]
-    return column_number(name, width)
+    return column_index(name, width)
 
 
 def is_repeated(name: str, column_names: Sequence[str]) -> bool:

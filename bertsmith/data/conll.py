@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.lines import MAX_ROW_BYTES
-from bertsmith.data.tables import column_number
+from bertsmith.data.tables import column_index
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import check_rows, check_word_numbers
 from bertsmith.data.text_files import check_line_ends
@@ -170,7 +170,7 @@ class ColumnParser:
         rows = [row for block in head for row in block.rows]
         self._layout = find_layout(rows, self.labelled) or self._layout
         cells = filter(None, (self._layout.cells(line) for _, line in rows))
-        word_index = column_number(self.columns.word_column or "1", self._layout.width) or 0
+        word_index = column_index(self.columns.word_column or "1", self._layout.width) or 0
         check_rows(self.source_name, rows, list(zip(*cells, strict=True)), word_index)
         if self.columns.word_column is None:
             self._check_word_numbers(head)
@@ -256,7 +256,7 @@ class ColumnParser:
     @property
     def _label_index(self) -> int:
         """Index of the label column; a wrong number is refused only if labels are read."""
-        index = column_number(self.columns.label_column or "", self._layout.width)
+        index = column_index(self.columns.label_column or "", self._layout.width)
         return self._layout.width - 1 if index is None else index
 
     def _split_row(self, row: int, line: str) -> list[str]:
@@ -285,7 +285,7 @@ class ColumnParser:
         """Return the index of the column that the user chose for words or labels, or `default`."""
         if chosen is None:
             return default
-        index = column_number(chosen, self._layout.width)
+        index = column_index(chosen, self._layout.width)
         if index is None:
             raise InputError(
                 f"{self.source_name}:{self._layout.row}: no column '{chosen}' for the {role}. The "

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.conll import LineBlock
-from bertsmith.data.tables import column_number
+from bertsmith.data.tables import column_index
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.errors import InputError, option
 from bertsmith.tokenization.words import Offsets
@@ -120,7 +120,7 @@ class ConlluParser:
         """Return the index of the column that the user chose for words or labels."""
         if chosen.lower() in CONLLU_FIELDS:
             return CONLLU_FIELDS.index(chosen.lower())
-        index = column_number(chosen, len(CONLLU_FIELDS))
+        index = column_index(chosen, len(CONLLU_FIELDS))
         if index is None:
             raise InputError(
                 f"{self.source_name}: CoNLL-U has no column '{chosen}' for the {role}. Its "

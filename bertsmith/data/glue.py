@@ -57,7 +57,7 @@ class GlueTask:
         return self.test_texts or tuple(filter(None, names))
 
 
-def pairs_of(first: str, second: str, label: str) -> Columns:
+def pair_columns(first: str, second: str, label: str) -> Columns:
     """Return the columns of a task of pairs: the names of both texts and of the label."""
     # QQP has rows that lack a cell, which the benchmark's own readers leave out.
     return Columns(first, second, label, header="yes", skip_incomplete=True)
@@ -76,17 +76,17 @@ GLUE_TASKS = (
         Columns(text_column="sentence", label_column="label", header="yes"),
         ("accuracy",),
     ),
-    GlueTask("MRPC", pairs_of("#1 String", "#2 String", "Quality"), ("accuracy", "f1")),
+    GlueTask("MRPC", pair_columns("#1 String", "#2 String", "Quality"), ("accuracy", "f1")),
     GlueTask(
         "STS-B",
-        pairs_of("sentence1", "sentence2", "score"),
+        pair_columns("sentence1", "sentence2", "score"),
         ("pearson", "spearman"),
         kind="regress",
     ),
-    GlueTask("QQP", pairs_of("question1", "question2", "is_duplicate"), ("accuracy", "f1")),
+    GlueTask("QQP", pair_columns("question1", "question2", "is_duplicate"), ("accuracy", "f1")),
     GlueTask(
         "MNLI",
-        pairs_of("sentence1", "sentence2", "gold_label"),
+        pair_columns("sentence1", "sentence2", "gold_label"),
         ("accuracy",),
         dev=(("dev_matched.tsv", "MNLI-m"), ("dev_mismatched.tsv", "MNLI-mm")),
         tests=(
@@ -98,9 +98,9 @@ GLUE_TASKS = (
             ("diagnostic/diagnostic.tsv", "AX"),
         ),
     ),
-    GlueTask("QNLI", pairs_of("question", "sentence", "label"), ("accuracy",)),
-    GlueTask("RTE", pairs_of("sentence1", "sentence2", "label"), ("accuracy",)),
-    GlueTask("WNLI", pairs_of("sentence1", "sentence2", "label"), ("accuracy",)),
+    GlueTask("QNLI", pair_columns("question", "sentence", "label"), ("accuracy",)),
+    GlueTask("RTE", pair_columns("sentence1", "sentence2", "label"), ("accuracy",)),
+    GlueTask("WNLI", pair_columns("sentence1", "sentence2", "label"), ("accuracy",)),
 )
 """Tasks in the order of the paper's table 1."""
 

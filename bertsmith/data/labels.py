@@ -264,12 +264,13 @@ def numeric_labels(examples: Sequence[Example], path: Path) -> NDArray[np.float6
         InputError: a label is not a number, or is too large for fp32; the message names its row.
     """
     values = (
-        number(example.label, f"{locate_row(path, example.row)}: the label") for example in examples
+        parse_number(example.label, f"{locate_row(path, example.row)}: the label")
+        for example in examples
     )
     return np.fromiter(values, dtype=np.float64, count=len(examples))
 
 
-def number(
+def parse_number(
     label: str | None,
     what: str,
     advice: str = f"Fix the row, or choose the column with {option('label_column')}.",

@@ -39,10 +39,10 @@ REASONS = {
 """Singular and plural of things that were skipped or divided, by their keys in manifests."""
 
 
-def count_reason(reason: str, count: int) -> str:
+def format_reason(reason: str, count: int) -> str:
     """Format a count of what was skipped or divided.
 
-    >>> count_reason("empty_documents", 1), count_reason("bad_rows", 2000)
+    >>> format_reason("empty_documents", 1), format_reason("bad_rows", 2000)
     ('1 empty document', '2,000 damaged rows')
     """
     return count_noun(count, *REASONS.get(reason, [reason.replace("_", " ")] * 2))
@@ -85,7 +85,7 @@ class SourceReport:
 
     def describe_skipped(self) -> str:
         """Format the counts of what was skipped, for messages."""
-        return ", ".join(count_reason(*each) for each in sorted(self.skipped.items())) or "nothing"
+        return ", ".join(format_reason(*each) for each in sorted(self.skipped.items())) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)

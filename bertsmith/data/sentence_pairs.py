@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bertsmith.data.column_specs import ColumnSpec
 from bertsmith.data.columns import RelatedColumns
-from bertsmith.data.labels import number
+from bertsmith.data.labels import parse_number
 from bertsmith.data.records import RecordReader
 from bertsmith.data.row_texts import Record
 from bertsmith.data.table_rows import with_class_numbers
@@ -105,7 +105,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
         )
 
     def _parse_score(self, row: int, record: Record) -> float:
-        return number(
+        return parse_number(
             record["score"][0],
             f"{self.locate_row(row)}: the score",
             f"Fix the row, or choose the column with {option('label_column')}. If the pairs have "

@@ -34,7 +34,7 @@ class TableRows:
     are_classes_named: bool = True
 
     def __post_init__(self) -> None:
-        if self._can("collect"):  # polars, lazily
+        if self._has("collect"):  # polars, lazily
             raise InputError(
                 f"table: found {name_type(self.table)}. Give its rows: frame.collect()."
             )
@@ -59,17 +59,17 @@ class TableRows:
             check_lengths({name: len(column) for name, column in columns.items()})
             rows = zip(*columns.values(), strict=True)
             return (dict(zip(columns, row, strict=True)) for row in rows)
-        if self._can("iter_rows"):  # polars
+        if self._has("iter_rows"):  # polars
             return iter(table.iter_rows(named=True))
-        if self._can("iloc"):  # pandas, which has several values for a missing cell
+        if self._has("iloc"):  # pandas, which has several values for a missing cell
             chunks = (table.iloc[i : i + CHUNK_ROWS] for i in range(0, len(table), CHUNK_ROWS))
             filled_chunks = (chunk.astype(object).where(chunk.notna(), None) for chunk in chunks)
             return itertools.chain.from_iterable(
                 chunk.to_dict("records") for chunk in filled_chunks
             )
-        if self._can("to_batches"):  # pyarrow
+        if self._has("to_batches"):  # pyarrow
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
-        if self._can("to_pylist"):  # a batch of pyarrow
+        if self._has("to_pylist"):  # a batch of pyarrow
             return iter(table.to_pylist())
         classes = self.class_names if self.are_classes_named else {}
         return (
@@ -82,14 +82,14 @@ class TableRows:
         """The names of the columns; empty if they are not known before the rows are read."""
         if isinstance(self.table, Mapping):
             return list(self.table)
-        name = "column_names" if self._can("column_names") else "columns"
+        name = "column_names" if self._has("column_names") else "columns"
         names = getattr(self.table, name, ())
         return [] if names is None else list(names)
 
     @property
     def class_names(self) -> dict[str, list[str]]:
         """The names of numbered classes in columns of `datasets`, by column; also in lists."""
-        features = getattr(self.table, "features", None) if self._can("features") else None
+        features = getattr(self.table, "features", None) if self._has("features") else None
         names = {}
         for column, feature in (features or {}).items():
             item_feature = getattr(feature, "feature", feature)  # of the items, for a list
@@ -101,12 +101,12 @@ class TableRows:
     def num_rows(self) -> int:
         if isinstance(self.table, Mapping):
             return max((len(as_list(column, "")) for column in self.table.values()), default=0)
-        if self._can("num_rows"):
+        if self._has("num_rows"):
             return int(self.table.num_rows)
         # A stream of `datasets` has no length.
-        return len(self.table) if self._can("__len__") else sum(1 for _ in self.table)
+        return len(self.table) if self._has("__len__") else sum(1 for _ in self.table)
 
-    def _can(self, name: str) -> bool:
+    def _has(self, name: str) -> bool:
         """Return whether the table's type has this name; a table's columns are attributes, too."""
         return hasattr(type(self.table), name)
 

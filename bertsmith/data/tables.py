@@ -134,7 +134,7 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= 9 else None
 
 
-def column_number(chosen: str, width: int) -> int | None:
+def column_index(chosen: str, width: int) -> int | None:
     """Convert the number of a column, from 1 to `width`, to its index; None for other text."""
     number = whole_number(chosen) or 0
     return number - 1 if 1 <= number <= width else None

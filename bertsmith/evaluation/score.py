@@ -23,7 +23,7 @@ from bertsmith.data.label_remarks import other_names
 from bertsmith.data.labels import (
     check_predicted_names,
     label_set,
-    number,
+    parse_number,
     sorted_names,
     split_labels,
 )
@@ -253,10 +253,10 @@ def score_number_files(
     right, predicted = array("d"), array("d")
     pairs = pair_rows(gold, reader, predictions, columns=NUMBER_COLUMNS)
     for example, prediction in pairs:
-        right.append(number(example.label, f"{locate_row(gold, example.row)}: the label"))
+        right.append(parse_number(example.label, f"{locate_row(gold, example.row)}: the label"))
         location = f"{predictions}: prediction {prediction.ordinal:,}:"
         advice = f"Fix the row.{_if_header(prediction)}"
-        predicted.append(number(prediction.label, location, advice))
+        predicted.append(parse_number(prediction.label, location, advice))
     return NumberReport.of(
         np.frombuffer(right), np.frombuffer(predicted), num_skipped=reader.num_skipped
     )

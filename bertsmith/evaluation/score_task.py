@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
 from bertsmith.data.examples import Example, ExampleReader
-from bertsmith.data.labels import number
+from bertsmith.data.labels import parse_number
 from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.predictions import PredictedLabel, read_labels
 from bertsmith.data.sources import ending_of
@@ -160,7 +160,7 @@ def _label_kind(label: str) -> LabelKind:
     ['whole number', 'whole number', 'fraction', 'name', 'name']
     """
     try:
-        value = number(label, "")
+        value = parse_number(label, "")
     except InputError:
         return "name"
     return "whole number" if value.is_integer() else "fraction"

@@ -138,7 +138,8 @@ def _read_added_tokens(
 def _read_role_tokens(config: dict[str, Any], path: Path) -> dict[str, AddedToken]:
     """Read the special tokens by role, with their flags.
 
-    As in transformers, the first three roles have `END` unless the config names another token.
+    As in transformers, the first three roles have `END` unless the config names another token. If
+    one token has several roles, the flags of the first object that describes it count.
 
     Args:
         config: as for `_load_gpt2`.
@@ -148,10 +149,14 @@ def _read_role_tokens(config: dict[str, Any], path: Path) -> dict[str, AddedToke
         CheckpointError: a token is damaged.
     """
     tokens = {role: AddedToken(END) for role in ROLES[:3]}
+    tokens_with_flags: dict[str, AddedToken] = {}
     for role in ROLES:
-        if config.get(role) is not None:
-            tokens[role] = _as_special(read_special_token(config[role], role, path))
-    return tokens
+        if config.get(role) is None:
+            continue
+        tokens[role] = _as_special(read_special_token(config[role], role, path))
+        if isinstance(config[role], dict):
+            tokens_with_flags.setdefault(tokens[role].content, tokens[role])
+    return {role: tokens_with_flags.get(token.content, token) for role, token in tokens.items()}
 
 
 def _as_special(token: AddedToken) -> AddedToken:
