@@ -230,7 +230,6 @@ def _iter_jsonl(lines: Lines) -> Iterator[str]:
 def _json_text(lines: Lines, line: str) -> str | None:
     """Return the text of a JSON object, empty for null; None if the line is rejected."""
     column = lines.reading.text_column
-    choice = option(lines.reading.column_option)
     advice = 'Each line must be one object such as {"text": "..."}; fix it'
     try:
         row = decode_row(line.rstrip("\r\n"))
@@ -242,11 +241,13 @@ def _json_text(lines: Lines, line: str) -> str | None:
         return None
     if column not in row:
         problem = lines.reading.describe_missing_column(row)
+        choice = option(lines.reading.column_option)
         lines.reject("missing_column", problem, f"Choose one with {choice}")
         return None
     text = row[column]
     if text is not None and not isinstance(text, str):
         problem = f"column {column!r} holds {json_type(text)}, not a string"
+        choice = option(lines.reading.column_option)
         lines.reject("not_a_string", problem, f"Fix the row, choose another {choice}")
         return None
     return "" if text is None else str(text)

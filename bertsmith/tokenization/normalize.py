@@ -3,7 +3,7 @@
 The steps (Devlin et al. 2018, released code) are: remove controls and make white space plain
 spaces; put spaces around Chinese characters; decompose and drop accents; lowercase; then split at
 spaces, each punctuation character a word. Each step looks at one character alone, so one
-`str.translate` does all that come before the splitting. The exception is the canonical reordering
+`str.translate` does all steps before the splitting. The exception is the canonical reordering
 of marks, which is visible only around the few marks that are not dropped; text with such a mark
 takes a slower path. Characters have the classes of `unicode_tables`, whatever the running Python's
 Unicode version.
