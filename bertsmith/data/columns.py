@@ -5,13 +5,11 @@ from typing import Any, Literal
 
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.data.tables import TableFormat
-from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.words import WordRule
 
 TagFormat = Literal["auto", "conll", "conllu", "jsonl", "json", "parquet", "text"]
-ALLOWED_SEPARATOR = "text, such as ','"
-"""Allowed separators between the labels of a text, in words."""
 
 
 @dataclass(frozen=True)
@@ -165,21 +163,6 @@ class TranslationColumns:
     delimiter: Advanced[str | None] = None
     """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
     Default: a comma in csv, a tab in tsv."""
-
-
-def is_label_separator(value: object) -> bool:
-    """Return whether a value may separate the labels of a text: it is text, and not empty."""
-    return isinstance(value, str) and value != ""
-
-
-def check_label_separator(separator: object) -> None:
-    """Check the separator between the labels of a text.
-
-    Raises:
-        ConfigError: the separator is empty or no text.
-    """
-    if not is_label_separator(separator):
-        raise SettingError("label_separator", separator, ALLOWED_SEPARATOR)
 
 
 def check_needs_no_data(columns: Any, **others: object) -> None:

@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns, check_label_separator
+from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
 from bertsmith.data.examples import Example, ExampleReader, check_header
 from bertsmith.data.label_remarks import other_names
+from bertsmith.data.label_separator import check_label_separator
 from bertsmith.data.labels import (
     check_predicted_names,
     label_set,

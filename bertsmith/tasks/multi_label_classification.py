@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.columns import check_label_separator
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs, example_noun
 from bertsmith.data.label_remarks import look_alike
+from bertsmith.data.label_separator import check_label_separator
 from bertsmith.data.labels import label_flags, label_names, label_set
 from bertsmith.errors import ExamplesError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport

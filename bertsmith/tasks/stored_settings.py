@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from bertsmith.data.columns import ALLOWED_SEPARATOR, is_label_separator
 from bertsmith.data.label_schemes import Scheme
+from bertsmith.data.label_separator import ALLOWED_SEPARATOR, is_label_separator
 from bertsmith.data.label_values import LabelKind
 from bertsmith.data.windowing import LongTexts
 from bertsmith.errors import CheckpointError

@@ -137,7 +137,7 @@ def read_added_tokens(
     expected_ids = {token: id_ for id_, token in enumerate(vocab)}
     tokens = []
     for entry in sorted(checked, key=lambda entry: int(member(entry, "id", int, path))):
-        token = read_token(entry, path)
+        token = _read_token(entry, path)
         id_ = expected_ids.setdefault(token.content, len(expected_ids))
         if entry["id"] != id_:
             raise CheckpointError(
@@ -148,7 +148,7 @@ def read_added_tokens(
     return tuple(tokens)
 
 
-def read_token(entry: Json, path: Path) -> AddedToken:
+def _read_token(entry: Json, path: Path) -> AddedToken:
     """Read an added token of a tokenizer.json, with its flags.
 
     Raises:
@@ -169,7 +169,7 @@ def read_special_token(value: Any, name: str, path: Path) -> AddedToken:
     """
     value = member({name: value}, name, (str, dict), path)
     fields = value if isinstance(value, dict) else {"content": value}
-    return replace(read_token(fields, path), special=True)
+    return replace(_read_token(fields, path), special=True)
 
 
 JSON_TYPE_NAMES = {

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from bertsmith.data.columns import Columns, check_label_separator
+from bertsmith.data.columns import Columns
+from bertsmith.data.label_separator import check_label_separator
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_choice
