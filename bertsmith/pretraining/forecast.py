@@ -205,7 +205,8 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
         state = state_bytes(meta_model, config, machine)
         _check_memory(state, config, machine)
         began = time.monotonic()
-        # A model to continue is timed with random weights of its shape: values do not change times.
+        # In place of a model to continue, one with random weights of its shape is timed: the values
+        # of weights do not change the time.
         is_new = not config.source
         model = build_model(config, objective) if is_new else objective.new_model(config.model)
         preparation = time.monotonic() - began

@@ -108,8 +108,8 @@ def resolve_pretraining(
         position_initializer = job.model.position_initializer or NEW_MODEL["position_initializer"]
         word_initializer = job.model.word_initializer or NEW_MODEL["word_initializer"]
         if preset == "auto" and previous is not None:
-            # A run without a preset is of another command, or continues a model with `from`. It is
-            # refused later, as its settings differ.
+            # A run without a preset is of another command, or continues a model with `from`. Such a
+            # run is refused later, as its settings differ; until then any preset will do.
             preset = previous.get("preset") or "tiny"
         elif preset == "auto":
             choice = _choose_size(job, pretraining, corpus, machine)
@@ -229,6 +229,7 @@ def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfi
 
 
 def _continued_shape(settings: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
+    """Build the config of a continued model: that of `source` with the settings that may change."""
     values = {name: value for name, value in settings.given.items() if name not in SHAPE_SETTINGS}
     length = values.pop("max_position_embeddings", source.max_length)
     return replace(
@@ -252,6 +253,14 @@ def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
 
 
 def _check_length(row_length: int, longest: int, source: SourceFacts | None) -> None:
+    """Check that the model can read the rows, and rows of the shortest length at least.
+
+    Args:
+        longest: the most tokens that the model reads.
+
+    Raises:
+        SettingError: the rows are longer, or the model reads fewer than `MIN_LENGTH` tokens.
+    """
     if longest < MIN_LENGTH:
         raise SettingError("model.max_position_embeddings", longest, f"{MIN_LENGTH} or more")
     if row_length > longest:
@@ -308,7 +317,10 @@ def nearest_preset(config: BertConfig) -> str:
 
 
 def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainConfig:
-    """Take over the evaluations and shares that were planned by timing for the run to resume."""
+    """Take over the evaluations and the steps of shares from the run to resume.
+
+    They were planned by timing, which would give other numbers now.
+    """
     if config.evaluations.is_limited:
         config = replace(config, evaluations=EvaluationPlan.restore(previous["evaluations"]))
     if config.pretraining.has_open_shares:

@@ -97,7 +97,10 @@ class EvaluationPlan:
 
     @classmethod
     def _affordable(cls, total_rows: float, min_rows: int) -> "EvaluationPlan":
-        """Divide `total_rows` among the first evaluation and as many others as are useful."""
+        """Divide `total_rows` among the first evaluation and up to `MAX_TIMES` later ones.
+
+        There are fewer later ones if each would otherwise have fewer than `MIN_ROWS` rows.
+        """
         times = max(1, min(MAX_TIMES, int(total_rows / MIN_ROWS) - 1))
         rows = min(MAX_EVAL_ROWS, int(total_rows / (1 + times)))
         return cls(max(min_rows, rows), times)

@@ -106,7 +106,7 @@ class Display(Callback):
             table.add_column(title, justify="right" if title else "left", style="bold")
         for term in list_terms({**self._held_out, **self._shown}):
             table.add_row(title_of_term(term), *self._format_cells(term))
-        bar = Table.grid()  # without a table the bar would not end its line
+        bar = Table.grid()  # a bar outside of a table would not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
         speed = Text(
             f"{_speed(self._shown)} · waited for data {percent(status.data_wait_fraction)}"

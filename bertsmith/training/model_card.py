@@ -46,7 +46,7 @@ OTHER_COMMANDS = {
 }
 """Example commands for models other than BERT (GPT, T5 and so on), by the task of the hub."""
 ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
-"""The command for an ELMo, for which the hub has no task."""
+"""Example command for an ELMo, since the hub has no task for language models of both directions."""
 OPENED_BY_TRANSFORMERS = "transformers opens the folder, too."
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
 """The `model_type` of models that transformers lacks, by `config.system` in run.json. A system is a
@@ -107,7 +107,7 @@ def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
 
 
 def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
-    """Return the YAML that the hub reads."""
+    """Return the YAML at the beginning of the card, which the hub reads."""
     scores = _evaluation(run) if "result" in run else {}
     is_sentence_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
@@ -134,7 +134,7 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
 
 
 def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
-    """Return the hub's name of the folder's task."""
+    """Return the task of the folder's model by its name on the hub, such as "fill-mask"."""
     if (directory / "modules.json").exists():
         return "sentence-similarity"
     if (directory / LINEAR_HEAD_FILE).exists():
@@ -218,7 +218,9 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
     model_type = config.get("model_type")
     if model_type == "elmo" and pipeline == "feature-extraction":
         return ELMO_LINE.replace("NAME", name)
-    if config.get("problem_type"):  # also of a T5, whose hub's task is to write
+    if config.get(
+        "problem_type"
+    ):  # a T5 that classifies, too, although its task on the hub is text
         pipeline = "text-classification"
     if pipeline in OTHER_COMMANDS:
         line = f"bertsmith {OTHER_COMMANDS[pipeline].replace('NAME', name)}"
@@ -240,7 +242,10 @@ def _has_linear_head(run: Mapping[str, Any]) -> bool:
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores of a run's last evaluation by name; counts of examples are left out."""
+    """Return the scores of a run's last evaluation by name.
+
+    Whole numbers, such as counts of examples, are left out.
+    """
     if "compression" in run:
         scores = run["compression"][-1]["after"]["scores"]
     elif "result" in run:

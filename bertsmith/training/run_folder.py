@@ -51,11 +51,12 @@ MODEL_SUBFOLDERS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in
 CONFIG = "config"
 """Key in `run.json`: the configuration that a resumed run must share."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock|removed)")
-"""Names of locks and of leftovers of a killed run; a folder with only these counts as empty."""
+"""Names of locks, and of files and folders that a killed run left. A folder with only these counts
+as empty."""
 
 
 class RunFolder:
-    """Paths of one run, by name."""
+    """The folder of one run: the paths of its files, its lock, and its beginning and end."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
@@ -68,6 +69,7 @@ class RunFolder:
         self.repeats_path = self.path / "repeats.json"
         self.earlier_dir = self.path / "earlier-run"
         self._aside_dir = self.path / ".earlier-run.tmp"
+        """Folder in which `begin` collects the earlier run before it becomes `earlier_dir`."""
 
     @property
     def has_run(self) -> bool:
@@ -292,7 +294,10 @@ class RunFolder:
             self.checkpoints_dir.rmdir()
 
     def _files(self) -> list[Path]:
-        """List a run's files and folders; `run.json` comes first, as without it there is no run."""
+        """List the paths that a run's files and folders have, if they exist.
+
+        `run.json` is the first, since a folder without it has no run.
+        """
         records = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
         records += [self.repeats_path, self.path / MEMBERS_FOLDER, *self.series_runs()]
         model = [self.path / name for name in MODEL_FILES]
