@@ -110,6 +110,7 @@ def finetune_best_head(
             unused=_unused_options(settings, best, is_compared=bool(compared.scores)),
             reason=reason,
             has_corpus=corpus is not None,
+            average_has_corpus=settings_of_head(settings, AVERAGE).corpus is not None,
             left_out=compared.left_out,
             minutes=settings.minutes,
         )
@@ -164,8 +165,10 @@ def _calibrate(
 def _unused_options(settings: ClassifySettings, head: str, *, is_compared: bool) -> tuple[str, ...]:
     """Return the names of the given options that have no effect on the chosen head."""
     unused = UNUSED_OPTIONS["fine-tuned" if head == AVERAGE else head]
-    # A corpus is a part of the average, and a budget has its effect on the comparison.
-    effective = (["corpus"] if head == AVERAGE else []) + (["minutes"] if is_compared else [])
+    # The average may have a part that learned from the corpus, and a budget has its effect on the
+    # comparison.
+    reads_corpus = head == AVERAGE and settings_of_head(settings, head).corpus is not None
+    effective = (["corpus"] if reads_corpus else []) + (["minutes"] if is_compared else [])
     return settings.changed_options([name for name in unused if name not in effective])
 
 

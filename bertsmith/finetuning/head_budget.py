@@ -64,9 +64,6 @@ class BudgetWatch(Callback):
     Args:
         num_trainings: number of trainings of the comparison.
         num_models: number of models that a training makes one after the other.
-
-    Attributes:
-        over_budget: why the training was ended; None if it was not.
     """
 
     def __init__(self, budget: HeadBudget, num_trainings: int, num_models: int) -> None:
@@ -74,19 +71,19 @@ class BudgetWatch(Callback):
         self._num_trainings = num_trainings
         self._num_models = num_models
         self._began = time.perf_counter()
-        self.over_budget: OverBudget | None = None
 
-    def on_step(self, entry: Mapping[str, Any], status: Status) -> bool | None:
-        """End the training if the comparison would take too long."""
-        if self.over_budget is not None:  # the next of several models
-            return True
+    def on_step(self, entry: Mapping[str, Any], status: Status) -> None:
+        """End the training if the comparison would take too long.
+
+        It ends by an error, so that nothing else is trained, saved or scored for a head that is
+        left out: neither the other models of an average nor its linear head.
+
+        Raises:
+            OverBudget: it would.
+        """
         if status.elapsed_seconds < SECONDS_TO_JUDGE or status.progress == 0:
-            return None
+            return
         training_seconds = self._num_models * status.elapsed_seconds / status.progress
-        num_done = (time.perf_counter() - self._began) / training_seconds
-        try:
-            self._budget.check(training_seconds, self._num_trainings - num_done)
-        except OverBudget as error:
-            self.over_budget = error
-            return True
-        return None
+        # At most one training is done, however long the model took to load.
+        num_done = min((time.perf_counter() - self._began) / training_seconds, 1.0)
+        self._budget.check(training_seconds, self._num_trainings - num_done)

@@ -55,6 +55,8 @@ class HeadChoice:
     """Why this head was chosen, if none were compared."""
     has_corpus: bool = False
     """Whether the linear head learns from a corpus, too."""
+    average_has_corpus: bool = False
+    """Whether a linear head that learned from a corpus is a part of the average."""
     left_out: tuple[LeftOutHead, ...] = ()
     minutes: float | None = None
     """The budget; None without one."""
@@ -85,5 +87,7 @@ class HeadChoice:
 
     def _describe(self, head: str) -> str:
         """Return the name of a head in the report."""
-        learns_from_corpus = self.has_corpus and head in ("linear", "average")
+        learns_from_corpus = (head == "linear" and self.has_corpus) or (
+            head == "average" and self.average_has_corpus
+        )
         return f"{head} + corpus" if learns_from_corpus else head

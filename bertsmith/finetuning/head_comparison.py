@@ -187,8 +187,6 @@ def _try_fold(
         began = time.perf_counter()
         train_head(task_type, fold_settings, without_eval, callbacks, unlabelled=unlabelled)
         training_seconds = time.perf_counter() - began
-        if watch is not None and watch.over_budget is not None:
-            raise watch.over_budget
         predictor = load(out, device=settings.device, precision=settings.precision)
         began = time.perf_counter()
         report = accumulate_examples(predictor, fold.held_out, settings.train).result(0)

@@ -12,7 +12,7 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.metrics.names import format_score, score_name
-from bertsmith.model.head_names import LINEAR_HEAD_FILE
+from bertsmith.model.head_names import LINEAR_HEAD_FILE, MEMBERS
 from bertsmith.model.hub import CARD_FILE, CARD_MARK, HUB_NAME, is_own_card
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_write
@@ -48,6 +48,9 @@ OTHER_COMMANDS = {
 ELMO_LINE = "`bertsmith evaluate NAME --minimal-pairs pairs.csv`"
 """Example command for an ELMo, since the hub has no task for language models of both directions."""
 OPENED_BY_TRANSFORMERS = "transformers opens the folder, too."
+AVERAGED = """\
+bertsmith answers with the mean of the probabilities of all models in this folder. transformers
+opens one of them alone."""
 OURS_ALONE = {"lstm": "recurrent", "elmo": "elmo"}
 """The `model_type` of models that transformers lacks, by `config.system` in run.json. A system is a
 kind of model other than BERT, such as an LSTM."""
@@ -232,6 +235,8 @@ def _use(pipeline: str, name: str, config: Mapping[str, Any], *, has_linear_head
             example += ', "Another."'
         call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
     note = "" if model_type in OURS_ALONE.values() else OPENED_BY_TRANSFORMERS
+    if config.get("bertsmith", {}).get(MEMBERS):
+        note = AVERAGED
     if has_linear_head:
         note = "transformers opens the encoder, without the head."
     return f"```python\nimport bertsmith\n\n{call}\n```\n\n{note}".rstrip()

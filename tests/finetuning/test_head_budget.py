@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from refusals import refuses
 from review_settings import settings_on_reviews
-from tiny_models import write_reviews
+from tiny_models import reviews, tiny_tokenizer, write_reviews
+from tiny_runs import small_corpus
 
 from bertsmith import TextClassifier
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted, as_flags
-from bertsmith.finetuning import best_head, head_comparison
+from bertsmith.finetuning import best_head, head_budget, head_comparison, series
 from bertsmith.finetuning.best_head import finetune_best_head
 from bertsmith.finetuning.folds import split
 from bertsmith.finetuning.head_budget import BudgetWatch, HeadBudget, OverBudget
@@ -70,18 +71,52 @@ def test_a_first_training_is_ended_by_its_progress():
         return Status(progress, seconds, data_wait_fraction=0.0)
 
     watch = BudgetWatch(HeadBudget(minutes=10), num_trainings=5, num_models=1)
-    assert watch.on_step({}, status(0.001, 0.5)) is None  # too early to tell
-    assert watch.on_step({}, status(0.5, 40.0)) is None  # 80 s each: 8.3 minutes
-    assert watch.over_budget is None
-    assert watch.on_step({}, status(0.1, 20.0)) is True  # 200 s each
-    assert watch.over_budget.minutes == pytest.approx(6.25 * 200 / 60, abs=0.1)
+    watch.on_step({}, status(0.001, 0.5))  # too early to tell
+    watch.on_step({}, status(0.5, 40.0))  # 80 s each: 8.3 minutes
+    with pytest.raises(OverBudget) as raised:
+        watch.on_step({}, status(0.1, 20.0))  # 200 s each
+    assert raised.value.minutes == pytest.approx(6.25 * 200 / 60, abs=0.1)
 
 
 def test_a_training_of_three_models_takes_three_times_as_long():
     watch = BudgetWatch(HeadBudget(minutes=10), num_trainings=5, num_models=3)
-    assert watch.on_step({}, Status(0.5, 40.0, 0.0)) is True
-    assert watch.over_budget.minutes == pytest.approx(6.25 * 240 / 60, abs=0.1)
-    assert watch.on_step({}, Status(0.1, 0.1, 0.0)) is True  # the next model
+    with pytest.raises(OverBudget) as raised:
+        watch.on_step({}, Status(0.5, 40.0, 0.0))
+    assert raised.value.minutes == pytest.approx(6.25 * 240 / 60, abs=0.1)
+
+
+def test_nothing_else_is_trained_for_an_average_without_time(settings, monkeypatch):
+    def fit_no_linear_head(*arguments, **options):
+        raise AssertionError("a linear head was fitted")
+
+    monkeypatch.setattr(head_budget, "SECONDS_TO_JUDGE", 0.0)
+    monkeypatch.setattr(series, "fit_linear_member", fit_no_linear_head)
+    words = [" . ".join(each.text for each in reviews(6, seed=seed)) for seed in range(20)]
+    corpus = small_corpus(settings.out.parent / "corpus", tiny_tokenizer(), words)
+    data = Classify.read(settings)
+    folds = split(replace(data, held_out=[]), 5, settings.seed)
+    num_done = []
+    with pytest.raises(OverBudget):
+        cross_validate_head(
+            Classify,
+            replace(settings, corpus=corpus),
+            AVERAGE,
+            folds,
+            num_done.append,
+            budget=HeadBudget(minutes=1e-6),
+        )
+    assert num_done == [5]
+
+
+def test_an_average_that_begins_at_random_has_no_part_of_a_corpus(
+    settings, few_heads, last_head_wins
+):
+    words = [" . ".join(each.text for each in reviews(6, seed=seed)) for seed in range(20)]
+    corpus = small_corpus(settings.out.parent / "corpus", tiny_tokenizer(), words)
+    result = finetune_best_head(Classify, replace(settings, corpus=corpus, from_scratch=True))
+    assert "corpus" in result.choice.unused
+    assert "\naverage was chosen" in str(result)
+    assert "average + corpus" not in str(result)
 
 
 def test_with_time_the_average_is_compared_too(settings, few_heads):
@@ -131,6 +166,8 @@ def test_the_chosen_average_is_one_model(settings, few_heads, last_head_wins):
     )
     stored = json.loads((settings.out / "run.json").read_text())["summary"]
     assert stored["choice"]["chosen"] == AVERAGE
+    card = (settings.out / "README.md").read_text()
+    assert "the mean of the probabilities of all models in this folder" in card
 
 
 def test_the_estimator_may_choose_the_average(settings, few_heads, last_head_wins, capsys):
