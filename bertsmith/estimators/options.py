@@ -64,6 +64,7 @@ class ClassifyOptions(LabelOptions, total=False):
     """Options of `TextClassifier`."""
 
     head: classify.Head
+    minutes: float | None
     corpus: str | PathLike[str] | None
     cell: classify.Cell | None
     preset: classify.Preset | None

@@ -104,6 +104,7 @@ def test_a_layer_after_an_activation_is_near_the_one_it_replaces(name):
     assert torch.equal(found[5], linear.bias)
 
 
+@pytest.mark.same_on_all_computers
 @needs_kernels
 def test_a_layer_is_unpickled_for_the_processor_that_opens_it(tmp_path):
     """Here a processor without VNNI, whose sums of two products have 16 bits."""

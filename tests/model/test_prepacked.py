@@ -25,6 +25,7 @@ print(multiplies_bf16(), layer.product_dtype)
 """
 
 
+@pytest.mark.same_on_all_computers
 @pytest.mark.skipif(not can_prepack(), reason="this torch cannot prepack layers")
 def test_a_bf16_layer_is_unpickled_for_the_processor_that_opens_it(tmp_path):
     """Here a processor that does not multiply in bf16."""
