@@ -274,7 +274,8 @@ class Trainer:
             for callback in self.callbacks:
                 callback.begin(self.shown_computing)
             first = self.state.step + 1
-            if self._tracker is None and self.report_to is not None:  # of a resumed run
+            if self._tracker is None and self.report_to is not None:
+                # The run is resumed; `begin` has opened the tracker of a new run.
                 config = self.folder.read_run()[CONFIG]
                 self._tracker = open_tracker(self.report_to, self.folder.path, config)
             with (
@@ -425,7 +426,11 @@ class Trainer:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Raise an error that says how to continue if the block cannot write."""
+        """Turn an error of writing in the block into one that says how to continue the run.
+
+        Raises:
+            InputError: the block raised an InputError or an OSError.
+        """
         try:
             yield
         except (InputError, OSError) as error:
@@ -462,6 +467,7 @@ class Trainer:
         return self._clock() - self._clock_zero
 
     def _save_and_interrupt(self) -> Interrupted:
+        """Save a checkpoint after the first signal, and build the error that ends the run."""
         checkpoint = self._checkpoint()
         if checkpoint is None:
             return Interrupted(f"{self.folder.path}: stopped at step {self.state.step}.")

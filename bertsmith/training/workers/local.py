@@ -111,7 +111,8 @@ class LocalWorkers:
         use_arrays(model, self.layout, replace(self.arrays, compute_weights=self.arrays.weights))
         if dtype != torch.float32:
             self.arrays.compute_weights.copy_(self.arrays.weights)
-            # Without values: this process would keep a full copy's memory even after freeing it.
+            # Copied without its values: a copy with values would be freed at once, but this process
+            # would keep its memory.
             self.compute_model = without_values(model).to(dtype).to_empty(device=device)
             use_arrays(self.compute_model, self.layout, self.arrays)
         self.compute_model.train()
