@@ -6,9 +6,6 @@ from typing import Any
 
 from bertsmith.training.callback import Callback, Status
 
-LONGER_FINAL_TRAINING = 1.25
-"""Length of the training of the chosen head, in trainings of the cross-validation. With five folds
-it learns from all examples, and these learn from four fifths of them."""
 SECONDS_TO_JUDGE = 1.0
 """Seconds of a training after which its progress says how long it will take."""
 
@@ -30,10 +27,13 @@ class HeadBudget:
 
     Args:
         minutes: the time; it begins with this call. None for no limit.
+        num_folds: number of folds of the comparison.
     """
 
-    def __init__(self, minutes: float | None) -> None:
+    def __init__(self, minutes: float | None, num_folds: int) -> None:
         self.minutes = minutes
+        # A training of the comparison learns from all folds but one, and the last one from all.
+        self._length_of_last_training = num_folds / (num_folds - 1)
         self._began = time.perf_counter()
         self._longest_training = 0.0
 
@@ -45,14 +45,14 @@ class HeadBudget:
         """Check that there is time for the rest of a comparison, and for the training after it.
 
         Args:
-            training_seconds: length of a training of the head.
+            training_seconds: length of a training of the head, and of predicting a fold if known.
             num_trainings: number of its trainings that the comparison still takes.
 
         Raises:
             OverBudget: the run would take longer than the budget.
         """
         longest = max(self._longest_training, training_seconds)
-        remaining = num_trainings * training_seconds + LONGER_FINAL_TRAINING * longest
+        remaining = num_trainings * training_seconds + self._length_of_last_training * longest
         minutes = (time.perf_counter() - self._began + remaining) / 60
         if self.minutes is not None and minutes > self.minutes:
             raise OverBudget(minutes)

@@ -73,7 +73,7 @@ def compare_heads(
     Args:
         keeps_answers: whether to keep the answers of the contrastive head to the folds.
     """
-    budget = HeadBudget(settings.minutes)
+    budget = HeadBudget(settings.minutes, len(folds))
     began = time.perf_counter()
     unlabelled = None
     if corpus is not None:
@@ -155,8 +155,8 @@ def cross_validate_head(
             )
             advance(1)
             if budget is not None:
-                mean_seconds = statistics.fmean(trial.training_seconds for trial in trials)
-                budget.check(mean_seconds, len(folds) - len(trials))
+                seconds = [trial.training_seconds + trial.prediction_seconds for trial in trials]
+                budget.check(statistics.fmean(seconds), len(folds) - len(trials))
     except OverBudget:
         advance(len(folds) - len(trials))  # none of these will be done
         raise

@@ -47,7 +47,7 @@ def last_head_wins(monkeypatch):
 
 
 def test_a_comparison_needs_time_for_all_folds_and_a_longer_last_training():
-    budget = HeadBudget(minutes=10)
+    budget = HeadBudget(minutes=10, num_folds=5)
     budget.check(training_seconds=90, num_trainings=5)  # (5 + 1.25) x 90 s are 9.4 minutes
     with pytest.raises(OverBudget) as raised:
         budget.check(training_seconds=100, num_trainings=5)
@@ -55,22 +55,29 @@ def test_a_comparison_needs_time_for_all_folds_and_a_longer_last_training():
 
 
 def test_a_head_that_was_compared_may_be_the_one_that_is_trained():
-    budget = HeadBudget(minutes=10)
+    budget = HeadBudget(minutes=10, num_folds=5)
     budget.check(training_seconds=1, num_trainings=5)
     budget.note_training(seconds=480)  # 1.25 x 480 s are all of the 10 minutes
     with pytest.raises(OverBudget):
         budget.check(training_seconds=1, num_trainings=5)
 
 
+def test_with_two_folds_the_last_training_has_twice_as_many_texts():
+    budget = HeadBudget(minutes=10, num_folds=2)
+    budget.check(training_seconds=140, num_trainings=2)  # (2 + 2) x 140 s are 9.3 minutes
+    with pytest.raises(OverBudget):
+        budget.check(training_seconds=160, num_trainings=2)
+
+
 def test_no_budget_allows_everything():
-    HeadBudget(minutes=None).check(training_seconds=1e9, num_trainings=5)
+    HeadBudget(minutes=None, num_folds=5).check(training_seconds=1e9, num_trainings=5)
 
 
 def test_a_first_training_is_ended_by_its_progress():
     def status(progress, seconds):
         return Status(progress, seconds, data_wait_fraction=0.0)
 
-    watch = BudgetWatch(HeadBudget(minutes=10), num_trainings=5, num_models=1)
+    watch = BudgetWatch(HeadBudget(minutes=10, num_folds=5), num_trainings=5, num_models=1)
     watch.on_step({}, status(0.001, 0.5))  # too early to tell
     watch.on_step({}, status(0.5, 40.0))  # 80 s each: 8.3 minutes
     with pytest.raises(OverBudget) as raised:
@@ -79,7 +86,7 @@ def test_a_first_training_is_ended_by_its_progress():
 
 
 def test_a_training_of_three_models_takes_three_times_as_long():
-    watch = BudgetWatch(HeadBudget(minutes=10), num_trainings=5, num_models=3)
+    watch = BudgetWatch(HeadBudget(minutes=10, num_folds=5), num_trainings=5, num_models=3)
     with pytest.raises(OverBudget) as raised:
         watch.on_step({}, Status(0.5, 40.0, 0.0))
     assert raised.value.minutes == pytest.approx(6.25 * 240 / 60, abs=0.1)
@@ -103,7 +110,7 @@ def test_nothing_else_is_trained_for_an_average_without_time(settings, monkeypat
             AVERAGE,
             folds,
             num_done.append,
-            budget=HeadBudget(minutes=1e-6),
+            budget=HeadBudget(minutes=1e-6, num_folds=5),
         )
     assert num_done == [5]
 

@@ -77,9 +77,10 @@ class ClassifySettings(LossSettings, WindowSettings):
     linear."""
     minutes: Advanced[float | None] = None
     """Budget of --head auto in minutes: about the time of its comparison and of the training of the
-    chosen head. It leaves out heads that would take longer, and says so. If there is time, it also
-    compares the average of three fine-tuned models, that of --seeds 3 --average. By default auto
-    compares all heads but the average, however long this takes."""
+    chosen head, without the scores on --eval. It leaves out heads that would take longer, and says
+    so. If there is time, it also compares the average of three fine-tuned models, that of --seeds 3
+    --average. By default auto compares all heads but the average, however long this takes. With
+    fewer than 100 texts it compares none, and this option has no effect."""
     corpus: Advanced[Path | None] = None
     """Corpus of texts without labels, of `bertsmith corpus build` with the vocabulary of the model.
     With --head linear, the head also learns from its words and documents; with --head auto, the
