@@ -30,7 +30,9 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     folder = find_tokenizer(settings.tokenizer)
     tokenizer = load_tokenizer(folder)
     model = model_of_tokenizer(folder)
-    if model == folder:  # a model of the hub keeps its name, not that of its folder in the cache
+    # A model of the hub keeps its name there. Its folder in the cache has no weights yet.
+    is_from_hub = folder != settings.tokenizer
+    if is_from_hub and (folder / "config.json").is_file():
         model = settings.tokenizer
     if settings.scheduler is not None:
         with connect(settings.scheduler) as cluster:

@@ -156,8 +156,11 @@ def pretrain(
         inputs = None
         # A run that is resumed reads only its corpus, and none of the inputs.
         is_built = resume and corpus_folder.exists()
+        tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
+        if tokenizer_folder is not None and texts is not None and not is_built:
+            tokenizer_folder = find_tokenizer(tokenizer_folder)
         if texts is not None and not isinstance(texts, Iterator) and not is_built:
-            inputs = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)
+            inputs = describe_inputs(source_texts, tokenizer_folder, vocab_size, reading)
         # The folders, "tokenizer" and "corpus", that an earlier call with the same inputs built.
         built = [] if inputs is None or overwrite else inputs_file.read_built(inputs)
         has_corpus = is_built or ("corpus" in built and corpus_folder.exists())
@@ -165,7 +168,6 @@ def pretrain(
             # The folder is checked before a vocabulary is learned, which may take minutes.
             paths = () if isinstance(source_texts, TextsInMemory) else files
             check_corpus_out(corpus_folder, overwrite, paths)
-            tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
             if tokenizer_folder is None and isinstance(texts, Iterator):
                 raise InputError(
                     f"texts: found {name_type(texts)}, which can be read once, but the vocabulary "
@@ -188,7 +190,7 @@ def pretrain(
                     inputs_file.write(inputs, ["tokenizer"])
             build_corpus(
                 source_texts,
-                load_tokenizer(find_tokenizer(tokenizer_folder)),
+                load_tokenizer(tokenizer_folder),
                 corpus_folder,
                 reading,
                 executor=LocalProcesses(),

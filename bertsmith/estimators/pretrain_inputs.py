@@ -4,7 +4,6 @@ A hidden file beside the model's folder holds the inputs until that folder holds
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,7 +13,6 @@ from typing import Any
 from bertsmith.data.documents import Texts, TextsInMemory
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sources import find_sources
-from bertsmith.model.hub import find_tokenizer
 from bertsmith.system.files import write_json
 from bertsmith.system.json_text import parse_json
 from bertsmith.tokenization.auto import load_tokenizer
@@ -47,7 +45,7 @@ class PretrainInputs:
 
 def describe_inputs(
     texts: Texts,
-    tokenizer: str | os.PathLike[str] | None,
+    tokenizer: Path | None,
     vocab_size: int,
     reading: CorpusSettings,
 ) -> Any:
@@ -58,14 +56,10 @@ def describe_inputs(
     """
     return {
         "texts": _digest(texts) if isinstance(texts, TextsInMemory) else _list_files(texts),
-        "tokenizer": None if tokenizer is None else _fingerprint(Path(tokenizer)),
+        "tokenizer": None if tokenizer is None else load_tokenizer(tokenizer).fingerprint,
         "vocab_size": vocab_size,
         "corpus": asdict(reading),
     }
-
-
-def _fingerprint(tokenizer: Path) -> str:
-    return load_tokenizer(find_tokenizer(tokenizer)).fingerprint
 
 
 def _digest(texts: TextsInMemory) -> str:

@@ -61,7 +61,10 @@ class _Search:
     def extend(
         self, candidates: Sequence[tuple[float, int, int]], end: int | None, *, is_last: bool
     ) -> list[int]:
-        """Take the best continuations, and return which sequences the open ones continue.
+        """Replace the open sequences by their best continuations, and note those that end.
+
+        Returns:
+            For each sequence that is now open, the index of the earlier one that it continues.
 
         Args:
             candidates: log-probability, index in `sequences` and token, the likeliest first; at
@@ -83,7 +86,8 @@ class _Search:
                 parents.append(parent)
                 sequences.append(sequence)
                 log_probs.append(log_prob)
-        self.ended = sorted(self.ended, key=lambda each: -each[0])[:num_beams]
+        self.ended.sort(key=lambda score_and_ids: -score_and_ids[0])
+        del self.ended[num_beams:]
         self.sequences, self.log_probs = sequences, log_probs
         return parents
 

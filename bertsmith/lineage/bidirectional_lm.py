@@ -60,7 +60,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
     ) -> Batch:
         """Pack rows; `targets` has the positions that predict, and the tokens that they predict.
 
-        Its entries are `forward_positions`, `forward_labels`, `backward_positions` and
+        The entries of `targets` are `forward_positions`, `forward_labels`, `backward_positions` and
         `backward_labels`, each int64 [predictions]. Positions are those of the packed row.
         """
         ids = [np.concatenate([[self._first_id], row.ids, [self._last_id]]) for row in rows]
@@ -78,7 +78,7 @@ class BidirectionalLanguageModelling(CorpusObjective[Elmo, Batch]):
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count the tokens that each direction predicts."""
-        return {each.name: len(_labels(batch, each)) for each in DIRECTIONS}
+        return {direction.name: len(_labels(batch, direction)) for direction in DIRECTIONS}
 
     def losses(self, model: Elmo, batch: Batch) -> dict[str, LossTerm]:
         """Compute each direction's summed cross entropy, in nats, and count right predictions."""

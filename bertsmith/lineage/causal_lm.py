@@ -1,8 +1,8 @@
 """Causal language modelling: each token of a text is predicted from those before it.
 
 Source: Radford et al. 2018, section 3.1. A row is `[CLS]` and the tokens of a window of one
-document. If the document ends in the window, `[SEP]` follows. So the model learns the ends of
-texts, but not those of training rows.
+document. If the document ends in the window, `[SEP]` follows. So the model learns where texts end,
+and does not take the end of a training row for the end of a text.
 """
 
 from collections.abc import Sequence

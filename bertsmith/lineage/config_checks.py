@@ -28,14 +28,14 @@ FIELDS_BY_LIMIT = {
         "n_positions", "max_position_embeddings", "relative_attention_max_distance",
     ),
 }  # fmt: skip
-"""Fields of the configs, by the name in `LARGEST` of their upper limit."""
+"""Maps the name of an upper limit, a key of `LARGEST`, to the fields of configs that have it."""
 
 
 def check_sizes(config: object, names: Sequence[str]) -> None:
     """Check that fields are whole numbers above 0 and not above their limits.
 
     Raises:
-        ConfigError: a field is not.
+        ConfigError: a field has another value.
     """
     for name in names:
         value = getattr(config, name)
@@ -45,10 +45,10 @@ def check_sizes(config: object, names: Sequence[str]) -> None:
 
 
 def check_upper_limit(name: str, value: int) -> None:
-    """Check that the value of a field is not above its limit; unlisted fields have none.
+    """Check that the value of a field is not above its limit in `FIELDS_BY_LIMIT`, if it has one.
 
     Raises:
-        ConfigError: it is above.
+        ConfigError: the value is above the limit.
     """
     for limit_name, fields in FIELDS_BY_LIMIT.items():
         limit = LARGEST[limit_name]
@@ -60,7 +60,7 @@ def check_probabilities(config: object, names: Sequence[str]) -> None:
     """Check that fields are numbers, at least 0 and below 1.
 
     Raises:
-        ConfigError: a field is not.
+        ConfigError: a field has another value.
     """
     for name in names:
         value = getattr(config, name)
@@ -72,7 +72,7 @@ def check_small_numbers(config: object, names: Sequence[str]) -> None:
     """Check that fields are numbers above 0 and below 1.
 
     Raises:
-        ConfigError: a field is not.
+        ConfigError: a field has another value.
     """
     for name in names:
         value = getattr(config, name)
@@ -84,7 +84,7 @@ def check_optional_ids(config: object, names: Sequence[str]) -> None:
     """Check that fields are token ids or None.
 
     Raises:
-        ConfigError: a field is neither.
+        ConfigError: a field has another value.
     """
     for name in names:
         value = getattr(config, name)
@@ -96,7 +96,7 @@ def check_ids(config: object, names: Sequence[str], vocab_size: int) -> None:
     """Check that fields are token ids of the vocabulary.
 
     Raises:
-        ConfigError: a field is not.
+        ConfigError: a field has another value.
     """
     for name in names:
         value = getattr(config, name)

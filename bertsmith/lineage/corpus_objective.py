@@ -75,13 +75,14 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         """Build a batch of rows.
 
         Args:
-            step_indices: the number of each row in its step, which decides its dropout.
-            key: with the number of a row, it seeds the row's random generator (`row_generator`).
+            step_indices: the index of each row in its step, by which its dropout is drawn.
+            key: the key of `row_generator`; with a row's index it seeds the generator of the row.
         """
 
     @property
     def num_held_out(self) -> int:
-        return 0 if self.held_out is None else MAX_EVAL_ROWS  # any number can be drawn
+        # Eval rows are drawn from the text, so there is no largest number of them.
+        return 0 if self.held_out is None else MAX_EVAL_ROWS
 
     def resized(self, batch_size: int, eval_rows: int) -> Self:
         """Return a copy with other numbers of rows, which reads the same corpus."""
@@ -147,7 +148,7 @@ class CorpusObjective(Objective[ModelT, BatchT]):
         return f"{corpus.directory}: " + "; ".join(rows)
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what identifies the data, which the run's config does not: checksums."""
+        """Return checksums of the data, by which a resumed run knows that it has not changed."""
         corpus = self.train.corpus
         return {
             "objective": self.term,
@@ -184,7 +185,9 @@ def bits_per_byte(nats_per_token: float, corpus: Corpus) -> float:
 
 
 def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
-    """Return the mean number of predictions per token; ends of documents are predicted, too.
+    """Return the mean number of predictions per token of the text.
+
+    It is above 1, as ends of documents are predicted, too.
 
     Args:
         labels: int64 [predictions] of each batch, `end_id` where a document ends.
@@ -194,7 +197,7 @@ def predictions_per_token(labels: Sequence[Tensor], end_id: int) -> float:
 
 
 def row_generator(key: tuple[int, ...], number: int) -> np.random.Generator:
-    """Return the random generator of one row, by its number in the step or evaluation.
+    """Return the random generator of one row, by its index in the step or evaluation.
 
     Args:
         key: seed and stream; in training also the step.

@@ -3,10 +3,11 @@
 A CNN over characters with highway layers gives each word a vector (Kim et al. 2016). Some LSTMs
 read these vectors from left to right and predict the next word; others read from right to left and
 predict the word before. Both directions share the vectors and the softmax layer. A task reads a
-learned mix of all layers (Peters et al. 2018, sections 3.1 and 3.2). Here a word is a piece of the
-vocabulary, so that all systems predict the same tokens. The CNN reads each different piece of a
-batch once. The released code clips the cells' states and outputs; torch's LSTM cannot, so ours are
-not clipped.
+learned mix of all layers (Peters et al. 2018, sections 3.1 and 3.2).
+
+In place of words our ELMo reads pieces, the tokens of a subword vocabulary, so that it predicts the
+same tokens as the other models here. The CNN reads each different piece of a batch once. The
+released code clips the cells' states and outputs; torch's LSTM cannot, so ours are not clipped.
 """
 
 import math
@@ -36,8 +37,8 @@ CARRY_BIAS = -2.0
 """Initial bias of a highway layer's gate: at first most of the input passes unchanged."""
 PROJECTION_GAIN = 4.0
 """Factor of the projection's initial weights. With it the vectors of pieces differ by about 1, as
-embeddings of torch do. LSTMs hardly read smaller ones, and then predict nothing but token
-frequencies for hundreds of steps."""
+embeddings of torch do. With smaller vectors, LSTMs predict nothing but token frequencies for
+hundreds of steps."""
 PIECES_AT_ONCE = 1024
 """Number of pieces of the vocabulary whose vectors are computed together, to bound memory."""
 COLUMN_MULTIPLE = 8
@@ -47,7 +48,7 @@ occur."""
 
 @dataclass(frozen=True)
 class ElmoConfig:
-    """The shape of an ELMo.
+    """The config of an ELMo.
 
     Raises:
         ConfigError: a value has the wrong type or is out of range.
@@ -76,12 +77,12 @@ class ElmoConfig:
             _check_count(name, getattr(self, name))
         if not isinstance(self.filters, Sequence) or not self.filters:
             raise ConfigError(f"filters is {self.filters!r}. It must be a list of pairs.")
-        for each in self.filters:
-            if not isinstance(each, Sequence) or len(each) != 2:
+        for pair in self.filters:
+            if not isinstance(pair, Sequence) or len(pair) != 2:
                 raise ConfigError(
-                    f"filters has {each!r}. Each must be a pair: width in characters, and number."
+                    f"filters has {pair!r}. Each must be a pair: width in characters, and number."
                 )
-            for number in each:
+            for number in pair:
                 _check_count("filters", number)
         # JSON has lists in place of tuples.
         object.__setattr__(self, "filters", tuple((width, count) for width, count in self.filters))
@@ -201,7 +202,7 @@ class Elmo(TrainableModel):
         """List the parameters; the LSTMs compute in fp32, as torch's do on a CPU."""
         specs = super().parameter_specs()
         lstms = ("left_to_right.", "right_to_left.")
-        return [replace(each, fp32_only=each.name.startswith(lstms)) for each in specs]
+        return [replace(spec, fp32_only=spec.name.startswith(lstms)) for spec in specs]
 
     def encode(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Encode a packed batch to the vectors that predict the next token, and the one before.
@@ -214,7 +215,8 @@ class Elmo(TrainableModel):
     def encode_layers(self, batch: Batch) -> list[Tensor]:
         """Encode a packed batch to all layers' vectors, each [tokens, 2 x hidden].
 
-        The first has the vectors of the CNN twice. The others have those of each layer's two LSTMs.
+        The first tensor has the vectors of the CNN twice. Each other tensor has those of a layer's
+        two LSTMs, one beside the other.
         """
         tokens, forward, backward = self._read(batch)
         pairs = [(tokens, tokens), *zip(forward, backward, strict=True)]

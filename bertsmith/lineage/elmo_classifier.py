@@ -4,7 +4,8 @@ The two language models are in elmo.py. A classifier has their LSTMs, and in pla
 table of the vectors that the CNN gives to each piece of the vocabulary. As long as the table is
 frozen, the results are the same; otherwise fine-tuning changes the table instead of the CNN. The
 vector of a text is the maximum of each dimension over its tokens. Source: Peters et al. 2018,
-section 3.3. `model/family.py` describes the fields of `Family`.
+section 3.3. `model/family.py` describes the fields of `Family` in full; a comment at each table
+says in short what it maps.
 """
 
 from collections.abc import Mapping
@@ -37,9 +38,10 @@ from bertsmith.system.small_files import SmallFiles
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class ElmoClassifierConfig(BertConfig):
-    """The shape of an ELMo as a classifier; `RECURRENT_KEYS` has the fields' names in config.json.
+    """The config of an ELMo as a classifier.
 
-    `hidden_size` is the width of a direction. A token's vector has twice as many numbers.
+    `RECURRENT_KEYS` has the fields' names in config.json, where they differ. `hidden_size` is the
+    width of one direction. A token's vector has twice as many numbers.
     """
 
     num_attention_heads: int = 1
@@ -105,8 +107,9 @@ class ElmoLayer(nn.Module):
     ) -> Tensor:
         """Return the vectors of all layers up to this one, `[tokens, (number + 2) x 2 x size]`.
 
-        `hidden` are those of the layers below, or the pieces' vectors; it may end in padding rows.
-        With `picked`, only those of these tokens are returned. There are no attention weights.
+        `hidden` has the vectors of all layers below, or in the first layer those of the pieces; it
+        may end in padding rows. With `picked`, only the vectors of these tokens are returned. There
+        are no attention weights to record.
         """
         lengths = layout.row.lengths
         hidden = hidden[: sum(lengths)]
@@ -185,17 +188,18 @@ def _initialize(module: nn.Module, config: ElmoClassifierConfig) -> None:
 FAMILY = Family(
     config=ElmoClassifierConfig,
     heads=dict.fromkeys(CLASS_HEADS, MixHead),
-    names={
+    names={  # our name of a module → its names in a folder
         "embeddings.word": ("word",),
         "layers.{i}.left_to_right": ("left_to_right.layers.{i}",),
         "layers.{i}.right_to_left": ("right_to_left.layers.{i}",),
         "pooler.mix": ("mix",),
         **TASK_HEAD_NAMES,
     },
-    architectures=own_architectures("Elmo"),
+    architectures=own_architectures("Elmo"),  # heads of a model → its class
     tied={},
+    # field → value if config.json omits it: 0, which the config refuses
     absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
-    keys=RECURRENT_KEYS,
+    keys=RECURRENT_KEYS,  # field → its key in config.json
     build_embeddings=PieceVectors,
     build_layers=lambda config: [ElmoLayer(config, i) for i in range(config.num_layers)],
     build_pooler=MixPooling,

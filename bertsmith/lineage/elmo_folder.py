@@ -1,4 +1,7 @@
-"""Loading and saving an ELMo as a folder of our own form; transformers has no such model."""
+"""Loading and saving an ELMo as a folder of our own form; transformers has no such model.
+
+`system_folder.py` describes the fields of `FolderMap`.
+"""
 
 from pathlib import Path
 

@@ -42,7 +42,7 @@ class EncoderDecoder(TrainableModel):
     """Maximum number of tokens of a source or target; None if there is no limit."""
 
     config: Any
-    """The dataclass of the model's shape."""
+    """The model's config, such as a `T5Config`."""
     decoder: nn.ModuleList
     """The layers of the decoder; each has a `source_attention`."""
 
@@ -117,7 +117,7 @@ def generate_targets(
     decoding: Sampling | BeamSearch | None = None,
     numbers: Sequence[int] | None = None,
 ) -> list[list[int]]:
-    """Generate the target of each source, at most `max_new_tokens` tokens, up to the end token.
+    """Generate the target of each source: tokens up to the end token, `max_new_tokens` at most.
 
     Args:
         sources: ids of each source, with the special tokens that the model expects.

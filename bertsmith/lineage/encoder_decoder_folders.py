@@ -25,19 +25,19 @@ ENCODER_DECODER_FOLDERS = {
     "marian": EncoderDecoderFolder(load_transformer, save_transformer),
     "t5": EncoderDecoderFolder(load_t5, save_t5),
 }
-"""The functions by the `model_type` in config.json; that of the Transformer is `marian`."""
+"""Maps the `model_type` in config.json to the functions; that of the Transformer is `marian`."""
 
 
 def find_encoder_decoder(path: str | Path) -> tuple[EncoderDecoderFolder, Path]:
     """Return the functions for a folder, or for a model of the hub, and the path of the folder.
 
-    For an unknown `model_type` they are those of the Transformer, whose `load` raises an error that
-    describes what the folder holds.
+    For an unknown `model_type` the functions of the Transformer are returned: their `load` raises
+    an error that describes what the folder holds.
 
     Raises:
         CheckpointError: there is no such folder, or no config.json in it.
     """
     directory = find_checkpoint(path)
-    return ENCODER_DECODER_FOLDERS.get(
-        read_model_type(directory), ENCODER_DECODER_FOLDERS["marian"]
-    ), directory
+    model_type = read_model_type(directory)
+    folder = ENCODER_DECODER_FOLDERS.get(model_type, ENCODER_DECODER_FOLDERS["marian"])
+    return folder, directory

@@ -1,11 +1,11 @@
 """Predictions of a missing token, the gap of a text, by all kinds of models.
 
-A GPT or LSTM sees only the tokens before the gap. BERT and T5 see those on both sides: BERT reads
-`[MASK]` in place of the token, and T5 its first sentinel. An ELMo has a language model for each
-side; its prediction is the mean of their log-probabilities, normalized. By `gap_log_probs` all
-models can be compared at the same gaps. The mean log-probability of the missing tokens estimates
-the log-likelihood per token of the text for models that read from left to right, and the
-pseudo-log-likelihood for the others (Salazar et al. 2020, section 2).
+A GPT or LSTM sees only the tokens before the gap. BERT and T5 see the tokens on both sides: BERT
+reads `[MASK]` in place of the missing token, and T5 its first sentinel. An ELMo has a language
+model for each side; its prediction is the mean of their log-probabilities, normalized. With
+`gap_log_probs` all models can be compared at the same gaps. The mean log-probability of the missing
+tokens is an estimate per token: of the log-likelihood of the text for models that read from left to
+right, and of its pseudo-log-likelihood for the others (Salazar et al. 2020, section 2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ GAPS_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Gap:
-    """A text without one of its tokens: the ids on both sides, and that of the missing token."""
+    """A text without one of its tokens: the ids before and after it, and its own id."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -116,7 +116,7 @@ def _two_way_logits(model: Elmo, tokenizer: Tokenizer, gaps: Sequence[Gap]) -> T
     positions = _gap_positions(batch, gaps).to(model.device)
     forward, backward = model.encode(batch.to(model.device))
     sides = (forward.index_select(0, positions - 1), backward.index_select(0, positions + 1))
-    left, right = (model.compute_logits(each).float().log_softmax(-1) for each in sides)
+    left, right = (model.compute_logits(hidden).float().log_softmax(-1) for hidden in sides)
     return _restore_order((left + right) / 2, batch.order)
 
 

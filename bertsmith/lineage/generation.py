@@ -55,7 +55,7 @@ class GptReader:
     def read(self, new_ids: Sequence[Sequence[int]]) -> Tensor:
         lengths = tuple(map(len, new_ids))
         device = self.model.device
-        input_ids = torch.tensor([each for ids in new_ids for each in ids], device=device)
+        input_ids = torch.tensor([token for ids in new_ids for token in ids], device=device)
         hidden = self.model.encode_new(input_ids, lengths, self.cache)
         ends = torch.tensor(lengths, device=device).cumsum(0) - 1
         return self.model.compute_logits(hidden.index_select(0, ends)).float()
@@ -161,7 +161,7 @@ def continue_sequences(
     if decoding is not None:
         numbers = range(len(prompts)) if numbers is None else numbers
         generators = [np.random.default_rng((decoding.seed, number)) for number in numbers]
-    open_prompts = list(range(len(prompts)))  # whose answers have not ended, by their index
+    open_prompts = list(range(len(prompts)))  # indices of the prompts whose answers go on
     new_ids = [list(prompt) for prompt in prompts]
     for _ in range(max_new_tokens):
         logits = reader.read(new_ids)

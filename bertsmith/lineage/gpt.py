@@ -40,7 +40,7 @@ SIZES = ("vocab_size", "n_embd", "n_layer", "n_head", "n_positions")
 
 @dataclass(frozen=True)
 class GptConfig:
-    """The shape of a GPT; every field has the name that transformers gives it in `gpt2`.
+    """The config of a GPT; every field has the name that transformers gives it in `gpt2`.
 
     Raises:
         ConfigError: a value has the wrong type, is out of range, or contradicts another field.
@@ -192,7 +192,8 @@ class Gpt(TrainableModel):
         before it is padding. The loss is the mean cross entropy, in fp32.
 
         Raises:
-            InputError: shapes, types or values that the model cannot read; names row and column.
+            InputError: shapes, types or values that the model cannot read; the message names row
+                and column.
         """
         padded = PaddedBatch.pack(
             input_ids, attention_mask, None, self.config.n_positions, number_columns

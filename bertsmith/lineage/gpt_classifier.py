@@ -2,7 +2,8 @@
 
 The language model, which continues texts, is in gpt.py. Both have the same network, and the same
 names in a folder. Only the last token has seen the whole text, so it takes the place of [CLS]
-(Radford et al. 2018, section 3.2). `model/family.py` describes the fields of `Family`.
+(Radford et al. 2018, section 3.2). `model/family.py` describes the fields of `Family` in full; a
+comment at each table says in short what it maps.
 """
 
 import math
@@ -29,10 +30,10 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class GptClassifierConfig(BertConfig):
-    """The shape of a GPT-2, with BERT's field names; see `KEYS`.
+    """The config of a GPT-2, with BERT's field names; `KEYS` has the names in config.json.
 
-    If the padding token is the end token, it is not stored: transformers searches for a text's last
-    token by the padding token, and would skip the end token of the text itself.
+    If the padding token is the end token, `pad_token_id` becomes None. transformers takes the last
+    token that is not padding for the last token of a text, and would skip the text's own end token.
     """
 
     intermediate_size: int = 0
@@ -112,8 +113,8 @@ def _read_tokenizer(files: SmallFiles, is_trained: bool) -> Tokenizer:
     """Read the tokenizer; that of GPT-2 is allowed only if the folder has no trained classifier.
 
     Raises:
-        CheckpointError: it is missing or damaged; or it is that of GPT-2, and the classifier was
-            trained by another program, on rows without tokens around the text.
+        CheckpointError: the tokenizer is missing or damaged; or it is that of GPT-2, and the
+            classifier was trained by another program, on rows without tokens around the text.
     """
     tokenizer, has_start = load_text_tokenizer(files.directory)
     if is_trained and not has_start:
@@ -159,16 +160,15 @@ KEYS: dict[str, str | None] = {
     "classifier_dropout": None,
     "pooling": None,
 }
-"""Names in config.json of the fields that are called differently there; None for fields that it
-does not have."""
+"""Maps a field of the config to its key in config.json; None if the field is not stored."""
 
 LAYER = "transformer.h.{i}"
-"""Name of a layer in transformers."""
+"""Beginning of the stored names of the layer with number `{i}`."""
 
 FAMILY = Family(
     config=GptClassifierConfig,
     heads=dict.fromkeys(CLASS_HEADS, GptHead),
-    names={
+    names={  # our name of a module → its names in a Hugging Face folder
         "embeddings.word": ("transformer.wte",),
         "embeddings.position": ("transformer.wpe",),
         "layers.{i}.attention_norm": (f"{LAYER}.ln_1",),
@@ -179,27 +179,29 @@ FAMILY = Family(
         "layers.{i}.feed_forward.down": (f"{LAYER}.mlp.c_proj",),
         "final_norm": ("transformer.ln_f",),
         **TASK_HEAD_NAMES,
-        # There is no head "regress", but with its name a folder of a regression is refused for it,
-        # and not because weights are missing.
+        # We have no head "regress". It is named here so that the message about a regression says
+        # that, and not that weights are missing.
         **{f"heads.{name}.dense": ("score",) for name in (*CLASS_HEADS, "regress")},
     },
-    architectures=architectures("GPT2"),
-    tied={"lm_head.weight": "transformer.wte.weight"},
-    absent={
+    architectures=architectures("GPT2"),  # heads of a model → its class in transformers
+    tied={"lm_head.weight": "transformer.wte.weight"},  # stored tensor → the one that it equals
+    absent={  # field → value that transformers assumes if config.json omits it
         "vocab_size": 50257,
         "hidden_size": 768,
         "num_hidden_layers": 12,
         "num_attention_heads": 12,
     },
-    fixed={
+    fixed={  # key of config.json → the only value that is read
         "scale_attn_weights": True,
         "scale_attn_by_inverse_layer_idx": False,
         "add_cross_attention": False,
     },
     keys=KEYS,
+    # Fields that config.json may also have by their own names.
     fields_by_both_names=frozenset(
         {"hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"}
     ),
+    # Endings of the names of matrices that are stored as [inputs, outputs].
     transposed_names=("c_attn.weight", "c_proj.weight", "c_fc.weight"),
     base_model_prefix="transformer",
     build_embeddings=_build_embeddings,

@@ -1,4 +1,7 @@
-"""Loading and saving a GPT as a folder of transformers' `gpt2`."""
+"""Loading and saving a GPT as a folder of transformers' `gpt2`.
+
+`system_folder.py` describes the fields of `FolderMap`.
+"""
 
 import re
 from pathlib import Path
@@ -14,8 +17,8 @@ PREFIX = "transformer."
 NOT_LEARNED = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
 """Names of attention masks, which older folders store as if they were weights."""
 
-# Our names of modules by those in transformers, outside of layers and in a layer.
 MODULES = {"wte": "word", "wpe": "position", "ln_f": "final_norm"}
+"""Maps transformers' name of each module outside of layers to ours."""
 LAYER_MODULES = {
     "ln_1": "attention_norm",
     "attn.c_attn": "attention.qkv",
@@ -24,10 +27,11 @@ LAYER_MODULES = {
     "mlp.c_fc": "up",
     "mlp.c_proj": "down",
 }
+"""Maps transformers' name of each module in a layer to ours."""
 THEIR_MODULES = {ours: theirs for theirs, ours in (MODULES | LAYER_MODULES).items()}
-"""Names of modules in transformers by our names."""
+"""Maps our name of each module to transformers' name."""
 TRANSPOSED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
-"""Ends of the names of matrices that are stored as [inputs, outputs], not as [outputs, inputs]."""
+"""Endings of the names of matrices that are stored as [inputs, outputs], not [outputs, inputs]."""
 
 
 def load_gpt(path: str | Path) -> Gpt:
@@ -53,7 +57,11 @@ def save_gpt(model: Gpt, directory: str | Path, tokenizer: Tokenizer | None = No
 
 
 def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give all weights the prefix, and remove masks and the copy of the word embedding."""
+    """Give all weights the prefix, and remove masks and the copy of the word embedding.
+
+    Raises:
+        CheckpointError: the output layer has weights of its own.
+    """
     tensors = {
         name if name == "lm_head.weight" else PREFIX + name.removeprefix(PREFIX): tensor
         for name, tensor in stored.items()
@@ -73,7 +81,7 @@ def _names_in_folder(name: str) -> tuple[str, ...]:
     >>> _names_in_folder("layers.3.attention.qkv.weight"), _names_in_folder("word.weight")
     (('transformer.h.3.attn.c_attn.weight',), ('transformer.wte.weight',))
     """
-    module, parameter = name.rsplit(".", 1)  # weight or bias
+    module, parameter = name.rsplit(".", 1)  # `parameter` is "weight" or "bias"
     if not module.startswith("layers."):
         return (f"{PREFIX}{THEIR_MODULES[module]}.{parameter}",)
     _, number, module = module.split(".", 2)

@@ -1,7 +1,8 @@
-"""Loading of the tokenizer of a GPT: any that bertsmith has, or GPT-2's own.
+"""Loading of the tokenizer of a GPT: one of any kind that bertsmith has, or GPT-2's own.
 
-GPT-2's own tokenizer is byte-level BPE whose only special token ends a text. An encoder needs more
-special tokens, so `load_tokenizer` refuses it. Here the token that ends a text has all their roles.
+GPT-2's own tokenizer is byte-level BPE with a single special token, which ends a text. An encoder
+needs more special tokens, so `load_tokenizer` refuses it. Here the token that ends a text has the
+roles of all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,9 @@ ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_t
 
 
 def load_text_tokenizer(directory: Path) -> tuple[Tokenizer, bool]:
-    """Load the tokenizer of a model that continues texts, and whether a text has a start token.
+    """Load the tokenizer of a model that continues texts.
+
+    The second result is whether texts begin with a start token, as with all but GPT-2's own.
 
     Raises:
         CheckpointError: there is no tokenizer, or a damaged one, or one of a kind that we do not
@@ -63,7 +66,7 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
         config: the content of tokenizer_config.json, completed by `read_tokenizer_config`.
 
     Raises:
-        CheckpointError: it is missing or damaged.
+        CheckpointError: the tokenizer is missing or damaged.
     """
     try:
         if files.has(VOCAB_JSON):
@@ -72,7 +75,10 @@ def _load_gpt2(directory: Path, files: SmallFiles, config: dict[str, Any]) -> By
         else:
             model = files.read_json(TOKENIZER_FILE)["model"]
             vocab = model["vocab"]
-            pairs = (each.split(" ") if isinstance(each, str) else each for each in model["merges"])
+            # A merge is "left right" in older files, and ["left", "right"] in newer ones.
+            pairs = (
+                merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]
+            )
             merges = [(left, right) for left, right in pairs]
         pieces = sorted(vocab, key=vocab.__getitem__)
         if [vocab[piece] for piece in pieces] != list(range(len(pieces))):
@@ -106,8 +112,9 @@ def _read_added_tokens(
 ) -> list[AddedToken]:
     """Read the tokens that were added to GPT-2's vocabulary, in the order of their ids.
 
-    The tokens with a role are always among them. As in `load_tokenizer`, only a folder without a
-    newer list is read by added_tokens.json, and special tokens without a role are added, too.
+    The tokens with a role are always among them, and so are special tokens without a role. Added
+    tokens are listed in tokenizer.json or tokenizer_config.json; the older added_tokens.json is
+    read only where both lists are missing, as in `load_tokenizer`.
 
     Args:
         pieces: the tokens of the vocabulary, by id.

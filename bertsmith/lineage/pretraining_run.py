@@ -109,6 +109,12 @@ class SystemPretraining(SystemRun[SplitCorpus]):
             eval_rows=config.evaluations.rows,
         )
 
+    def build_timed_objective(self, config: SystemConfig, data: SplitCorpus) -> SystemObjective:
+        # Without eval text there is nothing to evaluate. Rows of the training text take as long.
+        if data.held_out.num_documents == 0:
+            data = replace(data, held_out=data.train)
+        return self.build_objective(config, data)
+
     def build_model(self, config: SystemConfig, data: SplitCorpus) -> TrainableModel:
         with drawing_from(config.seed):
             model = self.system.build(config.model)
@@ -142,7 +148,7 @@ class SystemPretraining(SystemRun[SplitCorpus]):
 
 
 def _save(system: System, model: TrainableModel, tokenizer: Tokenizer, directory: Path) -> None:
-    """Save a model; the training loop gives the directory, so this argument is the last."""
+    """Save a model; `partial` gives all arguments except the last, which the loop gives."""
     system.save(model, directory, tokenizer)
 
 
@@ -158,7 +164,8 @@ def pretrain_system(
 ) -> dict[str, Any]:
     """Run a job, and return its summary with numbers about its data.
 
-    `measure` computes further metrics at each evaluation; only runs of a comparison have it.
+    `measure` computes further metrics at each evaluation; only runs of a comparison have such a
+    function.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the

@@ -33,7 +33,7 @@ State = Any
 
 @dataclass(frozen=True)
 class RecurrentConfig:
-    """The shape of a recurrent language model.
+    """The config of a recurrent language model.
 
     Raises:
         ConfigError: a value has the wrong type or is out of range.
@@ -103,8 +103,8 @@ class RecurrentLanguageModel(TrainableModel):
         super().__init__()
         self.config = config
         size = config.hidden_size
-        # Drawn from N(0, 1), as torch does: an LSTM hardly reads smaller vectors, and predicts
-        # nothing but token frequencies for hundreds of steps.
+        # Drawn from N(0, 1), as torch does: with smaller vectors, an LSTM predicts nothing but
+        # token frequencies for hundreds of steps.
         self.word = nn.Embedding(config.vocab_size, size)
         cell = CELLS[config.cell]
         self.layers = nn.ModuleList(cell(size, size) for _ in range(config.num_layers))
@@ -112,11 +112,11 @@ class RecurrentLanguageModel(TrainableModel):
     def parameter_specs(self) -> list[ParameterSpec]:
         """List the parameters; the layers compute in fp32, as torch's do on a CPU."""
         specs = super().parameter_specs()
-        return [replace(each, fp32_only=each.name.startswith("layers.")) for each in specs]
+        return [replace(spec, fp32_only=spec.name.startswith("layers.")) for spec in specs]
 
     def encode(self, batch: Batch) -> Tensor:
         """Encode a packed batch to the last layer's vectors, [tokens, hidden]."""
-        # From here on, `dropout` draws the masks of each sequence from a stream of its own.
+        # After this call, `dropout` draws the mask of each sequence from its own random stream.
         set_dropout_sequences(batch.lengths, batch.step_indices)
         order = TimeOrder(batch.lengths, batch.input_ids.device)
         hidden = self._embed(batch.input_ids)

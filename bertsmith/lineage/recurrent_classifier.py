@@ -2,7 +2,8 @@
 
 The language model, which continues texts, is in recurrent.py. A classifier of one direction has the
 same weights and names, so it can start from a language model. transformers has no such model.
-`model/family.py` describes the fields of `Family`.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from dataclasses import dataclass
@@ -33,9 +34,10 @@ POOLINGS = ("max", "last")
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class RecurrentClassifierConfig(BertConfig):
-    """The shape of a recurrent classifier; `RECURRENT_KEYS` has the fields' names in config.json.
+    """The config of a recurrent classifier.
 
-    `hidden_size` is the width of a token's vector. Each of two directions has half of it.
+    `RECURRENT_KEYS` has the fields' names in config.json, where they differ. `hidden_size` is the
+    width of a token's vector; if there are two directions, each has half of it.
     """
 
     num_attention_heads: int = 1
@@ -78,7 +80,8 @@ class RecurrentLayer(nn.Module):
         size, cell = config.hidden_size, CELLS[config.cell]
         num_directions = 2 if config.bidirectional else 1
         self.cell = cell(size, size // num_directions)
-        # A module of its own, since torch's would begin to read a padded row at its padding.
+        # A second module, since a bidirectional layer of torch would read the padding of a row
+        # first.
         self.reverse = cell(size, size // num_directions) if config.bidirectional else None
         self.dropout_prob = config.hidden_dropout_prob
 
@@ -122,7 +125,7 @@ class RecurrentPooling(Pooling):
         last = hidden.index_select(0, batch.last_tokens)
         if not self.bidirectional:
             return last
-        half = hidden.shape[-1] // 2  # the other direction ends at the first token
+        half = hidden.shape[-1] // 2  # the second half is read backward, so it ends at token 0
         first = hidden.index_select(0, batch.first_tokens)
         return torch.cat([last[:, :half], first[:, half:]], dim=-1)
 
@@ -143,16 +146,17 @@ def _initialize(module: nn.Module, config: RecurrentClassifierConfig) -> None:
 FAMILY = Family(
     config=RecurrentClassifierConfig,
     heads=dict.fromkeys(CLASS_HEADS, ClassificationHead),
-    names={
+    names={  # our name of a module → its names in a folder
         "embeddings.word": ("word",),
         "layers.{i}.cell": ("layers.{i}",),
         "layers.{i}.reverse": ("layers.{i}.reverse",),
         **TASK_HEAD_NAMES,
     },
-    architectures=own_architectures("Recurrent"),
+    architectures=own_architectures("Recurrent"),  # heads of a model → its class
     tied={},
+    # field → value if config.json omits it: 0, which the config refuses
     absent={"vocab_size": 0, "hidden_size": 0, "num_hidden_layers": 0},
-    keys=RECURRENT_KEYS,
+    keys=RECURRENT_KEYS,  # field → its key in config.json
     build_embeddings=_build_embeddings,
     build_layers=lambda config: [RecurrentLayer(config) for _ in range(config.num_layers)],
     build_pooler=RecurrentPooling,

@@ -20,11 +20,14 @@ RECURRENT_KEYS: Mapping[str, str | None] = {
     "layer_norm_eps": None,
     "classifier_dropout": None,
 }
-"""Fields of `BertConfig` with another name in config.json; None: not stored there."""
+"""Maps a field of `BertConfig` to its key in config.json; None if the field is not stored."""
 
 
 def own_architectures(name: str) -> dict[frozenset[str], str]:
-    """Return the name of the class for each set of heads; `name` is that of the model."""
+    """Map each set of heads to the name of a class, as `Family.architectures` does.
+
+    `name` is the first part of these names, such as "Elmo".
+    """
     return {
         frozenset(): f"{name}Model",
         **{frozenset({head}): f"{name}ModelFor_{head}" for head in TASK_HEADS},

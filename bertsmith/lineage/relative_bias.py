@@ -29,7 +29,8 @@ class RelativeBias:
         self.weight = weight
         self.max_distance = max_distance
         self.bidirectional = bidirectional
-        # By the `id` of the block, which the layers' common view keeps alive during the pass.
+        # The biases of each block, by the `id` of the block. All layers share a view, which keeps
+        # its blocks alive during the pass, so no other object gets the same `id`.
         self._cache: dict[int, Tensor] = {}
 
     def __call__(self, block: Block) -> Tensor:
@@ -70,7 +71,8 @@ def choose_buckets(
     else:
         distances = np.maximum(-distances, 0)
     num_exact = num_buckets // 2  # buckets of a single distance
-    # In fp32, as transformers computes it: at some distances rounding decides the bucket.
+    # Logarithms are computed in fp32, as in transformers: at some distances rounding decides the
+    # bucket.
     ratios = np.maximum(distances, 1).astype(np.float32) / np.float32(num_exact)
     scale = np.float32(math.log(max_distance / num_exact))
     num_shared = np.float32(num_buckets - num_exact)  # buckets of several distances

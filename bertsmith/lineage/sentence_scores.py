@@ -1,4 +1,4 @@
-"""Log-likelihoods of sentences by a GPT, LSTM or ELMo, which score the pairs of minimal pairs."""
+"""Log-likelihoods of sentences by a GPT, LSTM or ELMo, with which it judges minimal pairs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -33,9 +33,10 @@ TOKENS_AT_ONCE = 4096
 
 
 class SentenceScorer(ABC):
-    """Scorer of sentences by the sum of the log-probabilities of their tokens, except special ones.
+    """Scorer of sentences by the sum of the log-probabilities of their tokens.
 
-    `num_tokens` and `num_unknown` count the tokens of all sentences scored so far.
+    Special tokens are not part of the sum. `num_tokens` and `num_unknown` count the tokens of all
+    sentences scored so far.
 
     Args:
         longest: maximum number of tokens of a sentence, with the start token; None if unlimited.

@@ -27,7 +27,7 @@ class TokenRow:
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]]) -> "TokenRow":
         """Join sequences of at least one token each, in their order."""
-        ids = np.concatenate([np.asarray(each, dtype=np.int64) for each in sequences])
+        ids = np.concatenate([np.asarray(sequence, dtype=np.int64) for sequence in sequences])
         return cls(torch.from_numpy(ids), tuple(map(len, sequences)))
 
     @cached_property
@@ -61,7 +61,7 @@ class SourceTarget:
     order: tuple[int, ...]
     """The index of each pair in the lists that were passed to `of`."""
     step_indices: tuple[int, ...] = ()
-    """The number of each pair in the training step, which decides its dropout."""
+    """The index of each pair in the training step, by which its dropout is drawn."""
 
     @classmethod
     def of(
@@ -76,7 +76,7 @@ class SourceTarget:
         Args:
             targets: ids that the decoder must predict, with the end token.
             start: the token that the decoder reads first.
-            step_indices: the number of each pair in the training step, in the order of `sources`.
+            step_indices: the index of each pair in the training step, in the order of `sources`.
         """
         order = sorted(range(len(sources)), key=lambda i: (-len(targets[i]), -len(sources[i])))
         labels = TokenRow.of([targets[i] for i in order])

@@ -35,7 +35,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class System:
-    """A kind of model, with all that a training run needs of it."""
+    """A kind of model, with the functions and classes that its training run needs."""
 
     name: str
     """The last word of its command."""
@@ -55,7 +55,7 @@ class System:
 
     @property
     def command(self) -> str:
-        """The command that trains it."""
+        """The command that trains the model."""
         return f"pretrain {self.name}"
 
 
@@ -186,4 +186,4 @@ SYSTEMS = {
         objective=SpanCorruption,
     ),
 }
-"""The systems by the last word of their command."""
+"""Maps the last word of each command, `bertsmith pretrain NAME`, to its system."""

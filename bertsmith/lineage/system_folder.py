@@ -33,42 +33,46 @@ ModelT = TypeVar("ModelT", bound=TrainableModel)
 
 @dataclass(frozen=True)
 class FolderMap(Generic[ModelT]):
-    """A description of the folder of one kind of model."""
+    """A description of the folder of one kind of model.
+
+    A *field* is one of the model's config; a *key* is one of config.json. A field has its own name
+    there, as configs here use the names of transformers.
+    """
 
     noun: str
     """Name of the system in messages, such as "a GPT"."""
     architecture: str
     """Name of the class that opens the folder, of transformers or, where it has none, of ours."""
     config: type
-    """The dataclass of the model's config, whose fields are entries of config.json."""
+    """The dataclass of the model's config."""
     build: Callable[[Any], ModelT]
     """Builds a new model from its config."""
     fixed: Mapping[str, Any]
-    """Entries of config.json that change the computation, with the only values that we support."""
+    """Maps a key that changes the computation to the only value that we support."""
     names_in_folder: Callable[[str], tuple[str, ...]]
     """Returns the names in the folder for the name of one of our weights. If there are several, our
     weight is the concatenation of these weights along the first axis."""
     clean_weights: Callable[[Path, dict[str, Tensor]], dict[str, Tensor]]
-    """Removes copies of weights from those of a folder (its path comes first), and gives the others
+    """Gets the path of a folder and its weights. Removes copies of weights, and gives the others
     the names that `save_system` writes."""
     is_transposed: Callable[[str], bool] = lambda name: False
     """Returns whether the folder stores the matrix of this name as [inputs, outputs]."""
     factor: Callable[[str, Any], float] = lambda name, config: 1.0
-    """Returns our weight divided by the folder's weight of this name: a power of two, so that
-    nothing is rounded."""
+    """Returns the factor by which the folder's weight of this name is multiplied to give ours: a
+    power of two, so that nothing is rounded."""
     extra_entries: Mapping[str, Any] | None = None
-    """Entries to write into config.json that `config` does not have."""
+    """Maps a key that is no field to its value, for every config.json that is written."""
     convert_entries: Callable[[Mapping[str, Any], Collection[str]], Mapping[str, Any]] = (
         lambda settings, names: settings
     )
     """Converts the entries of config.json to the fields of `config`; the second argument has the
     names of the weights."""
     absent: Mapping[str, Any] = field(default_factory=dict)
-    """Values that transformers takes for entries that config.json lacks, if they are not our
-    defaults."""
+    """Maps a key to the value that transformers assumes where config.json lacks the key, if that is
+    not our default."""
     other_names: Mapping[str, str] = field(default_factory=dict)
-    """Names by which transformers reads entries of config.json, too, if they are not there by their
-    own (`attribute_map`)."""
+    """Maps a field to another key by which transformers reads it, too, where config.json lacks the
+    field's own name (its `attribute_map`)."""
     advice: str = ""
     """Advice for an error about weights that the model does not have: which folder to load."""
 
@@ -116,11 +120,13 @@ def _convert_weights(
     """
     empty_state = model.state_dict()
     expected = {name for ours in empty_state for name in folder_map.names_in_folder(ours)}
-    if missing := sorted(expected - stored.keys()):
+    missing = sorted(expected - stored.keys())
+    if missing:
         raise CheckpointError(
             f"{directory}: the weights {list_weights(missing)} are missing. Copy the folder again."
         )
-    if others := sorted(stored.keys() - expected):
+    others = sorted(stored.keys() - expected)
+    if others:
         raise CheckpointError(
             f"{directory}: {folder_map.noun} has no place for the weights {list_weights(others)}. "
             f"{folder_map.advice}"
@@ -250,16 +256,17 @@ def _build_config(folder_map: FolderMap[Any], file: Path, entries: Mapping[str, 
         CheckpointError: an entry is missing or out of range.
     """
     config_fields = fields(folder_map.config)
-    for each in config_fields:
-        if each.default is MISSING and each.name not in entries:
-            raise CheckpointError(f"{file}: {each.name} is missing. Copy the folder again.")
-    names = [each.name for each in config_fields if each.name in entries]
+    for config_field in config_fields:
+        name = config_field.name
+        if config_field.default is MISSING and name not in entries:
+            raise CheckpointError(f"{file}: {name} is missing. Copy the folder again.")
+    names = [config_field.name for config_field in config_fields]
     try:
-        return folder_map.config(**{name: entries[name] for name in names})
+        return folder_map.config(**{name: entries[name] for name in names if name in entries})
     except (ConfigError, TypeError) as error:
         raise CheckpointError(f"{file}: {error}") from error
 
 
 def _transpose(folder_map: FolderMap[Any], name: str, tensor: Tensor) -> Tensor:
-    """Transpose a matrix if the folder stores it as [inputs, outputs]; works in both directions."""
+    """Transpose a matrix that the folder stores as [inputs, outputs], on loading and on saving."""
     return tensor.T if folder_map.is_transposed(name) else tensor

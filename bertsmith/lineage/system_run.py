@@ -160,15 +160,20 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         objective = self.build_objective(config, data)
         if self.training.eval_rows is None:
             if previous is not None and "evaluations" in previous:
-                evaluations = EvaluationPlan.restore(previous["evaluations"])  # as the run began
+                # The plan with which the run began: timing the rows again would give another.
+                evaluations = EvaluationPlan.restore(previous["evaluations"])
             else:
-                evaluations = self._plan_evaluations(config, objective, data, machine)
+                evaluations = self._plan_evaluations(config, data, machine)
             config = replace(config, evaluations=evaluations)
         objective = objective.resized(config.batch_size, config.evaluations.rows)
         return ResolvedSystem(data, config, objective, checkpoint, objective.facts())
 
+    def build_timed_objective(self, config: SystemConfig, data: DataT) -> SystemObjective:
+        """Build the objective whose eval rows are timed before a run in minutes."""
+        return self.build_objective(config, data)
+
     def _plan_evaluations(
-        self, config: SystemConfig, objective: SystemObjective, data: DataT, machine: Machine
+        self, config: SystemConfig, data: DataT, machine: Machine
     ) -> EvaluationPlan:
         """Plan the evaluations by the steps of the run, or by timing a few rows.
 
@@ -180,6 +185,7 @@ class SystemRun(Run[ResolvedSystem[DataT], dict[str, Any]], Generic[DataT]):
         assert config.minutes is not None
         seconds = 60 * config.minutes
         model = self.build_model(config, data).to(machine.device)
+        objective = self.build_timed_objective(config, data)
         trial_seconds = min(TRIAL_SECONDS, MAX_TRIAL_SHARE * seconds)
         row_seconds = seconds_per_row(objective, model, machine, trial_seconds)
         step_seconds = STEP_COST * config.batch_size * row_seconds

@@ -55,15 +55,16 @@ SIZES = (
 )
 """Fields that are whole numbers above 0."""
 EMBEDDING_STD = 0.05
-"""Standard deviation of new embeddings. Each part of a layer at first adds vectors of about this
-size to them."""
+"""Standard deviation of new embeddings. The vectors that attention and feed-forward layers add to
+the embeddings are at first of about this size, too."""
 FEED_FORWARDS = {"relu": ("relu", False), "gated-gelu": ("gelu_new", True)}
-"""Activation, and whether there is a gate, by the name in config.json."""
+"""Maps the name of a feed-forward layer in config.json to its activation, and to whether there is a
+gate."""
 
 
 @dataclass(frozen=True)
 class T5Config:
-    """The shape of a T5; every field has the name that transformers gives it in `t5`.
+    """The config of a T5; every field has the name that transformers gives it in `t5`.
 
     Raises:
         ConfigError: a value has the wrong type, or is out of range.
@@ -296,9 +297,9 @@ class T5(EncoderDecoder):
     def _initialize(self) -> None:
         """Draw the weights.
 
-        The matrices inside layers are drawn as in the released code, except that those whose
-        output is added to the embeddings are as much smaller as the embeddings are. In the released
-        code the embeddings have a standard deviation of 1.
+        In the released code the embeddings have a standard deviation of 1, here `EMBEDDING_STD`.
+        Matrices whose output is added to the embeddings are smaller by the same factor. All other
+        matrices inside layers are drawn as in the released code.
         """
         size = self.config.d_model
         query_std = (size * self.config.d_kv) ** -0.5 * self.config.query_factor

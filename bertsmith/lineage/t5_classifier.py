@@ -2,7 +2,8 @@
 
 The source is the text and the target is the name, as in translation, so nothing is added to the
 network of t5.py. The probability of a class is that of its name.
-`model/family.py` describes the fields of `Family`.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ TOKENS_AT_ONCE = 512
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class T5ClassifierConfig(BertConfig):
-    """The part of a T5's shape that fine-tuning reads; `T5Config` has all of it."""
+    """The part of a T5's config that fine-tuning reads; `T5Config` is the whole config."""
 
     num_attention_heads: int = 1
     intermediate_size: int = 1
@@ -123,7 +124,7 @@ class T5Classifier(BertModel):
         return torch.stack(columns, dim=1)
 
     def _compute_logits(self, hidden: Tensor) -> Tensor:
-        """Return fp32 logits [tokens, vocabulary]; see `apply_to_rows`."""
+        """Return fp32 logits [tokens, vocabulary], the same in any batch (`apply_to_rows`)."""
         return self.apply_to_rows(self.t5.compute_logits, hidden).float()
 
     def label_loss(self, batch: Batch, targets: Sequence[Sequence[int]]) -> LossTerm:
@@ -145,7 +146,7 @@ class T5Classifier(BertModel):
         logits = t5.compute_logits(t5.decode(pairs)).float()
         loss = F.cross_entropy(logits, labels.input_ids, reduction="sum")
         is_right = torch.split(logits.argmax(-1) == labels.input_ids, list(labels.lengths))
-        correct = torch.stack([each.all() * len(each) for each in is_right]).sum()
+        correct = torch.stack([target.all() * len(target) for target in is_right]).sum()
         return LossTerm(loss, correct, len(labels.input_ids))
 
 
@@ -178,23 +179,24 @@ KEYS: dict[str, str | None] = {
     "classifier_dropout": None,
     "pooling": None,
 }
-"""Names in config.json of the fields that are called differently there; None for the fields that
-it does not have."""
+"""Maps a field of the config to its key in config.json; None if the field is not stored."""
 
 FAMILY = Family(
     config=T5ClassifierConfig,
     heads=dict.fromkeys(TEXT_TO_TEXT_HEADS, TextToTextHead),
-    names={},
-    architectures={
+    names={},  # `own_folder` loads and saves the weights
+    architectures={  # heads of a model → its class in transformers
         **own_architectures("T5"),
         **{frozenset({head}): "T5ForConditionalGeneration" for head in TEXT_TO_TEXT_HEADS},
     },
     tied={},
+    # field → value that transformers assumes if config.json omits it
     absent={"vocab_size": 32128, "hidden_size": 512, "num_hidden_layers": 6},
     keys=KEYS,
+    # Fields that config.json may also have by their own names.
     fields_by_both_names=frozenset({"hidden_size", "num_hidden_layers"}),
     build_embeddings=lambda config: WordEmbedding(),  # type: ignore[arg-type,return-value]
     build_layers=lambda config: [],
     own_folder=OwnFolder(_load, _save),
-    dropout_keys={"classify": None},
+    dropout_keys={"classify": None},  # name of a head → key of its dropout; None: it has none
 )

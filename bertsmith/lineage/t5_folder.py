@@ -4,7 +4,7 @@ A T5 may scale its outputs, and it may tie its output layer to the embedding. In
 transformers, the entry `tie_word_embeddings` of config.json decides both. Version 5 writes true
 there in any case; `scale_decoder_outputs` decides about the scale, and the output layer is tied
 unless the weights contain one. So we write both entries, and the output layer only if it is not
-tied.
+tied. `system_folder.py` describes the fields of `FolderMap`.
 """
 
 from collections.abc import Collection, Mapping
@@ -34,14 +34,16 @@ MODULES = {
     "source_attention.key_value": tuple(f"layer.1.EncDecAttention.{side}" for side in "kv"),
     "source_attention.output": ("layer.1.EncDecAttention.o",),
 }
-"""Names of a layer's modules in transformers by our names, except those of the feed-forward."""
+"""Maps our name of each module in a layer, except in feed-forward layers, to transformers' names.
+"""
 FEED_FORWARD_MODULES = {
     "feed_forward_norm": ("layer_norm",),
     "feed_forward.up": ("DenseReluDense.wi",),
     "feed_forward.up_gate": ("DenseReluDense.wi_0", "DenseReluDense.wi_1"),
     "feed_forward.down": ("DenseReluDense.wo",),
 }
-"""Names of the feed-forward's modules within its part of a layer."""
+"""Maps our name of each module of feed-forward to transformers' names. These follow the prefix of
+feed-forward in its layer, such as "layer.1"."""
 OUTSIDE_LAYERS = {
     "word": WORD,
     "output": OUTPUT,
@@ -50,7 +52,7 @@ OUTSIDE_LAYERS = {
     "encoder_norm": "encoder.final_layer_norm.weight",
     "decoder_norm": "decoder.final_layer_norm.weight",
 }
-"""Names of weights outside of layers in transformers by our names."""
+"""Maps our name of each module outside of layers to the name of its weight in transformers."""
 
 
 def load_t5(path: str | Path) -> T5:
@@ -89,6 +91,11 @@ def list_weight_names(model: T5) -> tuple[str, ...]:
 
 
 def _clean_weights(directory: Path, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Remove copies of the word embedding, and an output layer that equals it.
+
+    Raises:
+        CheckpointError: source and target have different embeddings.
+    """
     tensors = {name: tensor for name, tensor in stored.items() if name != UNUSED}
     problem = (
         "bertsmith reads a T5 whose source and target share one embedding. Choose such a model."
@@ -127,12 +134,12 @@ def _names_in_folder(name: str) -> tuple[str, ...]:
     if theirs is None:
         # The feed-forward is the last part of a layer: the third one in a decoder.
         last = "layer.2" if stack == "decoder" else "layer.1"
-        theirs = tuple(f"{last}.{each}" for each in FEED_FORWARD_MODULES[module])
-    return tuple(f"{stack}.block.{number}.{each}.weight" for each in theirs)
+        theirs = tuple(f"{last}.{part}" for part in FEED_FORWARD_MODULES[module])
+    return tuple(f"{stack}.block.{number}.{part}.weight" for part in theirs)
 
 
 def _factor(name: str, config: T5Config) -> float:
-    """Return our weight divided by the folder's weight of this name (`T5Config.query_factor`)."""
+    """Return the factor from the folder's weight of this name to ours (`T5Config.query_factor`)."""
     return config.query_factor if name.endswith("Attention.q.weight") else 1.0
 
 

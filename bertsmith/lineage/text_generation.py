@@ -44,7 +44,7 @@ class TextGenerator:
         self.model = model
         self.tokenizer = tokenizer
         self.has_start = has_start
-        """Whether the model learned texts that begin with a start token, which GPT-2 did not."""
+        """Whether the model was trained on texts that begin with a start token, unlike GPT-2."""
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto") -> Self:
@@ -89,7 +89,7 @@ class TextGenerator:
             decoding: as `generate` takes it; by default the likeliest token each time.
 
         Raises:
-            InputError: a text is so long that the model cannot read so many new tokens after it.
+            InputError: a text and `max_new_tokens` new ones are more than the model reads.
         """
         prompts = [self.encode_prompt(text) for text in texts]
         if max_new_tokens is None:

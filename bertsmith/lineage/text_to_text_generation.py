@@ -47,7 +47,7 @@ class TextToTextGenerator:
             decoding: as `continue_sequences` takes it; by default the likeliest token each time.
 
         Raises:
-            InputError: a text is longer than the model reads; names its number, from 1.
+            InputError: a text is longer than the model reads; the message names its number, from 1.
         """
         sources = [encode_source(self.tokenizer, text, self.model.end_id) for text in texts]
         longest = self.model.longest

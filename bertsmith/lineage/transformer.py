@@ -50,7 +50,7 @@ SIZES = (
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """The shape of a Transformer; every field has the name that transformers gives it in `marian`.
+    """The config of a Transformer; every field has the name that transformers gives it in `marian`.
 
     Raises:
         ConfigError: a value has the wrong type, is out of range, or contradicts another field.
@@ -173,13 +173,13 @@ class Transformer(EncoderDecoder):
         self.word = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        # Added to the logits, and not trained; it is not zero only in some published models. A
-        # buffer would not do, since only parameters are shared with the processes that train.
+        # Added to the logits, and not trained. It is zero except in some published models. It is a
+        # parameter, not a buffer, since training processes share only parameters.
         self.logit_bias = nn.Parameter(torch.zeros(1, config.vocab_size), requires_grad=False)
         self.apply(self._initialize)
 
     def _initialize(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Embedding):  # `_embed` multiplies, so that the variance is 1
+        if isinstance(module, nn.Embedding):  # `_embed` multiplies its vectors to a variance of 1
             nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)

@@ -1,4 +1,7 @@
-"""Loading and saving a Transformer as a folder of transformers' `marian`."""
+"""Loading and saving a Transformer as a folder of transformers' `marian`.
+
+`system_folder.py` describes the fields of `FolderMap`.
+"""
 
 from pathlib import Path
 
@@ -33,7 +36,7 @@ MODULES = {
     "feed_forward.down": ("fc2",),
     "feed_forward_norm": ("final_layer_norm",),
 }
-"""Names of a layer's modules in transformers by our names."""
+"""Maps our name of each module in a layer to its names in transformers."""
 
 
 def load_transformer(path: str | Path) -> Transformer:
@@ -87,7 +90,7 @@ def _names_in_folder(name: str) -> tuple[str, ...]:
     if name == "logit_bias":
         return (BIAS,)
     stack, number, rest = name.split(".", 2)
-    module, parameter = rest.rsplit(".", 1)  # weight or bias
+    module, parameter = rest.rsplit(".", 1)  # `parameter` is "weight" or "bias"
     layer = f"model.{stack}.layers.{number}"
     return tuple(f"{layer}.{theirs}.{parameter}" for theirs in MODULES[module])
 

@@ -192,8 +192,9 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return self._collate(self.train, indices, step_indices)
 
     def _pair_index(self, position: int) -> int:
-        """Return the index of a pair by its position in the run: the epochs follow each other, and
-        each has all pairs in an order of its own.
+        """Return the index of the pair at a position of the run, from 0.
+
+        The epochs follow each other, and each has all pairs in an order of its own.
         """
         epoch, index = divmod(position, len(self.train))
         order = self._orders.get(epoch)
@@ -201,7 +202,8 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
             order = np.random.default_rng([self.seed, epoch]).permutation(len(self.train))
             # The order of the previous epoch is kept, too: another thread may need it now.
             orders = {epoch: order}
-            if (previous := self._orders.get(epoch - 1)) is not None:
+            previous = self._orders.get(epoch - 1)
+            if previous is not None:
                 orders[epoch - 1] = previous
             self._orders = orders
         return int(order[index])
@@ -260,7 +262,7 @@ class Translation(Objective[EncoderDecoder, SourceTarget]):
         return f"{self.train.name}, rows {rows}"
 
     def identity(self) -> Mapping[str, Any]:
-        """Return what identifies the data, which the run's config does not: checksums."""
+        """Return checksums of the data, by which a resumed run knows that it has not changed."""
         return {
             "objective": TERM,
             "train_sha256": self.train.digest(),

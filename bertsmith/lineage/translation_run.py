@@ -158,7 +158,7 @@ class TranslationRun(SystemRun[TranslationData]):
 
     def build_model(self, config: SystemConfig, data: TranslationData) -> EncoderDecoder:
         if data.start is not None:
-            return copy.deepcopy(data.start)  # measuring the speed changes the weights of a model
+            return copy.deepcopy(data.start)  # timing rows changes the dtype of a model's weights
         with drawing_from(config.seed):
             return Transformer(config.model)
 

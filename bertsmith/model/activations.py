@@ -11,7 +11,8 @@ Activation = Callable[[Tensor], Tensor]
 
 # Not a lambda: models are pickled to send them to other processes.
 _gelu_new = partial(F.gelu, approximate="tanh")
-_gelu_in_place = torch._C._nn.gelu_  # type: ignore[attr-defined]  # F.gelu has no such option
+# F.gelu cannot overwrite its input.
+_gelu_in_place = torch._C._nn.gelu_  # type: ignore[attr-defined]
 
 ACTIVATIONS: Mapping[str, Activation] = {
     "gelu": F.gelu,

@@ -105,9 +105,10 @@ class CrossAttention(nn.Module):
     ) -> Tensor:
         """Return a vector for each token of `hidden`, [tokens, hidden].
 
-        `keys_and_values` come from `project`, or, for a `SourceView`, from a layer of its
-        `SourceCache`. The view pairs the sequences of `hidden` with those of the source. `hidden`
-        and the source may end in padding rows; see `fill_up`.
+        `keys_and_values` come from `project`. When text is generated, they come from a
+        `SourceCache` (model/cached_view.py) and `view` is a `SourceView`. The view pairs the
+        sequences of `hidden` with those of the source. `hidden` and the source may end in padding
+        rows; see `fill_up`.
         """
         query = self.query(hidden).view(len(hidden), self.num_heads, -1)
         key, value = keys_and_values

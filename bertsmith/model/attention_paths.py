@@ -1,4 +1,4 @@
-"""Choice of the faster way to compute attention on this machine, measured once.
+"""Choice of the faster way, or path, to compute attention on this machine, measured once.
 
 On a CPU torch's fused kernel takes a third of the time of plain products on one processor and three
 times as long on another. The ratio also depends on precision, use and length. On CUDA one kernel
@@ -65,7 +65,7 @@ def has_all_uses(paths: Mapping[str, str]) -> bool:
     prefixes = set()
     for name, path in paths.items():
         prefix, _, length = name.rpartition(" ")
-        # A list, as a path in a damaged file may be a value that no dict takes as a key.
+        # Compared with a list: in a damaged file a path may be a value that cannot be hashed.
         if not re.fullmatch("[1-9][0-9]{0,8}", length) or path not in list(PATH_NAMES):
             return False
         prefixes.add(prefix)
@@ -124,7 +124,8 @@ def _case_prefix(precision: str, is_learning: bool) -> str:
 def _faster_path(precision: str, is_learning: bool, length: int) -> str:
     """Time both paths of model/dense_attention.py; return the faster one.
 
-    They are timed for 1,024 tokens of two heads of 64 numbers, so few that all takes half a second.
+    They are timed for 1,024 tokens of two heads of 64 numbers: so few that timing all cases takes
+    half a second.
     """
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     if dtype == torch.bfloat16 and not multiplies_bf16():

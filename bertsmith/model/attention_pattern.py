@@ -9,15 +9,16 @@ import numpy as np
 class AttentionPattern:
     """Keys that a query sees in its sequence: by default all.
 
-    `causal` hides the keys after the query, `window` those more than that many columns away;
-    padding between tokens counts as columns, as in transformers.
+    `causal` hides the keys after the query. `window` hides keys that are more than `window` columns
+    away from the query. A column is a token's index in its row of the padded batch, so padding
+    between tokens counts, as in transformers.
     """
 
     causal: bool = False
     window: int | None = None
 
     def allows(self, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return a mask of the pairs that may be seen, bool [..., queries, keys].
+        """Return whether each query sees each key, bool [..., queries, keys].
 
         The arguments are the columns of queries and keys in the padded batch, integers [...,
         queries] and [..., keys].
@@ -27,9 +28,10 @@ class AttentionPattern:
         return allowed if self.window is None else allowed & (abs(distance) <= self.window)
 
     def within(self, span: int) -> "AttentionPattern":
-        """Return the pattern, without its window if the window hides nothing within `span` columns.
+        """Return the pattern for sequences of at most `span` columns.
 
-        Layers whose patterns then are equal share one view (`RowLayout.view`).
+        If the window hides none of their keys, it is left out. Layers whose patterns are then equal
+        share one view (`RowLayout.view`).
         """
         if self.window is None or self.window < span - 1:
             return self

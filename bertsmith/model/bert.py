@@ -124,10 +124,12 @@ class BertModel(TrainableModel):
         """
         state = super().state_dict(*args, **options)
         if not options.get("keep_vars"):
-            # Inside another module, names begin with a prefix, and `state` also has that module's.
+            # If this model is part of another module, torch passes the prefix of its names, and
+            # `state` also has the weights of that module.
             prefix = options.get("prefix", "")
-            names = {name for name, _ in self.named_parameters(remove_duplicate=False)}
-            for name in names - {name for name, _ in self.named_parameters()}:
+            all_names = {name for name, _ in self.named_parameters(remove_duplicate=False)}
+            first_names = {name for name, _ in self.named_parameters()}
+            for name in all_names - first_names:
                 state[prefix + name] = state[prefix + name].clone()
         return state
 
@@ -221,7 +223,7 @@ class BertModel(TrainableModel):
         return self.pooler(hidden, batch)
 
     def check_pooler(self) -> None:
-        """Refuse a model without the pooler that is to be read.
+        """Refuse to pool if the model lacks the pooler that its heads would read.
 
         Raises:
             ConfigError: there is no pooler, and the family's heads would read one.
@@ -373,7 +375,7 @@ class BertModel(TrainableModel):
             def return_positions(input_ids: Tensor) -> Tensor:
                 return positions
 
-            number_tokens = return_positions  # not those that the embeddings would compute
+            number_tokens = return_positions  # instead of positions computed from ids
         padded = PaddedBatch.pack(
             input_ids, attention_mask, token_type_ids, config.max_length, number_tokens
         )
@@ -382,6 +384,6 @@ class BertModel(TrainableModel):
             stored_ids = batch.position_ids + config.first_position
             padded.check_range("position_ids", stored_ids, config.max_position_embeddings)
         padded.check_range("input_ids", batch.input_ids, config.vocab_size)
-        if config.type_vocab_size > 1:  # else they are not read
+        if config.type_vocab_size > 1:  # else the model does not read them
             padded.check_range("token_type_ids", batch.token_type_ids, config.type_vocab_size)
         return padded

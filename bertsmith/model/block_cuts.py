@@ -23,10 +23,11 @@ MAX_SCORES = 2**19
 
 @lru_cache(maxsize=256)
 def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Divide sequences into blocks, as ranges `(first, end)`: few if the longest come first.
+    """Divide sequences into blocks, as ranges `(first, end)` of their indices.
 
-    A block takes the next sequence as long as its padding stays within `MAX_PADDING` of its cells
-    or within `FREE_PADDING` cells, and its scores within `max_scores`.
+    There are few blocks if the longest sequences come first. A block takes the next sequence as
+    long as the block's padding stays within `MAX_PADDING` of its cells or within `FREE_PADDING`
+    cells, and its scores within `max_scores`.
 
     >>> cut_blocks((128, 128, 120, 40, 7))
     [(0, 3), (3, 5)]
@@ -48,11 +49,12 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 
 @lru_cache(maxsize=256)
 def cut_by_length(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Divide sequences into blocks of one padded length, as ranges: few if the longest come first.
+    """Divide sequences into blocks of one padded length, as ranges `(first, end)` of their indices.
 
     So the padded length of a sequence depends only on its own length, not on its neighbours: sums
-    over another number of keys may be rounded differently. A block's scores stay within
-    `max_scores`, unless it holds a single sequence.
+    over another number of keys may be rounded differently. There are few blocks if the longest
+    sequences come first. A block's scores stay within `max_scores`, unless it holds a single
+    sequence.
 
     >>> cut_by_length((128, 128, 120, 40, 7))
     [(0, 3), (3, 4), (4, 5)]
@@ -72,10 +74,10 @@ def cut_by_length(lengths: tuple[int, ...], max_scores: float = math.inf) -> lis
 def cut_both(
     queries: Sequence[tuple[int, int]], keys: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Divide sequences wherever one of two divisions does, that by queries and that by keys.
+    """Divide sequences wherever one of two divisions does, such as those by queries and by keys.
 
     A block has queries * keys scores for each sequence. If queries² and keys² are within a limit,
-    so is this product.
+    queries * keys is, too.
 
     >>> cut_both([(0, 3), (3, 5)], [(0, 2), (2, 5)])
     [(0, 2), (2, 3), (3, 5)]

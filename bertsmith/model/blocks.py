@@ -14,8 +14,8 @@ from bertsmith.model.cells import Cells, to_bias
 class Block:
     """Neighbouring sequences as two padded arrays: one of queries, one of keys and values.
 
-    Both have the same number of rows. `first` is the number of the first sequence in the packed
-    row.
+    Both arrays have the same number of rows, one for each sequence and perhaps some of padding
+    (`Cells`). `first` is the index of the block's first sequence among those of the packed row.
     """
 
     queries: Cells

@@ -1,4 +1,7 @@
-"""Key-value caches: each step computes only the new tokens, and keeps their keys and values."""
+"""Key-value caches for generation: each step computes only the new tokens.
+
+The keys and values of these tokens are kept, and later tokens attend to them.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -63,8 +66,8 @@ class NewTokens:
 class KeyValueCache:
     """The keys and values of all earlier tokens of a causal model, with a view for each layer.
 
-    Call `read` before each forward pass; it counts the pass's tokens, whose keys and values the
-    views then store. There are no gradients.
+    Call `read` before each forward pass, with the numbers of tokens that the pass computes. During
+    the pass the views store the keys and values of these tokens. There are no gradients.
     """
 
     def __init__(self, num_layers: int, num_sequences: int, device: torch.device) -> None:

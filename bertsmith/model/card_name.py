@@ -15,7 +15,7 @@ def rename_card(directory: Path) -> None:
     """Put a copied folder's name into its card, unless the user wrote the README.md.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the card cannot be written.
     """
     if not is_own_card(directory):
         return
@@ -24,7 +24,8 @@ def rename_card(directory: Path) -> None:
         card = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:  # an editor has stored it in another encoding
         return
-    if (title := TITLE.search(card)) is None:
+    title = TITLE.search(card)
+    if title is None:
         return
     old, new = title["name"], directory.resolve().name
     card = TITLE.sub(lambda _: f"---\n\n# {new}\n", card, count=1)

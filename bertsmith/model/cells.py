@@ -113,11 +113,11 @@ class HeadTables:
     )
 
     def in_row(self, step: int, starts: tuple[int, ...] = (0,)) -> Tensor:
-        """Return the index in the row of each vector of the cells.
+        """Return for each vector of the cells its index in the row's list.
 
         `step` is the number of vectors from one token to the next, at least `num_heads`. If a
-        token's vectors hold several arrays of heads, such as queries, keys and values, they begin
-        at `starts`, and the table has the cells of all these arrays, one after another.
+        token's vectors hold several arrays of heads, such as queries, keys and values, these arrays
+        begin at `starts`, and the table has the cells of all of them, one array after another.
         """
         if (step, starts) not in self._in_row:
             heads = np.array(starts)[:, None] + np.arange(self.num_heads)  # [arrays, heads]
@@ -128,17 +128,17 @@ class HeadTables:
 
     @cached_property
     def in_cells(self) -> Tensor:
-        """The index in the cells of each vector of the row's [tokens, heads]."""
+        """For each vector of the row's [tokens, heads], its index in the list of the cells."""
         return self._send(self._cell_indices[self.is_real])
 
     @cached_property
     def without_token(self) -> Tensor:
-        """The indices in the cells of the vectors that belong to no token."""
+        """The indices, in the list of the cells, of vectors that belong to no token."""
         return self._send(self._cell_indices[~self.is_real])
 
     @cached_property
     def _tokens(self) -> np.ndarray:
-        """The token of each cell, or the one before it if the cell has none, [rows, length]."""
+        """The index of each cell's token, [rows, length]; without one, of the token before it."""
         return (self.is_real.cumsum(dtype=np.int64) - 1).reshape(self.is_real.shape)
 
     @cached_property
@@ -252,10 +252,11 @@ class _ToRow(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         num_heads, _ = ctx.heads_shape
         heads = gradient.reshape(len(gradient), *ctx.heads_shape)
-        gathered = [block for (block,) in _gather_blocks([heads], [(each,) for each in ctx.cells])]
-        for block, cells in zip(gathered, ctx.cells, strict=True):
+        blocks = [(cells,) for cells in ctx.cells]
+        gathered = [in_cells for (in_cells,) in _gather_blocks([heads], blocks)]
+        for in_cells, cells in zip(gathered, ctx.cells, strict=True):
             without_token = cells.tables(num_heads).without_token
-            block.view(-1, block.shape[-1]).index_fill_(0, without_token, 0)
+            in_cells.view(-1, in_cells.shape[-1]).index_fill_(0, without_token, 0)
         return None, None, *gathered
 
 
@@ -265,7 +266,7 @@ def _gather_blocks(
     """Yield the gathered arrays of each block, one for each of `rows`; see `gather_blocks`."""
     rows = [_with_adjacent_heads(row) for row in rows]
     groups = _group_by_array(rows, blocks)
-    first_tokens = [0] * len(rows)  # of the block, in each row
+    first_tokens = [0] * len(rows)  # index, in each row, of the block's first token
     for block in blocks:
         yield tuple(
             gathered

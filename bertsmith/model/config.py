@@ -1,4 +1,4 @@
-"""The shape of a model."""
+"""Configs of models: sizes, probabilities of dropout and the like; and sizes of released models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -28,14 +28,15 @@ SIZES = (
     "max_position_embeddings",
     "type_vocab_size",
 )
-"""Fields that are whole numbers above 0."""
+"""Fields of `BertConfig` that must be whole numbers above 0."""
 
 
 @dataclass(unsafe_hash=True)  # hash by value; `__setattr__` sets a field only once
 class BertConfig:
-    """The shape of a model; every field has Hugging Face's name, except `pooling`.
+    """The config of a BERT; every field has Hugging Face's name, except `pooling`.
 
-    The config of another family inherits from it. Class variables say what the family builds.
+    The configs of other families inherit from this class. Its class variables say what is the same
+    for all models of a family.
 
     Raises:
         ConfigError: a value has the wrong type, is out of range, or contradicts another field.
@@ -43,12 +44,14 @@ class BertConfig:
 
     model_type: ClassVar[str] = "bert"
     sizes: ClassVar[tuple[str, ...]] = SIZES
+    """Fields that must be whole numbers above 0."""
     has_pooler: ClassVar[bool] = True
     """Whether a model without heads has a pooler."""
     has_position_embedding: ClassVar[bool] = True
     """Whether positions are added to the embeddings, instead of rotating queries and keys."""
     released_values: ClassVar[Mapping[str, Any]] = {}
-    """Fields whose values in the released models of every size differ from the defaults here."""
+    """Fields that have another value than the default here in all released models, and this value.
+    """
     kept_feed_forward_vectors: ClassVar[int] = 2
     """Vectors of `intermediate_size` numbers that a layer keeps per token for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
@@ -56,11 +59,11 @@ class BertConfig:
     poolings: ClassVar[tuple[str, ...]] = ("first_token", "mean")
     """Allowed values of `pooling`."""
     writes_labels: ClassVar[bool] = False
-    """Whether the model writes the name of a class token by token, and so has no weights for
-    classes."""
+    """Whether the model writes the name of a class token by token, as T5 does. It then has no
+    weights for classes."""
     is_recurrent: ClassVar[bool] = False
-    """Whether layers read one token after another. Such layers compute only in fp32, and the batch
-    can change their rounding."""
+    """Whether layers read one token after another, as an LSTM does. Such layers compute only in
+    fp32, and their results may be rounded differently if the batch holds other texts."""
 
     vocab_size: int
     hidden_size: int
@@ -97,6 +100,7 @@ class BertConfig:
             check_largest(name, value)
         for name in (field.name for field in fields(self) if "dropout" in field.name):
             value = getattr(self, name)
+            # None is allowed only where it is the default.
             is_default = value is None and getattr(type(self), name) is None
             if not is_default and (type(value) not in (int, float) or not 0 <= value < 1):
                 raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
@@ -184,14 +188,18 @@ class BertConfig:
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """The name prefix of each part that layers share, with the last layer that uses it.
+        """The parts that several layers share: name prefixes, each with the last layer sharing it.
 
-        An example is "layers.0.attention" with 11. Parts that only one layer uses are left out.
+        In an ALBERT of 12 layers that share their attention, "layers.0.attention" has the value 11:
+        the prefix is that of the part's parameters in our model. Layers are numbered from 0.
         """
         return {}
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
-        """Return the config with only the layers `keep`, from 0, and other fields replaced."""
+        """Return the config of a model that has only the layers `keep`, numbered from 0.
+
+        The fields `changes` are replaced, too.
+        """
         return replace(self, num_hidden_layers=len(keep), **changes)
 
     def with_dropout(self, probability: float, attention: float) -> Self:
@@ -208,7 +216,10 @@ class BertConfig:
 
     @classmethod
     def special_token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
-        """Return the fields for the ids of padding and of a row's first and last token."""
+        """Return those fields of the config that hold the ids of padding, [CLS] and [SEP].
+
+        `first` and `last` are the ids of a row's first and last token.
+        """
         ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
         ids |= {"cls_token_id": first, "sep_token_id": last}
         field_names = {field.name for field in fields(cls)}

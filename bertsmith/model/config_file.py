@@ -1,4 +1,8 @@
-"""Conversion of config.json to a model's config, and back."""
+"""Conversion of config.json to a model's config, and back.
+
+Where both have different names, tables of the `Family` (model/family.py) say so: `keys` maps a
+config's field to its key in config.json, and `values` maps the field to the names of its values.
+"""
 
 import json
 import re
@@ -44,10 +48,11 @@ DEFAULT_NUM_LABELS = 2
 """Outputs of a classifier in transformers if config.json does not say."""
 
 TASK_SETTINGS = "bertsmith"
-"""Our key in config.json; transformers keeps it."""
+"""Key in config.json of the settings that only bertsmith has; transformers keeps the entry."""
 
 PAIR_TASK = "pairs"
-"""Key below `TASK_SETTINGS`: the task of the pair head, if that is not next sentence prediction."""
+"""Key below `TASK_SETTINGS` of the task of the pair head, if that is not next sentence prediction.
+"""
 
 
 def family_of(settings: Mapping[str, Any]) -> Family:
@@ -65,9 +70,10 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
     family = family_of(settings)
     stored_type = problem_type(settings)
     for name in TASK_HEADS:
-        if family.architectures[frozenset({name})] in architectures and (
-            name not in PROBLEM_TYPES or stored_type == PROBLEM_TYPES[name]
-        ):
+        # Several heads may have one class, and then differ in their problem type.
+        has_class = family.architectures[frozenset({name})] in architectures
+        has_problem_type = name not in PROBLEM_TYPES or stored_type == PROBLEM_TYPES[name]
+        if has_class and has_problem_type:
             # Our head for regression has one output.
             return None if name == "regress" and num_labels(settings) > 1 else name
     return None
@@ -75,10 +81,11 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that a task stored in config.json; empty if none did."""
-    # A model with heads of pre-training, and no task head, has at most `PAIR_TASK` below
-    # `TASK_SETTINGS`, which no task stored. A model without any head has the class `Family.base`.
-    has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
-    if task_head(settings) is None and has_pretraining_head:
+    # Tasks store settings with their head, or with an encoder without heads, whose class is
+    # `Family.base`. In a model that has only heads of pre-training, `TASK_SETTINGS` holds nothing
+    # but `PAIR_TASK`, which is not from a task.
+    has_heads = family_of(settings).base not in (settings.get("architectures") or ())
+    if task_head(settings) is None and has_heads:
         return {}
     return dict(settings.get(TASK_SETTINGS) or {})
 
@@ -167,12 +174,10 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
             raise CheckpointError(f"{files.directory}: {ADAPTER_ALONE}") from error
         raise no_model_error(files.directory) from error
     name = settings.get("model_type") or BERT.name
-    if (
-        isinstance(name, str)
-        and name in SYSTEM_KINDS
-        and not (name in CLASSIFIER_MODULES and (to_classify or _is_classifier(settings)))
-    ):
-        raise ModelKindError(file, SYSTEM_KINDS[name])
+    if isinstance(name, str) and name in SYSTEM_KINDS:
+        can_classify = name in CLASSIFIER_MODULES
+        if not can_classify or not (to_classify or _is_classifier(settings)):
+            raise ModelKindError(file, SYSTEM_KINDS[name])
     if not isinstance(name, str) or name not in {*FAMILIES, *WITHOUT_LAYERS, *CLASSIFIER_MODULES}:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
@@ -183,7 +188,8 @@ def read_config(files: SmallFiles, *, to_classify: bool = False) -> dict[str, An
         value = settings.get(key)
         if value is not None and not is_allowed(value):
             raise CheckpointError(
-                f"{file}: {key} is {json.dumps(value)[:60]}; allowed is {allowed}. Copy it again."
+                f"{file}: {key} is {json.dumps(value)[:60]}; allowed is {allowed}. Correct it "
+                "there, or copy the file again."
             )
     return settings
 
@@ -199,9 +205,9 @@ def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build a JSON object; refuse a repeated key among keys that are numbers (`id2label`)."""
     values = dict(pairs)
     if len(values) < len(pairs) and all(key.isdecimal() for key in values):
-        raise ValueError(
-            f"the key '{max(values, key=[key for key, _ in pairs].count)}' appears twice"
-        )
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key '{repeated}' appears twice")
     return values
 
 
@@ -226,8 +232,8 @@ ALLOWED_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "label2id": (lambda value: isinstance(value, dict), "an object of numbers by labels"),
     TASK_SETTINGS: (lambda value: isinstance(value, dict), "an object"),
 }
-"""For entries of config.json, a check of the value, and the allowed values in words. The config
-itself checks the sizes of the model."""
+"""Maps a key of config.json to a function that checks its value, and to the allowed values in
+words. Keys of a config's fields are not here, as the config checks its fields itself."""
 
 
 def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
@@ -250,8 +256,8 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         )
     values: dict[str, Any] = {}
     for field in fields(family.config):
-        # The field may have another name in config.json; transformers also reads some fields by
-        # their own name. None: config.json has no such entry.
+        # The field's key in config.json: its own name, unless `family.keys` has another. None means
+        # that config.json does not store the field. Some fields may also stand by their own name.
         keys = [family.keys.get(field.name, field.name)]
         if field.name in family.fields_by_both_names:
             keys.append(field.name)
@@ -259,13 +265,13 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         present_values = [value for value in stored_values if value is not None]
         if present_values:
             value = present_values[0]
-            # Values such as the name of an activation may have other names in config.json, too.
+            # `family.values` has the stored name of our values, such as "cls" for "first_token".
             our_values = {stored: own for own, stored in family.values.get(field.name, {}).items()}
             values[field.name] = our_values.get(value, value) if isinstance(value, str) else value
     try:
         return family.config(**{**family.absent, **values})
     except ConfigError as error:
-        message = str(error)
+        message = str(error)  # it names fields; the user's file has their keys
         for name, stored_key in family.keys.items():
             message = re.sub(rf"\b{name}\b", stored_key or name, message)
         raise CheckpointError(f"{file}: {message}") from error
@@ -306,7 +312,7 @@ def _shape_entries(model: BertModel, family: Family) -> dict[str, Any]:
     }
     for name, value in asdict(model.config).items():
         key = family.keys.get(name, name)
-        if key is not None:
+        if key is not None:  # config.json stores this field
             settings[key] = family.values[name][value] if name in family.values else value
     return settings
 

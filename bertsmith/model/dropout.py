@@ -179,7 +179,8 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, p)
-    if not (dropped := _num_dropped(p)):
+    dropped = _num_dropped(p)
+    if not dropped:
         return x
     sequences = _local.sequences
     counts = None if sequences is None else sequences.counts(len(x))
@@ -221,12 +222,16 @@ def attention_dropout(
 def _draw_rows(
     streams: Sequence["np.random.SFC64"], counts: Sequence[int], width: int, num_rows: int
 ) -> Bits:
-    """Draw `counts[i]` rows of `width` numbers from stream `i`; rows beyond are zero."""
-    if width % PER_DRAW == 0:  # as for nearly all models: all of each 64-bit number is used
+    """Draw `counts[i]` rows of `width` numbers from stream `i`, to `[num_rows * width]` in all.
+
+    Rows beyond those of the streams are zero.
+    """
+    if width % PER_DRAW == 0:  # as in nearly all models; all 64 bits of a number are then used
         words = width // PER_DRAW
         pairs = zip(streams, counts, strict=True)
         drawn = [stream.random_raw(count * words) for stream, count in pairs]
-        if num_padding := num_rows - sum(counts):
+        num_padding = num_rows - sum(counts)
+        if num_padding:
             drawn.append(np.zeros(num_padding * words, np.uint64))
         bits: Bits = np.concatenate(drawn).view(np.int16)
         return bits

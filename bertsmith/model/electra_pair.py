@@ -1,7 +1,7 @@
 """ELECTRA in pre-training (Clark et al. 2020): a discriminator with its generator.
 
-Each has its own encoder. They share all embeddings and their LayerNorm, as in the released code,
-and each encoder projects these to the width of its layers.
+Each has its own encoder. They share all embeddings and the LayerNorm of the embeddings, as in the
+released code. Each encoder projects the embeddings to the width of its layers.
 """
 
 from dataclasses import replace
@@ -75,7 +75,10 @@ class ElectraPair(BertModel):
 
 
 def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:
-    """Build a random discriminator and a generator of `share` its width, by default a quarter."""
+    """Build a random discriminator with its generator.
+
+    The generator has `share` of the discriminator's width, by default a quarter.
+    """
     electra_config = cast(ElectraConfig, config)
     return ElectraPair(electra_config, generator_config(electra_config, share or GENERATOR_SIZE))
 
@@ -90,10 +93,11 @@ def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
     """
     width = max(1, round(share * config.hidden_size))
     max_heads = max(1, width // config.head_size)
+    num_heads = next(count for count in range(max_heads, 0, -1) if width % count == 0)
     return replace(
         config,
         hidden_size=width,
-        num_attention_heads=next(heads for heads in range(max_heads, 0, -1) if width % heads == 0),
+        num_attention_heads=num_heads,
         intermediate_size=max(1, round(share * config.intermediate_size)),
     )
 

@@ -57,42 +57,54 @@ class OwnFolder:
 
 @dataclass(frozen=True)
 class Family:
-    """The definition of a family, for building, loading and saving its models."""
+    """The definition of a family, for building, loading and saving its models.
+
+    Several tables are about config.json. In their descriptions, a *field* is one of the family's
+    config, by our name; a *key* is one of config.json.
+    """
 
     config: type[BertConfig]
+    """The class of the family's configs."""
     heads: Mapping[str, HeadBuilder]
-    """Builders of the family's heads, by name."""
+    """Maps the name of each head that the family has (`HEADS` in model/head_names.py) to the
+    function that builds this head."""
     names: Names
-    """The name of each of our modules in Hugging Face's folders, with `{i}` for a layer
-    (`BertConfig.stored_layer`). If there are several names, their weights are stacked, in order,
-    into our module."""
+    """Maps our name of each module to the names that the module has in a Hugging Face folder, such
+    as "embeddings.word" to ("bert.embeddings.word_embeddings",). A stored weight has the name of
+    its module, and then `.weight` or `.bias`. If there are several names, as for query, key and
+    value, our module has their weights stacked in this order. `{i}` stands for a layer: for its
+    number in our name, and for `BertConfig.stored_layer` in Hugging Face's."""
     architectures: Mapping[frozenset[str], str]
-    """The class of transformers for each set of heads."""
+    """Maps a set of heads to the class of transformers with these heads, which config.json names,
+    such as {"tag"} to "BertForTokenClassification". The empty set is the encoder alone."""
     tied: Mapping[str, str]
-    """Names under which some folders store a tensor a second time, with the first name of each."""
+    """Maps the stored name of a tensor that equals another one, such as a decoder's weight, to the
+    name of that other tensor, such as the word embedding. bertsmith saves only the latter."""
     absent: Mapping[str, Any]
-    """Defaults of transformers for fields that config.json may omit and for which `config` has no
-    default."""
+    """Maps a field to the value that transformers assumes where config.json omits the field. A
+    field that is not in this table then has the default of `config`."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Entries of config.json that must have this value, if they are there."""
+    """Maps a key to the only value with which bertsmith reads a folder. config.json may omit the
+    key."""
     written: Mapping[str, Any] = field(default_factory=dict)
-    """Entries that are written to every config.json of the family."""
+    """Maps a key to its value. These are written to every config.json of the family, beside the
+    fields."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
-    """The name in config.json of fields that have another name there; None for fields that are not
-    stored."""
+    """Maps a field to its key, where both differ, such as "hidden_size" to "dim" in DistilBERT.
+    The key is None if config.json does not store the field."""
     fields_by_both_names: frozenset[str] = frozenset()
-    """Fields that transformers reads from config.json also by their own name (`attribute_map`), if
-    their name in `keys` is not there."""
+    """Fields of `keys` that transformers also reads by the field's own name (its `attribute_map`),
+    where their key is missing."""
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The names in config.json of values that have other names there, by field."""
+    """Maps a field whose values have other names in config.json to a table of its values: our name
+    of each is mapped to its name there, such as "first_token" to "cls" for the field "pooling"."""
     whole_names: frozenset[str] = frozenset()
-    """Hugging Face's names of modules whose tensor has that very name, without `.weight` after it.
-    """
+    """Hugging Face's names in `names` that no `.weight` follows: the tensor has this very name."""
     transposed_names: tuple[str, ...] = ()
-    """Endings of Hugging Face's names of matrices that are stored as [inputs, outputs]; those of
-    our modules are [outputs, inputs]."""
+    """Endings of the stored names of matrices that files have as [inputs, outputs]; our modules
+    have them as [outputs, inputs]."""
     base_model_prefix: str = ""
-    """The name prefix of an encoder's weights, where it is not the `model_type`."""
+    """First part of the stored names of an encoder's weights; "" if that is the `model_type`."""
     build_embeddings: Callable[[Any], Embeddings] = Embeddings
     """Builds the module that embeds a batch from the family's config."""
     build_layers: Callable[[Any], Sequence[nn.Module]] = build_layers
@@ -110,12 +122,12 @@ class Family:
     """Converts the tensors of a folder, such as those of a language model from which a classifier
     starts, before their names are mapped."""
     new_model: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of a new model that differ from those of other families."""
+    """Maps a setting to its value in a new model, where other families have another default."""
     own_folder: OwnFolder | None = None
-    """Functions that load and save a model in place of those that read `names`."""
+    """Functions that load and save a model whose folder `names` does not describe."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
-    """The name of a head's dropout in config.json, where it is not `classifier_dropout`; None where
-    config.json has none for this head."""
+    """Maps the name of a head to the key of its dropout, where that is not "classifier_dropout".
+    The key is None if config.json stores no dropout for this head."""
 
     @property
     def name(self) -> str:
@@ -123,12 +135,12 @@ class Family:
 
     @property
     def prefix(self) -> str:
-        """The name prefix of an encoder's weights, with its dot."""
+        """The prefix of the stored names of an encoder's weights, with a dot, such as "bert."."""
         return f"{self.base_model_prefix or self.name}."
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """The encoder's parts in Hugging Face's names, such as "embeddings" and "encoder"."""
+        """The parts of stored names that follow `prefix`, such as "embeddings" and "encoder"."""
         stored_names = (name for names in self.names.values() for name in names)
         return tuple({name.split(".")[1] for name in stored_names if name.startswith(self.prefix)})
 
@@ -182,7 +194,8 @@ class Family:
     @property
     def objective(self) -> ObjectiveName:
         """The token objective of the family's original paper."""
-        # ELECTRA has the head of masked LM, too, for its generator: so the last objective counts.
+        # ELECTRA has the head of masked LM, too, for its generator. So the last objective of
+        # `OBJECTIVES` for which the family has a head is that of its paper.
         return next((name for name in reversed(OBJECTIVES) if name in self.heads), "masked_lm")
 
     @property
@@ -206,7 +219,7 @@ class Family:
         return tensor.T.contiguous() if name.endswith(self.transposed_names) else tensor
 
     def final_layer(self, head: str) -> str:
-        """Return Hugging Face's name of the last layer of a task's head."""
+        """Return Hugging Face's name of the last linear layer of a task's head."""
         return self.names[f"heads.{head}.dense"][0]
 
     def head_names(self, heads: tuple[str, ...]) -> tuple[str, ...]:
@@ -219,9 +232,9 @@ class Family:
 
 
 def architectures(stem: str) -> dict[frozenset[str], str]:
-    """Return the classes of transformers that most families have, by their heads.
+    """Map heads to the classes of transformers that most families have (`Family.architectures`).
 
-    Their names begin with `stem`.
+    The names of the classes begin with `stem`, such as "Bert".
     """
     classes = {
         "masked_lm": "MaskedLM",

@@ -57,8 +57,8 @@ def check_labels(head: str, labels: Tensor, shape: torch.Size) -> Tensor:
 def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Compute the mean loss of replaced-token detection over real tokens, an fp32 scalar.
 
-    `logits`, floating, and `labels`, 1 where a token was replaced and else 0, are [tokens] (Clark
-    et al. 2020, section 2).
+    Source: Clark et al. 2020, section 2. `logits`, of any floating dtype, and `labels` are
+    [tokens]; a label is 1 where the token was replaced, else 0.
     """
     return F.binary_cross_entropy_with_logits(logits.float(), labels.float())
 

@@ -1,4 +1,4 @@
-"""Names of heads, by what they compute."""
+"""Names of a model's heads, grouped by what the heads compute."""
 
 from bertsmith.model.pretraining_catalog import OBJECTIVES, PAIR_TASKS
 
@@ -15,6 +15,7 @@ LABEL_HEADS = ("classify", "multi_label", "tag")
 NUMBER_HEADS = ("regress", "choose")
 """Heads with one output: a number for a text, or the score of one of several choices."""
 TASK_HEADS = (*LABEL_HEADS, *NUMBER_HEADS, "answer")
+"""Heads that are fine-tuned for a task."""
 HEADS = (*PRETRAINING_HEADS, *TASK_HEADS)
 
 LINEAR_HEAD_FILE = "linear_head.safetensors"
@@ -23,6 +24,6 @@ MEMBERS_FOLDER = "members"
 """Folder of the other models whose probabilities are averaged with those of the model beside it
 (tasks/averaged_classification.py)."""
 MEMBERS = "members"
-"""Key, in the settings of a task, of the names of the models in `MEMBERS_FOLDER`."""
+"""Key, in the settings of a task, under which the names of the models in `MEMBERS_FOLDER` stand."""
 LINEAR_MEMBER = "linear"
-"""Name of a linear head among these models (finetuning/linear_member.py)."""
+"""Name, among these models, of a linear head (finetuning/linear_member.py)."""

@@ -20,10 +20,10 @@ from bertsmith.system.checksums import SUMMED_FILES, SUMS_FILE, check_sums
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 
-CHECKPOINT_FILES = (
-    "*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model",
-)  # fmt: skip
-"""Patterns of the files that are fetched, also from a folder within the model's."""
+TOKENIZER_FILES = ("*.json", "*vocab.txt", "*merges.txt", "*.model")
+"""Patterns of the files of configs and tokenizers, in the model's folder and in folders inside."""
+CHECKPOINT_FILES = (*TOKENIZER_FILES, "*.safetensors")
+"""Patterns of the files of a model with its tokenizer."""
 OLD_WEIGHTS = "*pytorch_model*.bin"
 """Pattern of weights that are fetched only if the model has none as .safetensors."""
 
@@ -52,9 +52,7 @@ def is_own_card(directory: Path) -> bool:
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """Resolve a path or hub name ("org/name") to a local folder.
-
-    If "org" is an existing folder, the name is taken for a misspelt path, and the hub is not asked.
+    """Resolve a path or hub name ("org/name") to a local folder with a model.
 
     Raises:
         CheckpointError: there is no such folder, and the hub lacks the model or cannot be reached.
@@ -65,24 +63,32 @@ def find_checkpoint(path: str | Path) -> Path:
             return folder
         if folder.exists():
             raise CheckpointError(f"{path}: this is a file. Name the folder of the checkpoint.")
-    except OSError as error:  # a text in the model's place is too long for a name
+    except OSError as error:  # such as a text in place of the model, which is too long for a path
         raise CheckpointError(
             f"'{str(path)[:60]}…': {error.strerror}. Name the folder of a checkpoint."
         ) from None
-    if folder.parent.is_dir() or not HUB_NAME.fullmatch(str(path)):
+    if not _is_hub_name(path):
         raise _missing_folder(folder)
-    return _fetch(str(path))
+    return _fetch(str(path), with_weights=True)
 
 
 def find_tokenizer(path: str | Path) -> Path:
-    """Resolve the hub name of a model ("org/name") to a local folder; other paths stay as they are.
+    """Resolve a hub name ("org/name") to a local folder with the tokenizer of that model.
+
+    The model's weights are not fetched. Other paths are returned as they are.
 
     Raises:
         CheckpointError: the hub lacks the model or cannot be reached.
     """
-    path = Path(path)
-    is_local = path.exists() or path.parent.is_dir()
-    return path if is_local or not HUB_NAME.fullmatch(str(path)) else find_checkpoint(path)
+    return _fetch(str(path), with_weights=False) if _is_hub_name(path) else Path(path)
+
+
+def _is_hub_name(path: str | Path) -> bool:
+    """Return whether a path is the name of a model of the hub, "org/name".
+
+    If "org" is an existing folder, the name is taken for a path in it, perhaps a misspelt one.
+    """
+    return HUB_NAME.fullmatch(str(path)) is not None and not Path(path).parent.is_dir()
 
 
 def _missing_folder(path: Path) -> CheckpointError:
@@ -104,8 +110,11 @@ def _missing_folder(path: Path) -> CheckpointError:
     )
 
 
-def _fetch(name: str) -> Path:
-    """Download a model of the Hugging Face hub, or find it in the hub's own cache."""
+def _fetch(name: str, *, with_weights: bool) -> Path:
+    """Download a model of the hub, or only its tokenizer and config; return the local folder.
+
+    The folder is in the cache of the hub's client. Files that it has already are not downloaded.
+    """
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -115,10 +124,11 @@ def _fetch(name: str) -> Path:
             "install the package huggingface_hub, or download the model into a folder."
         ) from error
     try:
-        folder = Path(snapshot_download(name, allow_patterns=list(CHECKPOINT_FILES)))
+        patterns = CHECKPOINT_FILES if with_weights else TOKENIZER_FILES
+        folder = Path(snapshot_download(name, allow_patterns=list(patterns)))
         # Most models have their weights as .safetensors, many also as .bin, which is then not
         # needed.
-        if not any(model_directory(folder).glob("*.safetensors")):
+        if with_weights and not any(model_directory(folder).glob("*.safetensors")):
             snapshot_download(name, allow_patterns=[OLD_WEIGHTS])
         return folder
     except (_transport_error(HfHubHTTPError), HFValidationError, OSError) as error:
@@ -131,9 +141,10 @@ def _fetch(name: str) -> Path:
 
 
 def _transport_error(hub_error: type[Exception]) -> type[Exception]:
-    """Return the base class of all errors of the client's HTTP library.
+    """Return the base class of all errors of the HTTP library that the hub's client uses.
 
-    The library differs between versions of the client, whose own errors derive from it.
+    Versions of the client use different libraries. In each of them `hub_error`, an error of the
+    client, derives from the base class of its library.
     """
     return hub_error.__bases__[0]
 
@@ -149,15 +160,16 @@ class Pushed:
 
 
 def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
-    """Send the model of a folder to the Hugging Face hub, as one commit; make its repository.
+    """Send the model of a folder to the Hugging Face hub, as one commit.
 
-    The hub's token is read from the variable HF_TOKEN, or from `hf auth login`. Nothing in the
-    folder is changed, and only `SENT_FILES` are sent.
+    If the hub has no repository of that name, it is created. The hub's token is read from the
+    variable HF_TOKEN, or from `hf auth login`. Nothing in the folder is changed, and only
+    `SENT_FILES` are sent.
 
     Raises:
         ConfigError: `name` is not "org/name", there is no token or no package huggingface_hub, or
             the repository is public although `private` is set.
-        CheckpointError: the folder is incomplete, or the hub did not take it.
+        CheckpointError: the folder is incomplete, or the hub did not take the model.
     """
     if not HUB_NAME.fullmatch(name):
         raise SettingError(
@@ -224,7 +236,7 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
 
 
 def _members(directory: Path) -> list[str]:
-    """List the names of further models whose probabilities are averaged."""
+    """List the folders in `MEMBERS_FOLDER`, the other models of an average of several models."""
     folder = directory / MEMBERS_FOLDER
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 

@@ -126,7 +126,9 @@ class TransformerLayer(nn.Module):
         """
         if picked is None:
             return self.combine(hidden, self.attend(hidden, layout, record_weights, picked))
-        with one_row_per_sequence():  # which dropout could not tell by itself
+        # Dropout tells by a tensor's number of rows whether a row is a token or a sequence. Both
+        # numbers may be the same, so it is told here.
+        with one_row_per_sequence():
             attended = self.attend(hidden, layout, record_weights, picked)
             return self.combine(fill_up(hidden.index_select(0, picked.index)), attended)
 
@@ -185,16 +187,16 @@ class Pooling(nn.Module):
         return self.project(self.read(hidden, batch))
 
     def read(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """Read `[sequences, hidden]` from the vectors of all tokens, `[tokens, hidden]`."""
+        """Select or average the vectors of tokens, `[tokens, hidden]` to `[sequences, hidden]`."""
         if self.queries == "all":
             return mean_over_sequences(hidden, batch)
         picked = batch.first_tokens if self.queries == "first" else batch.last_tokens
         return hidden.index_select(0, picked)
 
     def project(self, read: Tensor) -> Tensor:
-        """Turn what `read` returns, [sequences, hidden], into vectors of its shape.
+        """Transform the vectors that `read` returned, [sequences, hidden], to the same shape.
 
-        Here nothing changes; `Pooler` has a dense layer.
+        Here they stay as they are; `Pooler` applies a dense layer.
         """
         return read
 

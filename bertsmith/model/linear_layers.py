@@ -1,4 +1,4 @@
-"""Replacement of an encoder's linear layers by faster ones, for a model that is only read."""
+"""Replacement of an encoder's linear layers by faster ones, for inference."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,11 @@ from bertsmith.model.bert import BertModel
 def replace_linears(
     model: BertModel, make: Callable[[nn.Module, str, nn.Linear], nn.Module]
 ) -> None:
-    """Replace each linear layer of the encoder's layers by what `make` returns for it.
+    """Replace each `nn.Linear` in the encoder's layers by the module that `make` returns for it.
 
     Args:
-        make: gets the module that has the linear layer, its name there, and the layer itself.
+        make: gets the module that contains the linear layer, the name of the linear layer in that
+            module, and the linear layer itself.
     """
     with torch.no_grad():
         for module in list(model.layers.modules()):

@@ -9,11 +9,12 @@ SHOWN_NAMES = 8
 
 @dataclass(frozen=True)
 class LoadReport:
-    """The weights that a model took from a folder (`matched`), by Hugging Face's names.
+    """The weights that a model took from a folder, and those that only one of the two has.
 
-    `missing` are weights of the model that the folder lacks; they start at random. `unused` are
-    weights of the folder that the model lacks, by their stored names. `note` says whether loaded
-    weights were changed after loading, and why.
+    `matched` are the weights that the model took, and `missing` those of the model that the folder
+    lacks; they start at random. Both have Hugging Face's names. `unused` are weights of the folder
+    that the model lacks, by their stored names. `note` says whether loaded weights were changed
+    after loading, and why; it is empty if they were not.
     """
 
     matched: tuple[str, ...]

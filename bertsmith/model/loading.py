@@ -1,4 +1,4 @@
-"""Build models from model folders."""
+"""Functions that build models from model folders."""
 
 import contextlib
 import re
@@ -21,7 +21,7 @@ from bertsmith.model.weight_names import canonical, hugging_face_names
 from bertsmith.system.torch_modes import drawing_from, usual_modes
 
 BUFFERS = ("position_ids", "token_type_ids")
-"""Buffers that older folders store with the embeddings; they are not learned."""
+"""Names of buffers that older folders store with the embeddings; buffers are not learned."""
 BUFFERS_OF_LAYERS = (".inv_freq", ".attn.bias", ".attn.masked_bias")
 """Endings of buffers that older folders store with layers: rotary wavelengths, and GPT's masks."""
 
@@ -71,8 +71,9 @@ def build(
         ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
     # All heads are initialized at random, and stored ones are then filled from the folder. If the
-    # caller named no heads, all are stored: they draw from a generator of their own, so that the
-    # caller's random state stays as it was. New heads draw from the caller's, as in torch.
+    # caller named no heads, all of them are stored. Their initial weights are then drawn from a
+    # generator of their own, so that the caller's random state stays as it was. Otherwise they are
+    # drawn from the caller's generator, as in torch, since new heads keep them.
     drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
     heads = folder.heads if heads is None else heads
     task_head = folder.task_head
@@ -102,8 +103,9 @@ def _build_encoder(
     """Build the model of a folder whose weights `Family.names` lists."""
     tensors = _usable_tensors(folder, heads, keep_task_head=keep_task_head)
     _check_sizes(folder.config, tensors, folder.path)
-    # Heads get random weights in memory, as the folder may lack theirs. All weights of the encoder
-    # come from the folder: `on_meta_device` builds it without memory, and `_fill` gives it theirs.
+    # Heads get random weights in memory, as the folder may lack the weights of a head. All weights
+    # of the encoder come from the folder: `on_meta_device` builds the encoder without memory, and
+    # `_fill` puts the folder's tensors into it.
     new_heads = build_heads(folder.config, heads, num_labels)
     pooler = None if new_heads else folder.has_pooler
     with on_meta_device():
@@ -122,11 +124,11 @@ def _usable_tensors(
     left_out = () if keep_task_head else TASK_HEADS
     if folder.pair_head is not None and folder.pair_head not in heads:
         left_out = (*left_out, folder.pair_head)
-    # ModernBERT's task heads begin with layers that its masked-LM head has, too. These stay even if
-    # the task head is left out: a new head starts from them.
-    shared = folder.family.head_names(("masked_lm",))
-    module_names = folder.family.head_names(left_out)
-    prefixes = tuple(f"{name}." for name in module_names if name not in shared)
+    # ModernBERT's task heads begin with layers that its masked-LM head has, too, by the same stored
+    # names. They are kept even if the task head is left out: a new head starts from them.
+    shared_names = folder.family.head_names(("masked_lm",))
+    names_left_out = folder.family.head_names(left_out)
+    prefixes = tuple(f"{name}." for name in names_left_out if name not in shared_names)
     tensors = folder.take_tensors().items()
     return {name: tensor for name, tensor in tensors if not name.startswith(prefixes)}
 
@@ -198,11 +200,7 @@ def _advise_on_missing(
     model: BertModel, needed: Sequence[str], tensors: Mapping[str, Tensor]
 ) -> str:
     """Advise on missing weights, which may be stored under other names."""
-    expected = {
-        name
-        for own_name in model.state_dict()
-        for name in hugging_face_names(own_name, model.config)
-    }
+    expected = _expected_names(model)
     others = [name for name in tensors if name not in expected]
     if len(others) < len(needed):
         return "Copy or download the whole checkpoint again."
@@ -210,6 +208,15 @@ def _advise_on_missing(
         f"There are {len(others)} by other names, such as {others[0]}. Save the weights by the "
         "names of transformers."
     )
+
+
+def _expected_names(model: BertModel) -> set[str]:
+    """Return Hugging Face's names of all weights of the model."""
+    return {
+        name
+        for own_name in model.state_dict()
+        for name in hugging_face_names(own_name, model.config)
+    }
 
 
 def _check_copies(
@@ -247,23 +254,23 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
 
 
 def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
-    """Warn where layers have weights that the family lacks, such as adapters between its parts."""
+    """Warn of stored weights in layers that models of the family lack, such as adapters."""
     down = folder.family.names.get("layers.{i}.feed_forward.down")
     if down is None or folder.config.is_recurrent:
         return
-    layer = re.escape(down[0].partition("{i}")[0])
-    # `stored_layer` is a layer's number; in ALBERT its group and place, as "0.albert_layers.1".
-    stored_layers = {
+    # Stored names of weights in layers begin with this prefix and a number: that of the layer, in
+    # ALBERT that of its group, as `stored_layer` is then "0.albert_layers.1", for example.
+    prefix = down[0].partition("{i}")[0]
+    numbers = {
         folder.config.stored_layer(number).partition(".")[0]
         for number in range(folder.config.num_layers)
     }
-    in_layers = [
-        name
-        for name in unused
-        if (match := re.match(rf"{layer}(\d+)\.", canonical(name, folder.family)))
-        and match[1] in stored_layers
-        and not name.endswith(BUFFERS_OF_LAYERS)
-    ]
+    in_layers = []
+    for name in unused:
+        match = re.match(rf"{re.escape(prefix)}(\d+)\.", canonical(name, folder.family))
+        is_in_layer = match is not None and match[1] in numbers
+        if is_in_layer and not name.endswith(BUFFERS_OF_LAYERS):
+            in_layers.append(name)
     if in_layers:
         warn_once(
             f"{folder.path}: the layers have weights that models of the family "
@@ -275,8 +282,8 @@ def _warn_unused_parts(unused: Sequence[str], folder: ModelFolder) -> None:
 def _warn_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
     """Warn where the weights have more layers than config.json asks for.
 
-    `num_hidden_layers` is the entry of config.json, which the message names; `num_layers` counts
-    the layers that a token goes through.
+    The message names `num_hidden_layers`, the entry of config.json. The layers that a token goes
+    through, `num_layers`, are more in an ALBERT with an `inner_group_num` above 1.
     """
     config = folder.config
     if not config.num_layers or config.is_recurrent:
@@ -291,14 +298,12 @@ def _warn_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
 
 
 def _report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
-    """Compare the model's weights with the `stored` names; `missing` are those `_fill` found."""
+    """Compare the names of the model's weights with the names that the folder has, `stored`.
+
+    `missing` are the names that `_fill` returned.
+    """
     family = family_named(model.config.model_type)
-    expected = {
-        name
-        for own_name in model.state_dict()
-        for name in hugging_face_names(own_name, model.config)
-    }
-    matched = expected - set(missing)
+    matched = _expected_names(model) - set(missing)
     copies = (copy for copy, original in family.tied.items() if original in matched)
     used = {*matched, *copies, *(f"{family.prefix}embeddings.{name}" for name in BUFFERS)}
     unused = [name for name in stored if canonical(name, family) not in used]

@@ -51,6 +51,6 @@ class _SkipInitializers(TorchFunctionMode):
         options = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
             tensor = options["tensor"] if "tensor" in options else args[0]
-            if tensor.is_meta:  # tensors of new heads are not, and need their initial values
+            if tensor.is_meta:  # new heads are built in memory, and need their initial values
                 return tensor
         return func(*args, **options)

@@ -1,6 +1,6 @@
-"""A model folder of Hugging Face's form, whose files are read once.
+"""A model folder of Hugging Face's form, each of whose files is read once.
 
-It reads every encoder of our families that transformers writes, except encoders with relative
+Every encoder of our families that transformers writes can be read, except encoders with relative
 positions, unknown activations, or a decoder that is not tied to the word embedding.
 """
 
@@ -50,8 +50,8 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 def read_folder(path: str | Path, *, to_classify: bool = False) -> "ModelFolder":
     """Open a model folder, or a model of the Hugging Face hub ("org/name").
 
-    With `to_classify`, it may be a language model from which a classifier can begin (a GPT or
-    LSTM); without, such a model needs the head of a classifier.
+    Of a GPT, LSTM, ELMo or T5, only classifiers are read. With `to_classify`, language models of
+    these kinds are read, too: a classifier can be fine-tuned from them.
 
     Raises:
         CheckpointError: there is no such folder, its training run has not finished, or its
@@ -77,7 +77,7 @@ class ModelFolder:
 
     @property
     def family(self) -> Family:
-        """The family; not stored, since its builders could not be pickled."""
+        """The family, looked up anew each time: its functions are lambdas, which pickle refuses."""
         return family_of(self.settings)
 
     @cached_property
@@ -214,14 +214,15 @@ class ModelFolder:
             )
         firsts: dict[str, int] = {}
         for number, name in labels.items():
-            if (first := firsts.setdefault(name, number)) != number:
+            first = firsts.setdefault(name, number)
+            if first != number:
                 raise CheckpointError(
                     f"{self.files.path(CONFIG_FILE)}: id2label calls both {first} and {number} "
                     f"{name!r}; allowed is one name for each label. Correct it there."
                 )
         for name, label_id in (self.settings.get("label2id") or {}).items():
             is_same = str(label_id).isdecimal() and labels.get(int(label_id)) == name
-            # LABEL_0, … are left where names came later.
+            # label2id may still have LABEL_0, … from before the labels in id2label got names.
             if not is_same and name != f"LABEL_{label_id}":
                 warn_once(
                     f"{self.files.path(CONFIG_FILE)}: label2id gives {name!r} the number "
@@ -233,25 +234,26 @@ class ModelFolder:
 
     @property
     def is_encoder(self) -> bool:
-        """Whether the model is a BERT or a relative, not a classifier of another system."""
+        """Whether the model is of BERT's kind, and not a GPT, LSTM, ELMo or T5 as a classifier."""
         return self.family.name not in CLASSIFIER_MODULES
 
     def check_encoder(self) -> None:
-        """Refuse a system beside BERT, for uses that need an encoder.
+        """Refuse a model that is not `is_encoder`, for uses that need an encoder.
 
         Raises:
-            ModelKindError: names the commands for it.
+            ModelKindError: the model is of another kind; the message names the commands for it.
         """
         if not self.is_encoder:
             raise ModelKindError(self.files.path(CONFIG_FILE), model_kind(self.settings))
 
     def check_classifier(self, kind: str | None) -> None:
-        """Refuse a sequence classifier with another head than `kind`, one of `PROBLEM_TYPES`.
+        """Refuse a sequence classifier whose head is not `kind`, which is a key of `PROBLEM_TYPES`.
 
-        None accepts each of these heads. Models that are no sequence classifiers are not refused.
+        If `kind` is None, each of these heads is accepted. Models that are no sequence classifiers
+        are not refused.
 
         Raises:
-            CheckpointError: names the kind.
+            CheckpointError: the model has another head; the message names its problem type.
         """
         stored_type = problem_type(self.settings)
         head = task_head(self.settings)

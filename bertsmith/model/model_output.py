@@ -44,7 +44,8 @@ class ModelOutput(dict[str, Any]):
         if all(getattr(self, name) is None for name in names):
             names = ("last_hidden_state", "pooler_output")
         for name in ("loss", *names, "hidden_states", "attentions"):
-            if (value := getattr(self, name)) is not None:
+            value = getattr(self, name)
+            if value is not None:
                 self[name] = value
 
     def to_tuple(self) -> tuple[Any, ...]:

@@ -4,7 +4,9 @@ Before version 2.0 sentence-transformers wrote the model into a subfolder, such 
 whose name stands in modules.json. bertsmith writes this file for static vectors.
 """
 
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from bertsmith.errors import CheckpointError
 from bertsmith.system.checksums import recording_sums
@@ -12,10 +14,22 @@ from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
 
 MODULES_FILE = "modules.json"
+MODULE_TYPE = "sentence_transformers.models."
+"""The beginning of the type of each module in modules.json; the name of the module follows."""
+STATIC_MODULE = "StaticEmbedding"
+"""Name of the module of sentence-transformers that static vectors are."""
+
+
+def module_name(module: Mapping[str, Any]) -> str:
+    """Return the name of a module of modules.json, such as "Pooling"; "" if it has no type.
+
+    The name is the last part of its type: what stands before it differs between versions.
+    """
+    return str(module.get("type", "")).rpartition(".")[2]
 
 
 def open_files(directory: Path) -> SmallFiles:
-    """Open a model's small files, also where its config and weights are in a folder inside.
+    """Open a model's small files, also if modules.json says that the model is in a folder inside.
 
     Raises:
         CheckpointError: as `inner_folder`.
@@ -49,7 +63,7 @@ def inner_folder(directory: Path) -> Path | None:
     except CheckpointError:  # readers that need modules.json report its damage
         return None
     for module in modules:
-        if isinstance(module, dict) and str(module.get("type", "")).endswith(".Transformer"):
+        if isinstance(module, dict) and module_name(module) == "Transformer":
             name = module.get("path")
             if not isinstance(name, str) or PurePosixPath(name) == PurePosixPath():
                 return None
@@ -67,13 +81,8 @@ def inner_folder(directory: Path) -> Path | None:
     return None
 
 
-STATIC_MODULE = "StaticEmbedding"
-"""The module of sentence-transformers that static vectors are."""
-
-
 def write_static_modules(directory: Path) -> None:
     """Write a modules.json with which sentence-transformers opens a folder of static vectors."""
-    module_type = f"sentence_transformers.models.{STATIC_MODULE}"
-    modules = [{"idx": 0, "name": "0", "path": ".", "type": module_type}]
+    modules = [{"idx": 0, "name": "0", "path": ".", "type": MODULE_TYPE + STATIC_MODULE}]
     with recording_sums(directory, MODULES_FILE):
         write_json(directory / MODULES_FILE, modules)

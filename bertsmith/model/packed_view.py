@@ -85,13 +85,10 @@ class PackedView:
                 self._attend_block(block, each, dropout_prob) for each, block in pairs
             )
         else:
-            contexts = _attend_recorded(
-                list(heads),
-                blocks,
-                [dense_attention.add_bias(b.bias, self._model_bias(b)) for b in blocks],
-                dropout_prob,
-                record_weights,
-            )
+            biases = [
+                dense_attention.add_bias(block.bias, self._model_bias(block)) for block in blocks
+            ]
+            contexts = _attend_recorded(list(heads), blocks, biases, dropout_prob, record_weights)
         num_rows = filled_up(sum(self.queries.lengths), query.device)
         return put_back(contexts, [block.queries for block in blocks], num_rows)
 

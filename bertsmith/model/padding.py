@@ -239,7 +239,8 @@ def has_holes(mask: Tensor) -> bool:
 def check_padding(lengths: Tensor, order: Tensor) -> None:
     """Raise InputError if a row has no real token.
 
-    `lengths` are the rows' real tokens, the most first; `order` are the numbers of these rows.
+    `lengths`, int64 [batch], are the rows' numbers of real tokens, the largest first; `order` are
+    the indices of these rows in the batch.
     """
     if lengths[-1] == 0:
         row = int(order[lengths == 0][0])

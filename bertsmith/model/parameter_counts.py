@@ -120,7 +120,7 @@ def is_head(component: str) -> bool:
 
 
 def sum_parameters(counts: Mapping[str, Component], *, heads: bool = True) -> int:
-    """Sum the parameters; without `heads`, those of the encoder and its pooler alone."""
+    """Sum the parameters of all components; without `heads`, only of the encoder and its pooler."""
     return sum(counted.total for name, counted in counts.items() if heads or not is_head(name))
 
 
@@ -147,14 +147,16 @@ def list_beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> 
         ATTENTION: ("4·L·H²", 4 * layers * width**2),
         FEED_FORWARD: ("8·L·H²", 8 * layers * width**2),
     }
-    lines: dict[str, int] = {}
+    differences: dict[str, int] = {}
     for name, (term, count) in assumed.items():
-        lines[f"{name} beside {term}"] = counts.get(name, Component()).matrices - count
+        differences[f"{name} beside {term}"] = counts.get(name, Component()).matrices - count
     for name, counted in counts.items():
         if is_head(name):
             continue
         if name in (ATTENTION, FEED_FORWARD):
-            lines[f"biases of {name}"] = counted.vectors
+            differences[f"biases of {name}"] = counted.vectors
+        elif name == LAYER_NORMS:
+            differences[f"{name} of the layers"] = counted.total
         elif name not in assumed:
-            lines[f"{name} of the layers" if name == LAYER_NORMS else name] = counted.total
-    return {name: count for name, count in lines.items() if count}
+            differences[name] = counted.total
+    return {name: count for name, count in differences.items() if count}

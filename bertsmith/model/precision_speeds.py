@@ -1,4 +1,4 @@
-"""The speed of int8 products here, and a note on a precision that is no faster than fp32."""
+"""The speed of int8 products on this computer, and a note if a precision is no faster than fp32."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,11 +75,11 @@ def _measure_int8() -> Int8Speed:
 def highest_speed(
     measure: Callable[[], float], reference: Callable[[], float], expected: float
 ) -> float:
-    """Return the highest of several measurements of a speed: other programs only lower it.
+    """Return the highest of several measurements of a speed, as other programs only lower it.
 
-    They lower all measurements if they are at work all the time. A reference shows that: its speed
-    is measured in turns with the other one, until it has once reached `expected`, but in at most
-    `MAX_ROUNDS`.
+    If other programs are at work all the time, they lower all measurements. To notice that, a
+    reference whose speed is known to be `expected` is measured in turns with the speed. Measuring
+    ends when the reference has reached `expected` once, or after `MAX_ROUNDS`.
     """
     speed = reference_speed = 0.0
     for count in range(1, MAX_ROUNDS + 1):

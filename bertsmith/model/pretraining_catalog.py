@@ -35,7 +35,7 @@ class ObjectiveEntry(CatalogEntry):
     masking_shares: MaskingShares = (0.8, 0.1, 0.1)
     """Default of `--mask-share`, `--random-share` and `--keep-share`."""
     has_pairs: bool = False
-    """Whether its class also computes the loss of a pair task. If not, there are no pairs."""
+    """Whether its class also computes the loss of a pair task. If not, a run has no pair task."""
     has_generator: bool = False
     """Whether a second model, the generator, replaces tokens."""
 
@@ -66,10 +66,10 @@ OBJECTIVES = {
         title="replaced tokens",
         head="replaced_token",
         family="electra",
-        # The shares of ELECTRA's released code; its paper masks all chosen tokens. A small
-        # generator that never sees a token it has to predict may stay long with mere token
-        # frequencies: after 30 M tokens its loss at masked tokens was 6.89 nats, and with some
-        # tokens kept at most 6.56 after 17 M (one run each).
+        # The shares of ELECTRA's released code; its paper masks all chosen tokens. If no chosen
+        # token is kept, a small generator may for a long time predict mere token frequencies: after
+        # 30 M tokens its loss at masked tokens was 6.89 nats. With some tokens kept it was at most
+        # 6.56 after 17 M (one run each).
         masking_shares=(0.85, 0.0, 0.15),
         has_generator=True,
     ),
@@ -103,8 +103,8 @@ PAIR_TASKS = {
 """Pair tasks, by their name in `--pairs`."""
 
 # The command line and recipes accept the names above, and those that modules of the user add later
-# (`ADDED_NAMES` in config.py). mypy cannot read a Literal that is computed, so for mypy these types
-# are `str`.
+# (`ADDED_NAMES` in bertsmith/config.py). mypy cannot read a Literal that is computed, so for mypy
+# these types are `str`.
 if TYPE_CHECKING:
     ObjectiveName = str
     PairTaskName = str

@@ -23,13 +23,13 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")
-"""Files of a run that are not part of its model."""
+"""Function for `shutil.copytree` that leaves out a run's files that are not part of its model."""
 OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
     SUMS_FILE, "model.safetensors", "pytorch_model.bin", LINEAR_HEAD_FILE, COMPANION, "run.json",
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
     MEMBERS_FOLDER,
 }  # fmt: skip
-"""Names that a model's folder may contain when another model replaces it."""
+"""Names of files and folders that bertsmith writes. A folder with other files is not replaced."""
 
 
 def save_model(
@@ -73,7 +73,10 @@ def save_model(
 
 
 def _leave_out_token_types(directory: Path) -> None:
-    """Let the tokenizer of transformers 4 return no `token_type_ids`, which the model rejects."""
+    """Let the tokenizer of transformers 4 return no `token_type_ids`.
+
+    In transformers, models without segments refuse them.
+    """
     file = "tokenizer_config.json"
     settings = SmallFiles(directory).read_json(file)
     with recording_sums(directory, file):
@@ -121,7 +124,10 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
 
 
 def to_stored_tensors(model: BertModel) -> dict[str, Tensor]:
-    """Return fp32 weights by Hugging Face's names; without heads the prefix "bert." is left out."""
+    """Return the weights by Hugging Face's names, in fp32.
+
+    In a model without heads the names have no prefix such as "bert.", as in transformers.
+    """
     tensors: dict[str, Tensor] = {}
     family = family_named(model.config.model_type)
     companion_prefixes = tuple(f"{name}." for name in model.companions)

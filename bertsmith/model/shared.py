@@ -114,11 +114,14 @@ def pickle_with_weights(value: object) -> bytes:
 
 
 class _PicklerWithWeights(pickle.Pickler):
+    """A pickler that replaces each `SharedModel` by a copy of its model, with weights."""
+
     def reducer_override(self, value: object) -> Any:
         if not isinstance(value, SharedModel):
-            return NotImplemented
-        # A copy in main memory, as a GPU may have another number on the other rank; and of weights
-        # that are views of one memory, pickle would send this memory with each of them.
+            return NotImplemented  # pickled as usual
+        # The copy is in main memory, as the other machine may have no GPU of the same number. Each
+        # of its weights has memory of its own: weights of a `SharedModel` are views of one memory,
+        # all of which pickle would send with each weight.
         copied = without_values(value.model).to_empty(device="cpu")
         copied.load_state_dict(value.model.state_dict())
         return _receive, (copied, value.model.device.type)

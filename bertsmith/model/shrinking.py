@@ -24,7 +24,8 @@ def trim_vocabulary(
 ) -> tuple[BertModel, Tokenizer]:
     """Return copies of model and tokenizer with only the tokens `ids`.
 
-    Tokens keep their order. Embedding rows beyond the tokenizer's vocabulary are removed.
+    Tokens keep their order and get new ids, from 0. Embedding rows beyond the tokenizer's
+    vocabulary are removed.
 
     Raises:
         ConfigError: as `trim_tokenizer`.
@@ -59,8 +60,8 @@ def trim_vocabulary(
 def remove_first_positions(model: BertModel, count: int) -> None:
     """Remove the first `count` rows of the position embedding.
 
-    RoBERTa's positions begin after `pad_token_id`. If trimming has lowered that id by `count`, the
-    embeddings of a text's tokens must move to rows with lower numbers, too.
+    RoBERTa's positions begin after `pad_token_id`. If trimming the vocabulary has lowered that id
+    by `count`, the position of a text's first token is lower by as much, and so must its row be.
     """
     if count == 0:
         return

@@ -194,6 +194,7 @@ def _outcome(attend: Callable[[Tensor], Tensor], qkv: Tensor, gradient: Tensor) 
 
 
 def _distance(result: Tensor, exact: Tensor) -> float:
+    """Return the relative error of a result; 1 if the result is not finite."""
     distance = (result.float() - exact).norm() / exact.norm()
     return float(distance) if torch.isfinite(distance) else 1.0
 

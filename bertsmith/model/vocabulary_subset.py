@@ -19,9 +19,9 @@ from bertsmith.model.bert import BertModel
 
 
 class VocabularySubset:
-    """The part of the vocabulary that occurs in the data.
+    """The tokens of the vocabulary that occur in the data.
 
-    Its tokens have new ids from 0, in the order of the old ones.
+    They have new ids from 0, in the order of the old ids.
 
     Args:
         ids: token ids that occur, sorted, int64 `[used]`; the padding token, if there is
@@ -41,7 +41,7 @@ class VocabularySubset:
             is_used[model.config.pad_token_id] = True
         for ids in id_arrays:
             is_used[ids] = True
-        # Where the model writes labels, their probabilities are among all tokens of the vocabulary.
+        # A model that writes labels gives probabilities to all tokens, so it needs all rows.
         if model.config.writes_labels:
             is_used[:] = True
         weight = model.embeddings.word.weight.detach()
@@ -78,9 +78,9 @@ class VocabularySubset:
             model.embeddings.word = small
 
     def _embedding(self, model: BertModel, weight: Tensor) -> nn.Embedding:
-        """Make the word embedding of `weight`, the rows of this subset or of all tokens."""
+        """Build a word embedding from `weight`, the rows of this subset or those of all tokens."""
         pad: int | None = model.config.pad_token_id
-        has_new_ids = len(weight) == len(self.ids)  # so these are the subset's rows
+        has_new_ids = len(weight) == len(self.ids)  # the rows are those of the subset
         if pad is not None and has_new_ids:
             pad = int(torch.searchsorted(self.ids, pad))
         is_frozen = not model.embeddings.word.weight.requires_grad

@@ -1,8 +1,9 @@
 """Hugging Face's names of weights, and ours.
 
-`ModelFolder` makes canonical names of those in a file by these functions, in this order:
-`without_wrappers`, `without_common_prefix`, `by_canonical_names`. Then it calls `check_tied`.
-`hugging_face_names` says which of the names belong to one of our parameters.
+The names in a file may have a prefix, or be spelt as in old versions of transformers. `ModelFolder`
+turns them into canonical names by these functions, in this order: `without_wrappers`,
+`without_common_prefix`, `by_canonical_names`. Then it calls `check_tied`. `hugging_face_names`
+lists the canonical names that belong to one of our parameters.
 """
 
 import re
@@ -49,7 +50,8 @@ def without_common_prefix(
     prefix = _prefix_of_encoder(stored, family)
     if not prefix:
         return stored
-    if others := [name for name in stored if not name.startswith(prefix)]:
+    others = [name for name in stored if not name.startswith(prefix)]
+    if others:
         raise CheckpointError(
             f"{directory}: the names of the encoder's weights begin with {prefix!r}, those of "
             f"{list_weights(others)} do not. Save them as transformers names them, such as "
@@ -71,9 +73,10 @@ ADAPTER_PARTS = ("base_layer", "lora_A", "lora_B", "lora_embedding_A", "modules_
 
 
 def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Remove the parts of names that wrappers of single modules have added, and warn.
+    """Remove the parts that wrappers of single modules have added to names, and warn.
 
-    A prefix of all names stays: `without_common_prefix` removes it. The tensors stay as they are.
+    `layers.0.module.weight` becomes `layers.0.weight`. Wrappers with which all names begin are left
+    to `without_common_prefix`. The tensors stay as they are.
 
     Raises:
         CheckpointError: the weights hold adapters of PEFT, or two names become one.
@@ -85,7 +88,6 @@ def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[s
                 "beside the model's weights. Merge it with model.merge_and_unload(), and save "
                 "what that gives."
             )
-    # Wrappers that all names begin with are left to `without_common_prefix`, which comes next.
     num_leading = min(map(_count_leading_wrappers, stored), default=0)
     renamed: dict[str, str] = {}
     for name in stored:
@@ -130,7 +132,7 @@ def by_canonical_names(
     """Rename tensors to their canonical names.
 
     Raises:
-        CheckpointError: two spellings of one name, with different values.
+        CheckpointError: the file has two spellings of one name, with different values.
     """
     spellings: dict[str, str] = {}
     for name, tensor in stored.items():
@@ -144,9 +146,9 @@ def by_canonical_names(
 
 
 def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -> None:
-    """Check that tensors that are tied have equal values, where a file has both.
+    """Check that tied tensors have equal values, where a file has both.
 
-    They are the pairs of `Family.tied`: a decoder's weight and the word embedding, and in most
+    `Family.tied` lists pairs of them: a decoder's weight and the word embedding, and in most
     families the two names of the decoder's bias.
 
     Raises:
@@ -169,7 +171,7 @@ def hugging_face_names(name: str, config: BertConfig) -> tuple[str, ...]:
     >>> hugging_face_names("layers.3.feed_forward.up.bias", BertConfig(30_522, 768, 12, 12, 3072))
     ('bert.encoder.layer.3.intermediate.dense.bias',)
     """
-    module, _, parameter = name.rpartition(".")  # the latter is weight or bias
+    module, _, parameter = name.rpartition(".")  # `parameter` is "weight" or "bias"
     family = family_named(config.model_type)
     layer = re.match(r"layers\.(\d+)\.", module)
     if layer is None:
@@ -177,8 +179,8 @@ def hugging_face_names(name: str, config: BertConfig) -> tuple[str, ...]:
             stored_name if stored_name in family.whole_names else f"{stored_name}.{parameter}"
             for stored_name in family.names[module]
         )
-    # This is the layer's number, but ALBERT's layers are named by group: all have the same names
-    # if they share their weights.
+    # The layer's number, or in ALBERT the name of its group: layers that share all weights have the
+    # same stored names.
     stored_layer = config.stored_layer(int(layer[1]))
     module_of_any_layer = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
     return tuple(

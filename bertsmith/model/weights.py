@@ -53,9 +53,9 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def _find_weights(directory: Path) -> tuple[str, list[Path]]:
-    """Return the name in `READERS` of the folder's weights, and the files that hold them.
+    """Return the name of the folder's weights, a key of `READERS`, and the files that hold them.
 
-    Of several names that the folder has, whole or in shards, it is the first in `READERS`.
+    If the folder has weights by several names, whole or in shards, the first in `READERS` counts.
     """
     directory = model_directory(directory)
     for name in READERS:
@@ -90,7 +90,8 @@ def _indexed_shards(index: Path) -> Iterator[Path]:
         raise read_error(CheckpointError, index, error) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(index, "it is not an index of weights") from error
-    if wrong := [name for name in names if not isinstance(name, str)]:
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
         raise damaged(index, f"it names the shard {wrong[0]!r}, which is not a string")
     for name in sorted(names):
         shard = index.parent / name

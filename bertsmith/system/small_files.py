@@ -108,7 +108,7 @@ class SmallFiles:
         except CheckpointError:  # a subclass of ValueError
             raise
         except IsADirectoryError as error:
-            raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
+            raise CheckpointError(f"{path}: a folder, not a file. Copy the file again.") from error
         except ValueError as error:
             raise CheckpointError(
                 f"{path}: not valid JSON ({error}). Correct it, or copy it "
@@ -117,7 +117,7 @@ class SmallFiles:
         if not isinstance(value, content_type):
             allowed = "an object" if content_type is dict else "a list"
             raise CheckpointError(
-                f"{path}: its content is {json.dumps(value)[:60]}, but must be {allowed}. Copy it "
-                "again."
+                f"{path}: its content is {json.dumps(value)[:60]}, but must be {allowed}. Copy the "
+                "file again."
             )
         return value

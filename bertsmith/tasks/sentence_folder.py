@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
-from bertsmith.model.nested_folder import STATIC_MODULE, inner_folder
+from bertsmith.model.nested_folder import MODULE_TYPE, STATIC_MODULE, inner_folder, module_name
 from bertsmith.system.checksums import recording_sums
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
@@ -51,9 +51,6 @@ MAX_PARENTS = 3
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The modules that turn a text into a vector, in their order, and the folder with the settings of
 each; "" is the sentence encoder's folder itself."""
-
-MODULE_TYPE = "sentence_transformers.models."
-"""The beginning of each module's type in modules.json; the name of the module follows."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,7 @@ class SentenceFolder:
             ConfigError: sentence-transformers has no such pooling.
         """
         model, *others = read_settings(SmallFiles(directory), "modules.json", [])
-        others = [module for module in others if not str(module.get("type")).endswith(".Pooling")]
+        others = [module for module in others if module_name(module) != "Pooling"]
         pooling = {"path": MODULES["Pooling"], "type": f"{MODULE_TYPE}Pooling"}
         self._write(directory, hidden_size, [model, pooling, *others], {})
 
@@ -198,9 +195,9 @@ def _read_modules(files: SmallFiles) -> dict[str, Any]:
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
             f"{files.path('modules.json')}: found {json.dumps(modules)[:60]}; allowed is a "
-            "list of objects, one for each module. Copy it again."
+            "list of objects, one for each module. Copy the file again."
         )
-    names = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+    names = [module_name(module) for module in modules]
     for name in names:
         if (count := names.count(name)) > 1:
             raise CheckpointError(

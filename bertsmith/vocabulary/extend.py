@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bertsmith.errors import CheckpointError, ConfigError, option
-from bertsmith.model.hub import find_checkpoint
+from bertsmith.model.hub import find_tokenizer
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -48,7 +48,7 @@ def extend_tokenizer(
             characters for byte-level BPE.
     """
     source = settings.from_
-    old = load_tokenizer(source if source.exists() else find_checkpoint(source))
+    old = load_tokenizer(find_tokenizer(source))
     check_extensible(old, source)
     coverage = settings.character_coverage
     if isinstance(old, ByteBpeTokenizer) and coverage != ExtensionSettings.character_coverage:

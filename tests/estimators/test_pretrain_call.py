@@ -17,6 +17,7 @@ from refusals import refuses
 from tiny_tokenizers import tiny_wordpiece
 
 import bertsmith
+from bertsmith.data.corpus import Corpus
 from bertsmith.data.corpus_build import build_corpus
 from bertsmith.data.documents import TextsInMemory, iter_documents
 from bertsmith.data.settings import CorpusSettings
@@ -219,6 +220,21 @@ def test_a_corpus_of_an_earlier_tokenizer_is_not_used(text, tmp_path, monkeypatc
         bertsmith.pretrain(str(text), **call)
     tiny_wordpiece().save("tokens")
     assert bertsmith.pretrain(str(text), **call).steps == 1
+
+
+def test_the_tokenizer_of_a_model_of_the_hub_is_looked_up_once(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny_wordpiece().save("cached")
+    names = []
+
+    def snapshot_download(name, **_):
+        names.append(name)
+        return "cached"
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    model = bertsmith.pretrain(str(text), tokenizer="anna/words", steps=1, **SMALL)
+    assert names == ["anna/words"]
+    assert Corpus.open(model.corpus).tokenizer().vocab == tiny_wordpiece().vocab
 
 
 def test_texts_that_are_divided_otherwise_are_other_inputs():

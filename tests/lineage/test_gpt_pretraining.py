@@ -6,13 +6,15 @@ import pytest
 import torch
 import transformers
 from refusals import refuses
-from tiny_runs import KilledError, StopAtStep
+from tiny_runs import KilledError, StopAtStep, small_corpus
+from tiny_tokenizers import tiny_wordpiece
 
 from bertsmith.data.corpus import Corpus
 from bertsmith.errors import ConfigError, SettingError
 from bertsmith.lineage.gpt_folder import load_gpt
 from bertsmith.lineage.pretraining_run import SystemJob, pretrain_system
 from bertsmith.lineage.settings import GptSettings
+from bertsmith.lineage.system import SYSTEMS
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors
 from bertsmith.training.journal import read_journal
 from bertsmith.training.settings import TrainingSettings
@@ -63,6 +65,17 @@ def test_transformers_opens_it_with_the_same_loss(trained, corpus_dir):
     with torch.no_grad():
         found = [model(ids, labels=ids).loss for model in (ours, theirs)]
     torch.testing.assert_close(*found, atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_minutes_in_which_no_step_fits_are_refused_without_eval_text_too(name, tmp_path):
+    documents = [f"this is document {number}. it has sentences." for number in range(9)]
+    corpus = small_corpus(tmp_path / "corpus", tiny_wordpiece(), documents, held_out=0.0)
+    settings = SYSTEMS[name].settings("tiny", max_length=19)
+    training = TrainingSettings(minutes=1e-7, batch_size=4, threads=1, precision="fp32")
+    with refuses(ConfigError, "--minutes", "none fits in", worded=False):  # it has measured times
+        pretrain_system(SystemJob(name, corpus, settings, training), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("stop", [3, 5])

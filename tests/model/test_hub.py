@@ -83,8 +83,9 @@ def test_the_files_of_a_folder_within_the_model_are_fetched(find):
 def test_a_corpus_is_built_with_the_tokenizer_of_a_model_of_the_hub(tmp_path):
     tiny_wordpiece().save(tmp_path / "model")
     (tmp_path / "text.txt").write_text("this is a text.\n\nthe other one.\n")
+    files = FILES | OLD_FILES | UNUSED | contents(tmp_path / "model")
     with serve_hub() as hub:
-        hub.repositories["anna/small"] = Repository(files=FILES | contents(tmp_path / "model"))
+        hub.repositories["anna/small"] = Repository(files=files)
         done = subprocess.run(
             [sys.executable, "-m", "bertsmith", "corpus", "build", "text.txt", "--tokenizer",
              "anna/small", "--out", "corpus", "--processes", "1"],
@@ -94,6 +95,7 @@ def test_a_corpus_is_built_with_the_tokenizer_of_a_model_of_the_hub(tmp_path):
     assert done.returncode == 0, done.stderr
     assert Corpus.open(tmp_path / "corpus").tokenizer().vocab == tiny_wordpiece().vocab
     assert "--recipe continue --from anna/small " in done.stdout
+    assert {Path(name).suffix for name in hub.fetched} == {".json", ".txt"}  # and no weights
 
 
 def test_a_connection_that_ends_too_early_is_told(find):

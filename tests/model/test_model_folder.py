@@ -15,6 +15,7 @@ from tiny_models import assert_same_weights, save_tiny_of
 
 from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError
 from bertsmith.lineage.encoder_decoder_folders import find_encoder_decoder
+from bertsmith.model.hub import find_tokenizer
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -284,6 +285,9 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
     ):  # fmt: skip
         with refuses(CheckpointError, f"{name}: ", *near):
             load_model(name)
+    assert find_tokenizer("runs/sentimnt") == Path("runs/sentimnt")
+    with refuses(CheckpointError, "someone/words: ", "Hugging Face hub"):
+        find_tokenizer("someone/words")
 
 
 def test_a_corpus_and_a_tokenizer_are_no_models(corpus_dir, tmp_path):

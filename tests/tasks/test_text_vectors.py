@@ -198,6 +198,16 @@ def test_a_copy_without_its_pooling_is_refused(tmp_path, kind, subfolder):
     np.testing.assert_array_equal(load(folder).encode(["fine", "a dull story"]), vectors)
 
 
+@pytest.mark.parametrize("kind", ["Pooling", "sentence_transformers.models.Pooling"])
+def test_a_pooling_that_is_written_replaces_the_one_in_the_folder(tmp_path, kind):
+    modules = [{"type": TRANSFORMER, "path": "0_T"}, {"type": kind, "path": "1_Pooling"}]
+    folder = write(tmp_path, {MODULES: [*modules, KINDS[1]], POOLING: FIRST})
+    assert SentenceFolder.read(folder).pooling == "first_token"
+    SentenceFolder(pooling="mean").write_pooling(tmp_path, 24)
+    settings = SentenceFolder.read(SmallFiles(tmp_path))
+    assert (settings.pooling, settings.normalize) == ("mean", True)
+
+
 def test_a_folder_with_a_transformer_alone_takes_the_pooling_that_is_asked_for(tmp_path):
     folder = save_tiny(tmp_path)
     plain = load(folder).encode("fine")

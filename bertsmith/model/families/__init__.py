@@ -29,7 +29,7 @@ FAMILIES: dict[str, Family] = {
     "modernbert": MODERNBERT,
     "roberta": ROBERTA,
 }
-"""Families that are pre-trained; a module that `--import` names may add one."""
+"""Families that are pre-trained. A module that is imported with `--import` may add a family."""
 WITHOUT_LAYERS: dict[str, Family] = {"model2vec": STATIC_VECTORS}
 """Families without layers, whose vectors are counted in a corpus instead of pre-trained."""
 CLASSIFIER_MODULES = {
@@ -75,7 +75,8 @@ def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Mod
     heads = family_named(config.model_type).heads
     check_choice(f"head of a model of the family {config.model_type}", name, heads)
     if name not in LABEL_HEADS:
-        return heads[name](config, 1)  # the output of a head of `NUMBER_HEADS`; others ignore it
+        # Heads of `NUMBER_HEADS` have one output; the functions of other heads ignore the number.
+        return heads[name](config, 1)
     if num_labels is None or num_labels < 1:
         raise ConfigError(
             f"num_labels is {num_labels}. It must be 1 or more: the number of classes."

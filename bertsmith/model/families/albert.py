@@ -3,7 +3,8 @@
 Layers share all weights, only attention, only the feed-forward layer, or nothing. transformers
 knows only groups of layers that share everything. So a part that layers share is saved as an equal
 copy for each layer, and shared again when the model is loaded.
-`model/family.py` describes the fields of `Family`.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ SHARED_PARTS = {
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class AlbertConfig(BertConfig):
-    """The shape of an ALBERT.
+    """The config of an ALBERT.
 
     All fields but `pooling` and `shared` have Hugging Face's names.
     """
@@ -48,8 +49,9 @@ class AlbertConfig(BertConfig):
     bos_token_id: int | None = 2
     eos_token_id: int | list[int] | None = 3
     shared: Shared = "all"
-    """Weights that layers share: all within each group, or one part throughout the model. Unless
-    "all", each layer is a group of its own."""
+    """Weights that layers share. With "all", the layers of each group share all weights. With
+    "attention" or "feed_forward", all layers of the model share this part; with "none", they share
+    nothing. Without "all", each layer is a group of its own."""
 
     model_type: ClassVar[str] = "albert"
     sizes: ClassVar[tuple[str, ...]] = (
@@ -89,18 +91,13 @@ class AlbertConfig(BertConfig):
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        owners = {part: self.owners(part) for part in SHARED_PARTS}
-        # Later layers overwrite earlier ones, so the last that shares a part remains.
-        last_layers = {
-            f"layers.{first}.{part}": number
-            for part, firsts in owners.items()
-            for number, first in enumerate(firsts)
-        }
-        return {
-            name: last
-            for name, last in last_layers.items()
-            if not name.startswith(f"layers.{last}.")
-        }
+        last_layers: dict[str, int] = {}
+        for part in SHARED_PARTS:
+            for number, first in enumerate(self.owners(part)):
+                if number != first:
+                    # Later layers overwrite earlier ones, so the last that shares the part remains.
+                    last_layers[f"layers.{first}.{part}"] = number
+        return last_layers
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
         """Return the config with only these layers, and other fields replaced.
@@ -120,9 +117,10 @@ class AlbertConfig(BertConfig):
         return super().with_layers(keep, num_hidden_groups=num_groups, **changes)
 
     def owners(self, part: str) -> list[int]:
-        """Return for each layer the first layer with the same weights in `part`, from 0.
+        """Return for each layer the number of the first layer with the same weights in `part`.
 
-        If no lower layer shares its weights, that is the layer itself.
+        Layers are numbered from 0. If no lower layer shares a layer's weights, the first layer is
+        that layer itself.
         """
         if self.shared == "all":
             stored = [self.stored_layer(number) for number in range(self.num_layers)]
@@ -141,7 +139,7 @@ class AlbertConfig(BertConfig):
 
 
 def _build_layers(config: AlbertConfig) -> list[TransformerLayer]:
-    """Build the layers from the bottom; shared parts are the same modules."""
+    """Build the layers from the bottom; parts that layers share are the same modules in each."""
     layers = build_layers(config)
     for part, modules in SHARED_PARTS.items():
         for layer, owner in zip(layers, config.owners(part), strict=True):
@@ -155,16 +153,17 @@ def _classifier(config: AlbertConfig, num_labels: int) -> ClassificationHead:
 
 
 ALBERT_LAYER = "albert.encoder.albert_layer_groups.{i}"
+"""Beginning of the stored names of a layer; `AlbertConfig.stored_layer` stands for `{i}`."""
 
 ALBERT = Family(
     config=AlbertConfig,
-    heads={
+    heads={  # name of a head → function that builds it from config and number of outputs
         "masked_lm": BERT_HEADS["masked_lm"],
         "sentence_order": lambda config, _: _classifier(config, 2),
         **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), _classifier),
         "answer": BERT_HEADS["answer"],
     },
-    names={
+    names={  # our name of a module → its names in a Hugging Face folder
         "embeddings.word": ("albert.embeddings.word_embeddings",),
         "embeddings.position": ("albert.embeddings.position_embeddings",),
         "embeddings.token_type": ("albert.embeddings.token_type_embeddings",),
@@ -188,25 +187,26 @@ ALBERT = Family(
         "heads.sentence_order.dense": ("sop_classifier.classifier",),
         **TASK_HEAD_NAMES,
     },
-    architectures={
+    architectures={  # heads of a model → its class in transformers
         **architectures("Albert"),
         frozenset({"masked_lm", "sentence_order"}): "AlbertForPreTraining",
     },
-    tied={
+    tied={  # stored tensor → the stored tensor that it equals
         "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
         "predictions.decoder.bias": "predictions.bias",
     },
-    absent={
+    absent={  # field → value that transformers assumes if config.json omits it
         "vocab_size": 30000,
         "hidden_size": 4096,
         "num_hidden_layers": 12,
         "num_attention_heads": 64,
         "intermediate_size": 16384,
     },
-    fixed=ENCODER_ONLY,
-    written=ABSOLUTE,
-    keys={"classifier_dropout": None},
+    fixed=ENCODER_ONLY,  # key of config.json → the only value that is read
+    written=ABSOLUTE,  # key → value that every config.json gets
+    keys={"classifier_dropout": None},  # field → its key; None: the field is not stored
     build_embeddings=FactorizedEmbeddings,
     build_layers=_build_layers,
+    # name of a head → key of its dropout
     dropout_keys=dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), "classifier_dropout_prob"),
 )

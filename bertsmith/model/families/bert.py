@@ -1,6 +1,7 @@
 """BERT (Devlin et al. 2019), and the parts of its `Family` that other families share.
 
-`model/family.py` describes the fields of `Family`.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from collections.abc import Mapping
@@ -16,27 +17,29 @@ BERT_HEADS: Mapping[str, HeadBuilder] = {
     **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), ClassificationHead),
     "answer": lambda config, _: TwoLogitHead(config),
 }
+"""Maps the name of a head to the function that builds it from config and number of outputs."""
 
 TASK_HEAD_NAMES = {
     **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
     "heads.answer.dense": ("qa_outputs",),
 }
-"""Hugging Face's names of task heads that are a single layer."""
+"""For task heads that are a single layer: our name of the layer, with Hugging Face's."""
 
 
 TEXT_HEADS = ("classify", "multi_label", "regress")
-"""Heads that read a text's vector; in some families with a dense layer of their own."""
+"""Heads that read one vector for the whole text. In some families they have two layers: a dense
+layer, called `transform`, in place of the pooler, and the output layer."""
 TWO_LAYER_NAMES = {
     **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
     **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
 }
-"""Hugging Face's names of task heads with a dense layer of their own."""
+"""For `TEXT_HEADS` that have two layers: our name of each layer, with Hugging Face's."""
 
 
 def encoder_names(prefix: str) -> dict[str, tuple[str, ...]]:
-    """Map our modules to Hugging Face's names in a family whose encoder has those of BERT.
+    """Map our modules to Hugging Face's names, in a family whose encoder is built like BERT's.
 
-    The names begin with `prefix`, such as "electra".
+    Hugging Face's names begin with `prefix`, such as "electra"; the rest is the same as in BERT.
     """
     layer = f"{prefix}.encoder.layer.{{i}}"
     return {
@@ -64,16 +67,17 @@ ABSENT_SIZES = {
     "num_attention_heads": 12,
     "intermediate_size": 3072,
 }
-"""Sizes that transformers assumes where config.json omits them."""
+"""Maps fields of the config to the sizes that transformers assumes where config.json omits them."""
 
 ABSOLUTE = {"position_embedding_type": "absolute"}
+"""Entry of config.json for positions that are added to the embeddings."""
 ENCODER_ONLY = {**ABSOLUTE, "is_decoder": False, "add_cross_attention": False}
-"""Values of config.json that an encoder with absolute positions must have, if they are there."""
+"""Values that config.json must have, if it has the keys, for an encoder with absolute positions."""
 
 BERT = Family(
     config=BertConfig,
     heads=BERT_HEADS,
-    names={
+    names={  # our name of a module → its names in a Hugging Face folder
         **encoder_names("bert"),
         "pooler.dense": ("bert.pooler.dense",),
         "heads.masked_lm.dense": ("cls.predictions.transform.dense",),
@@ -83,16 +87,16 @@ BERT = Family(
         **{f"heads.{name}.dense": ("cls.seq_relationship",) for name in PAIR_HEADS},
         **TASK_HEAD_NAMES,
     },
-    architectures={
+    architectures={  # heads of a model → its class in transformers
         **architectures("Bert"),
         **{frozenset({name}): "BertForNextSentencePrediction" for name in PAIR_HEADS},
         **{frozenset({"masked_lm", name}): "BertForPreTraining" for name in PAIR_HEADS},
     },
-    tied={
+    tied={  # stored tensor → the stored tensor that it equals
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     },
-    absent=ABSENT_SIZES,
-    fixed=ENCODER_ONLY,
-    written=ABSOLUTE,
+    absent=ABSENT_SIZES,  # field → value that transformers assumes if config.json omits it
+    fixed=ENCODER_ONLY,  # key of config.json → the only value that is read
+    written=ABSOLUTE,  # key → value that every config.json gets
 )

@@ -1,6 +1,7 @@
 """DistilBERT (Sanh et al. 2019): BERT with half the layers, no segments and no pooler.
 
-`model/family.py` describes the fields of `Family`.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class DistilBertConfig(BertConfig):
-    """The shape of a DistilBERT, with BERT's field names.
+    """The config of a DistilBERT, with BERT's field names.
 
     `DISTILBERT_KEYS` gives the fields' names in config.json, None for fields that are not stored.
     """
@@ -73,12 +74,14 @@ DISTILBERT_KEYS: dict[str, str | None] = {
     "classifier_dropout": None,
     "pooling": None,
 }
+"""Maps a field of the config to its key in config.json; None if the field is not stored."""
 
 DISTILBERT_LAYER = "distilbert.transformer.layer.{i}"
+"""Beginning of the stored names of the layer with number `{i}`."""
 
 DISTILBERT = Family(
     config=DistilBertConfig,
-    heads={
+    heads={  # name of a head → function that builds it from config and number of outputs
         "masked_lm": lambda config, _: MaskedLMHead(config),
         **dict.fromkeys(
             SEQUENCE_HEADS,
@@ -89,7 +92,7 @@ DISTILBERT = Family(
         "tag": ClassificationHead,
         "answer": lambda config, _: ClassificationHead(config, 2, config.qa_dropout),
     },
-    names={
+    names={  # our name of a module → its names in a Hugging Face folder
         "embeddings.word": ("distilbert.embeddings.word_embeddings",),
         "embeddings.position": ("distilbert.embeddings.position_embeddings",),
         "embeddings.norm": ("distilbert.embeddings.LayerNorm",),
@@ -110,13 +113,16 @@ DISTILBERT = Family(
         **{f"heads.{name}.transform": ("pre_classifier",) for name in SEQUENCE_HEADS},
         **TASK_HEAD_NAMES,
     },
-    architectures=architectures("DistilBert"),
+    architectures=architectures("DistilBert"),  # heads of a model → its class in transformers
+    # stored tensor → the stored tensor that it equals
     tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
+    # field → value that transformers assumes if config.json omits it
     absent={**ABSENT_SIZES, "num_hidden_layers": 6},
     keys=DISTILBERT_KEYS,
+    # Fields that config.json may also have by their own names.
     fields_by_both_names=frozenset({"hidden_size", "num_hidden_layers", "num_attention_heads"}),
     build_layers=lambda config: build_layers(config, DistilBertLayer),
-    dropout_keys={
+    dropout_keys={  # name of a head → key of its dropout; None: the dropout is not stored
         **dict.fromkeys(SEQUENCE_HEADS, "seq_classif_dropout"),
         "tag": None,
         "answer": "qa_dropout",

@@ -2,7 +2,8 @@
 
 The encoder is BERT's without a pooler; in small models the embeddings are narrower than the layers.
 The generator that replaces tokens is a model of this family with a masked-LM head.
-`model/family.py` describes the fields of `Family`.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ large the embeddings are as wide as the layers."""
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class ElectraConfig(BertConfig):
-    """The shape of a generator or a discriminator."""
+    """The config of an ELECTRA, generator or discriminator."""
 
     embedding_size: int = SMALL_EMBEDDING
     """The width of word, position and segment embeddings."""
@@ -59,11 +60,11 @@ def _build_embeddings(config: ElectraConfig) -> Embeddings:
 
 
 SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
-"""Settings of config.json for the multiple-choice head, which reads the first token."""
+"""Entries of config.json for the multiple-choice head, which reads the first token."""
 
 ELECTRA = Family(
     config=ElectraConfig,
-    heads={
+    heads={  # name of a head → function that builds it from config and number of outputs
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
         "replaced_token": lambda config, _: ReplacedTokenHead(config),
         **dict.fromkeys(
@@ -74,7 +75,7 @@ ELECTRA = Family(
         ),
         **{name: BERT_HEADS[name] for name in ("tag", "answer")},
     },
-    names={
+    names={  # our name of a module → its names in a Hugging Face folder
         **encoder_names("electra"),
         "embeddings.project": ("electra.embeddings_project",),
         "heads.masked_lm.dense": ("generator_predictions.dense",),
@@ -87,19 +88,20 @@ ELECTRA = Family(
         **TWO_LAYER_NAMES,
         "heads.choose.transform": ("sequence_summary.summary",),
     },
-    architectures={
+    architectures={  # heads of a model → its class in transformers
         **architectures("Electra"),
         frozenset({"replaced_token"}): "ElectraForPreTraining",
     },
+    # stored tensor → the stored tensor that it equals
     tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
-    absent={
+    absent={  # field → value that transformers assumes if config.json omits it
         **ABSENT_SIZES,
         "hidden_size": 256,
         "num_attention_heads": 4,
         "intermediate_size": 1024,
     },
-    fixed={**ENCODER_ONLY, **SUMMARY},
-    written={**ABSOLUTE, **SUMMARY},
+    fixed={**ENCODER_ONLY, **SUMMARY},  # key of config.json → the only value that is read
+    written={**ABSOLUTE, **SUMMARY},  # key → value that every config.json gets
     build_embeddings=_build_embeddings,
-    dropout_keys={"choose": "summary_last_dropout"},
+    dropout_keys={"choose": "summary_last_dropout"},  # name of a head → key of its dropout
 )

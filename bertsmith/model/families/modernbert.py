@@ -2,7 +2,8 @@
 
 Each layer normalizes its input, not its output. In every third layer a token sees all tokens, in
 the others only those near it. There are no segments; only decoder and classifier have biases.
-`model/family.py` describes the fields of `Family`.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 import math
@@ -40,14 +41,16 @@ PUBLISHED = {
 parameters; base and large are also ModernBERT's. tiny is our own."""
 
 LAYER_TYPES = ("full_attention", "sliding_attention")
+"""In layers of the first type a token sees all tokens, in *sliding layers* only those near it."""
 
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class ModernBertConfig(BertConfig):
-    """The shape of a ModernBERT, with BERT's field names; see `MODERNBERT_KEYS`.
+    """The config of a ModernBERT, with BERT's field names.
 
-    `hidden_dropout_prob` applies inside feed-forward layers, `attention_probs_dropout_prob` to
-    attention weights and to the output of attention.
+    `MODERNBERT_KEYS` gives the names in config.json where they differ. `hidden_dropout_prob`
+    applies inside feed-forward layers, `attention_probs_dropout_prob` to attention weights and to
+    the output of attention.
     """
 
     hidden_dropout_prob: float = 0.0
@@ -55,7 +58,7 @@ class ModernBertConfig(BertConfig):
     type_vocab_size: int = 0
     layer_norm_eps: float = 1e-5
     initializer_cutoff_factor: float = 2.0
-    """Standard deviations at which the initial normal distribution is cut off."""
+    """Number of standard deviations at which the initial normal distribution is cut off."""
     embedding_dropout: float = 0.0
     classifier_dropout: float = 0.0
     classifier_activation: str = "gelu"
@@ -72,8 +75,8 @@ class ModernBertConfig(BertConfig):
     local_rope_theta: float = 10_000.0
     """Base of the rotary wavelengths in sliding layers."""
     rope_parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Both bases as transformers 5 writes them, by layer type. If they are there, they replace
-    `global_rope_theta` and `local_rope_theta`."""
+    """Both bases as transformers 5 writes them: `{layer type: {"rope_theta": base, …}}`. If they
+    are there, they replace `global_rope_theta` and `local_rope_theta`."""
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = field(default=None, hash=False)
     cls_token_id: int | None = None
@@ -123,6 +126,7 @@ class ModernBertConfig(BertConfig):
                 f"layer_types is {types!r} with {count} layers. It must name for each of them one "
                 f"of {', '.join(LAYER_TYPES)}."
             )
+        # `__setattr__` refuses to set a field again, so the object's dict is changed.
         self.__dict__["layer_types"] = tuple(types)
         self.__dict__["global_attn_every_n_layers"] = find_period(tuple(types), period)
 
@@ -326,6 +330,7 @@ MODERNBERT_KEYS: dict[str, str | None] = {
     "layer_norm_eps": "norm_eps",
     "pooling": "classifier_pooling",
 }
+"""Maps a field of the config to its key in config.json; None if the field is not stored."""
 
 FIXED_VALUES = {
     "attention_bias": False,
@@ -335,19 +340,21 @@ FIXED_VALUES = {
     "decoder_bias": True,
     "sparse_prediction": False,
 }
+"""Entries of config.json that are the same for all models that bertsmith reads and writes."""
 
 MODERNBERT_LAYER = "model.layers.{i}"
+"""Beginning of the stored names of the layer with number `{i}`."""
 
 MODERNBERT = Family(
     config=ModernBertConfig,
-    heads={
+    heads={  # name of a head → function that builds it from config and number of outputs
         "masked_lm": lambda config, _: without_biases(
             MaskedLMHead(config, config.classifier_activation)
         ),
         **dict.fromkeys(TASK_HEADS, ModernBertHead),
         "answer": lambda config, _: ModernBertHead(config, 2),
     },
-    names={
+    names={  # our name of a module → its names in a Hugging Face folder
         "embeddings.word": ("model.embeddings.tok_embeddings",),
         "embeddings.norm": ("model.embeddings.norm",),
         "layers.{i}.attention.qkv": (f"{MODERNBERT_LAYER}.attn.Wqkv",),
@@ -365,9 +372,10 @@ MODERNBERT = Family(
         **{f"heads.{name}.norm": ("head.norm",) for name in TASK_HEADS},
         **{f"heads.{name}.dense": ("classifier",) for name in TASK_HEADS},
     },
-    architectures=architectures("ModernBert"),
+    architectures=architectures("ModernBert"),  # heads of a model → its class in transformers
+    # stored tensor → the stored tensor that it equals
     tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
-    absent={
+    absent={  # field → value that transformers assumes if config.json omits it
         "vocab_size": 50368,
         "hidden_size": 768,
         "num_hidden_layers": 22,
@@ -380,11 +388,13 @@ MODERNBERT = Family(
         "cls_token_id": 50281,
         "sep_token_id": 50282,
     },
-    fixed={**FIXED_VALUES, "rope_scaling": None},
-    written=FIXED_VALUES,
+    fixed={**FIXED_VALUES, "rope_scaling": None},  # key → the only value that is read
+    written=FIXED_VALUES,  # key → value that every config.json gets
     keys=MODERNBERT_KEYS,
+    # field → {our name of a value: its name in config.json}
     values={"pooling": {"first_token": "cls", "mean": "mean"}},
     base_model_prefix="model",
+    # setting → its value in a new model, where other families have another default
     new_model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     build_embeddings=_build_embeddings,
     build_layers=lambda config: build_layers(config, ModernBertLayer),

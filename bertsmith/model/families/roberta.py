@@ -1,8 +1,9 @@
 """RoBERTa (Liu et al. 2019): BERT pre-trained longer, by masked LM alone.
 
-The encoder is BERT's. Positions begin after that of padding, there is one segment, and a classifier
-reads the vector of <s> through a layer of its own, without a pooler.
-`model/family.py` describes the fields of `Family`.
+The encoder is BERT's. Positions begin after the position of padding, there is one segment, and a
+classifier reads the vector of <s> through a dense layer of its own, without a pooler.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from bertsmith.model.layers import Embeddings
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class RobertaConfig(BertConfig):
-    """The shape of a RoBERTa, with the defaults of transformers.
+    """The config of a RoBERTa, with the defaults of transformers.
 
     `max_position_embeddings` includes `pad_token_id + 1` rows that no real token has: the released
     models have 514 and read 512 tokens.
@@ -64,7 +65,7 @@ class RobertaEmbeddings(Embeddings):
 
     @property
     def first_position(self) -> int:
-        """The position of a text's first token, after that of padding."""
+        """The position of a text's first token, after the position of padding."""
         assert self.position is not None
         return (self.position.padding_idx or 0) + 1
 
@@ -81,7 +82,7 @@ class RobertaEmbeddings(Embeddings):
 
 ROBERTA = Family(
     config=RobertaConfig,
-    heads={
+    heads={  # name of a head → function that builds it from config and number of outputs
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
         **{name: BERT_HEADS[name] for name in ("tag", "answer")},
         "choose": lambda config, num_labels: ClassificationHead(
@@ -91,7 +92,7 @@ ROBERTA = Family(
             TEXT_HEADS, lambda config, num_labels: TwoLayerHead(config, num_labels, torch.tanh)
         ),
     },
-    names={
+    names={  # our name of a module → its names in a Hugging Face folder
         **encoder_names("roberta"),
         "pooler.dense": ("roberta.pooler.dense",),
         "heads.masked_lm.dense": ("lm_head.dense",),
@@ -101,14 +102,15 @@ ROBERTA = Family(
         **TASK_HEAD_NAMES,
         **TWO_LAYER_NAMES,
     },
-    architectures=architectures("Roberta"),
-    tied={
+    architectures=architectures("Roberta"),  # heads of a model → its class in transformers
+    tied={  # stored tensor → the stored tensor that it equals
         "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
         "lm_head.decoder.bias": "lm_head.bias",
     },
+    # field → value that transformers assumes if config.json omits it
     absent={**ABSENT_SIZES, "vocab_size": 50265},
-    fixed=ENCODER_ONLY,
-    written=ABSOLUTE,
+    fixed=ENCODER_ONLY,  # key of config.json → the only value that is read
+    written=ABSOLUTE,  # key → value that every config.json gets
     build_embeddings=RobertaEmbeddings,
-    dropout_keys={"choose": None},
+    dropout_keys={"choose": None},  # name of a head → key of its dropout; None: it is not stored
 )

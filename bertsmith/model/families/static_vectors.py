@@ -1,8 +1,9 @@
 """Static vectors: one vector for each token, which does not depend on the context; no layers.
 
-The folder is one that model2vec and sentence-transformers read, too: the vector of a text is the
-mean over its tokens. Special tokens have the vector 0, since those libraries leave them out.
-`model/family.py` describes the fields of `Family`.
+The vector of a text is the mean over its tokens. model2vec and sentence-transformers read the same
+folders. Special tokens have the vector 0, since these two libraries leave special tokens out.
+`model/family.py` describes the fields of `Family` in full; a comment at each table says in short
+what it maps.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from bertsmith.model.layers import Embeddings, Pooling
 
 @dataclass(unsafe_hash=True)  # hash by value; fields are set only once
 class StaticConfig(BertConfig):
-    """The shape of static vectors; `STATIC_KEYS` gives the fields' names in config.json."""
+    """The config of static vectors; `STATIC_KEYS` gives the fields' names in config.json."""
 
     num_hidden_layers: int = 0
     num_attention_heads: int = 1
@@ -56,8 +57,7 @@ class StaticConfig(BertConfig):
 class StaticEmbeddings(Embeddings):
     """Word embeddings alone, without position, segment and LayerNorm.
 
-    A token whose vector is 0 keeps that vector in training: it gets no gradient, so that special
-    tokens never count.
+    A token whose vector is 0, such as a special token, keeps it in training: it gets no gradient.
     """
 
     def __init__(self, config: StaticConfig) -> None:
@@ -80,22 +80,24 @@ STATIC_KEYS: dict[str, str | None] = {
         )
     ),
 }  # fmt: skip
+"""Maps a field of the config to its key in config.json; None if the field is not stored."""
 
 STATIC_VECTORS = Family(
     config=StaticConfig,
-    heads={
+    heads={  # name of a head → function that builds it from config and number of outputs
         **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), ClassificationHead),
         "answer": lambda config, _: TwoLogitHead(config),
     },
+    # our name of a module → its names in a Hugging Face folder
     names={"embeddings.word": ("embeddings",), **TASK_HEAD_NAMES},
-    architectures={
+    architectures={  # heads of a model → its class; transformers has none, so these are our names
         frozenset(): "StaticModel",
         **{frozenset({name}): f"StaticModelFor_{name}" for name in TASK_HEADS},
     },
     tied={},
-    absent={"vocab_size": 0, "hidden_size": 0},
+    absent={"vocab_size": 0, "hidden_size": 0},  # field → value if config.json omits it: an error
     keys=STATIC_KEYS,
-    whole_names=frozenset({"embeddings"}),
+    whole_names=frozenset({"embeddings"}),  # names of tensors that no `.weight` follows
     build_embeddings=StaticEmbeddings,
     build_pooler=Pooling,
 )

@@ -40,12 +40,13 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
         MemoryError: there is not enough memory.
     """
     try:
-        # safetensors and torch each open the file, and neither says why that failed: Python does.
+        # safetensors and torch each open the file, and neither says why that failed. So the file is
+        # opened twice before, by Python, whose error says why.
         with file.open("rb"), file.open("rb"):
             pass
         with utf8_name(file) as name, safe_open(name, framework="pt") as opened:
             metadata = opened.metadata() or {}
-            # The copies keep a model independent of the file, which is only mapped.
+            # The tensors are copied, since safetensors only maps the file, which may change later.
             tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
     except OSError as error:
         if lacks_memory(error):

@@ -33,7 +33,8 @@ def read_bin(file: Path) -> dict[str, Tensor]:
     except pickle.UnpicklingError as error:
         raise CheckpointError(
             f"{file}: holds more than tensors, or is damaged. Tensors alone are read, since other "
-            "objects can run any program. Copy it again, or ask for model.safetensors in its place."
+            "objects can run any program. Copy the file again, or ask for model.safetensors in its "
+            "place."
         ) from error
     except OSError as error:
         raise read_error(CheckpointError, file, error) from error
